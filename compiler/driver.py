@@ -28,7 +28,7 @@ from tcopt.frontends.onnx.model.inputs import ModelInput, declared_input, narrow
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.model.lists import Shapes, expand_lists
 from tcopt.frontends.onnx.model.loading import load_model
-from tcopt.frontends.onnx.nodes.stages import Rest, Stage
+from tcopt.frontends.onnx.model.stage import Rest, Stage
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.whole_program import WholeProgram

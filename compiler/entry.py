@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tcopt.compiler.content import Source
 from tcopt.compiler.kernel_cache import KernelCache
 from tcopt.compiler.pipeline import pipeline
-from tcopt.compiler.program_cache import ProgramCache, ProgramEntry
+from tcopt.compiler.program_cache import ProgramCache, ProgramEntry, StoredProgram
 from tcopt.compiler.report import Progress, Report
 from tcopt.compiler.source import ModelSource
 from tcopt.compiler.tuned import Lock, Tuned, find_lock, with_lock
@@ -44,8 +44,7 @@ from tcopt.support.target_registry import find_target
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from tcopt.frontends.onnx.nodes.stages import Rest, Stage
-    from tcopt.runtime.whole_program import WholeProgram
+    from tcopt.frontends.onnx.model.stage import Stage
 
 Array = NDArray[Any]
 Shapes = Mapping[str, Any]
@@ -212,59 +211,65 @@ class _Compiler:
         model, self._decoded = self._decoded or self._source.value, None
         return declared_specs(model, shapes, values, self._dims)
 
-    def entry(self, shapes: Shapes, values: Values) -> ProgramEntry | None:
-        """Where the cache has what comes of a compile."""
+    def entry(
+        self, shapes: Shapes, values: Values, stage: Stage | None = None
+    ) -> ProgramEntry | None:
+        """The cache entry of a compile; None without a cache."""
         self._source.check()
         if self._programs is None:
             return None
-        entry = self._programs.entry(shapes, values)
+        entry = self._programs.entry(shapes, values, stage)
         self._source.hashed(self._programs.content)
         return entry
 
     def program(
-        self, shapes: Shapes, values: Values, entry: ProgramEntry | None = None
+        self,
+        shapes: Shapes,
+        values: Values,
+        entry: ProgramEntry | None = None,
+        stage: Stage | None = None,
     ) -> AnyProgram:
         """The program for these shapes and values.
 
         Args:
-            entry: its place in the cache, if that was asked for already.
+            entry: its cache entry, if that was looked up already.
+            stage: the part of the model to compile, by default all of it.
         """
         start = time.perf_counter()
-        entry = entry or self.entry(shapes, values)
+        entry = entry or self.entry(shapes, values, stage)
         report = Report(self._progress)
         if entry is None:
-            return self._compile(shapes, values, self._phases, report)[0]
+            compiled, _ = self._compile(shapes, values, self._phases, report, stage=stage)
+            return self._staged(compiled, shapes, values, stage)
         found = entry.program()
         if found is not None:
             self._source.read(entry.files)
-            found.compile_times.update(report.found(time.perf_counter() - start))
-            return found
+            found.program.compile_times.update(report.found(time.perf_counter() - start))
+            return self._staged(found, shapes, values, stage)
         missing = entry.missing_values()
         if missing is not None:
             raise MissingValuesError(missing[0], missing[1], where=missing[2])
         try:
-            program, files = self._compile(shapes, values, self._phases, report)
+            compiled, files = self._compile(shapes, values, self._phases, report, stage=stage)
         except MissingValuesError as error:
             if error.inputs:
                 entry.keep_missing_values(error.message, error.inputs, error.where)
             raise
-        if not isinstance(program, StagedProgram):
-            entry.keep_program(program, files)
-        return program
+        entry.keep_program(compiled, files)
+        return self._staged(compiled, shapes, values, stage)
 
-    def timed_program(self, shapes: Shapes, values: Values) -> AnyProgram:
+    def timed_program(
+        self, shapes: Shapes, values: Values, stage: Stage | None = None
+    ) -> AnyProgram:
         """The program with clocks around its kernels, and remarks; never from the cache."""
-        return self._timed_stage(shapes, values, None)
-
-    def _timed_stage(self, shapes: Shapes, values: Values, stage: Stage | None) -> AnyProgram:
         from tcopt.compiler.facts import with_remarks
 
         with collect_remarks() as remarks:
             phases = self._kind.timed_pipeline(self._phases)
             report = Report(self._progress)
-            program, _ = self._compile(shapes, values, phases, report, timed=True, stage=stage)
-        with_remarks(program.parts[0], remarks)
-        return program
+            compiled, _ = self._compile(shapes, values, phases, report, timed=True, stage=stage)
+        with_remarks(compiled.program, remarks)
+        return self._staged(compiled, shapes, values, stage, timed=True)
 
     def _compile(
         self,
@@ -275,8 +280,8 @@ class _Compiler:
         *,
         timed: bool = False,
         stage: Stage | None = None,
-    ) -> tuple[AnyProgram, set[Path]]:
-        """A program, and the files that were read beside the model."""
+    ) -> tuple[StoredProgram, set[Path]]:
+        """A program, and the files that were read in addition to the model's."""
         with quiet_collector(), _enough_memory(), _own_memos():
             from tcopt.compiler import driver
 
@@ -294,60 +299,64 @@ class _Compiler:
             )
             kept = KernelCache.of_user() if self._cache else None
             try:
-                first = driver.compile_model(
+                program = driver.compile_model(
                     imported, phases, kept, self._workers, report, timed=timed
                 )
             except (MissingShapesError, MissingValuesError):
                 # What it says of its inputs is asked next.
                 self._decoded = imported.model
                 raise
-            imported.describe(first)
-            program: AnyProgram = first
+            imported.describe(program)
             self._source.read(imported.files)
             self._source.check(was_open=True)
-            if imported.rest is not None:
-                wanted = None if stage is None else stage.outputs
-                self._decoded = imported.model
-                program = self._staged(first, imported.rest, shapes, values, wanted, timed=timed)
-            return program, imported.files
+            if imported.rest is None:
+                return StoredProgram(program), imported.files
+            self._decoded = imported.model
+            outputs = self.declared()[1]
+            if stage is not None:
+                outputs = [spec for spec in outputs if spec.name in stage.outputs]
+            return StoredProgram(program, imported.rest, outputs), imported.files
 
     def _staged(
         self,
-        first: WholeProgram,
-        rest: Rest,
+        compiled: StoredProgram,
         shapes: Shapes,
         values: Values,
-        wanted: Sequence[str] | None,
+        stage: Stage | None,
         *,
-        timed: bool,
-    ) -> StagedProgram:
-        """The program of a stage and those after it, which are compiled when they run.
+        timed: bool = False,
+    ) -> AnyProgram:
+        """The program of a stage with those after it, which are compiled when they run.
 
         Args:
-            wanted: names of the outputs, by default all of the model's.
-            timed: whether those have clocks, too.
+            stage: the part of the model that was compiled; None if it was all of it.
+            timed: whether later programs have clocks, too.
         """
-        outputs = self.declared()[1]
+        first, rest = compiled.program, compiled.rest
+        if rest is None:
+            return first
         self.keep_source()
-        if wanted is not None:
-            outputs = [spec for spec in outputs if spec.name in wanted]
-        later, stage = None, rest.stage
-        if stage is not None:
+        later, following = None, rest.stage
+        if following is not None:
 
             def compile_rest(shapes: Shapes, values: Values) -> AnyProgram:
                 if timed:
-                    return self._timed_stage(shapes, values, stage)
-                report = Report(self._progress)
-                return self._compile(shapes, values, self._phases, report, stage=stage)[0]
+                    return self.timed_program(shapes, values, following)
+                return self.program(shapes, values, None, following)
 
-            passed = [TensorSpec(i.name, tuple(i.dims or ()), i.dtype) for i in stage.inputs]
-            missing = [spec for spec in outputs if spec.name in stage.outputs]
+            passed = set[str]() if stage is None else {item.name for item in stage.inputs}
+            own = [spec for spec in first.inputs if spec.name not in passed]
+            inputs = [TensorSpec(i.name, (None,) * i.rank, i.dtype) for i in following.inputs]
+            missing = [spec for spec in compiled.outputs if spec.name in following.outputs]
             counts = {} if first.signature is None else first.signature.input_counts
             lists = {name: shapes[name] for name in counts if name in shapes}
-            specializer = _Specializer(compile_rest, lists, values)
-            later = Model.lazy(specializer, [*first.inputs, *passed], missing)
+            # Values of results of earlier stages are known to those after it.
+            names = {*counts, *(spec.name for spec in own)}
+            given = {name: value for name, value in values.items() if name in names}
+            specializer = _Specializer(compile_rest, lists, given, following.measured)
+            later = Model.lazy(specializer, [*own, *inputs], missing)
             later.programs_kept = self.programs_kept
-        return StagedProgram(first, rest.bounded, later, outputs)
+        return StagedProgram(first, rest.bounded, later, compiled.outputs)
 
 
 @contextmanager
@@ -378,11 +387,12 @@ class _Specializer(Specialization):
         specialize: Callable[[Shapes, Values], AnyProgram],
         shapes: Shapes,
         values: Values,
+        by_value: Iterable[str] = (),
     ):
         self._specialize = specialize
         self._shapes = shapes
         self._values = values
-        self._by_value: set[str] = set(values)
+        self._by_value: set[str] = {*values, *by_value}
 
     def key(self, feeds: Mapping[str, Feed]) -> tuple[object, ...]:
         by_value = [

@@ -19,6 +19,8 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -32,14 +34,16 @@ from tcopt.compiler.disk_store import DiskStore
 from tcopt.compiler.extensions import is_plain
 from tcopt.compiler.fingerprint import is_current, program_fingerprint
 from tcopt.compiler.kernel_cache import KernelCache, user_programs
+from tcopt.compiler.stage_facts import rest_facts, rest_of, stage_facts
+from tcopt.frontends.onnx.model.stage import Rest, Stage
 from tcopt.runtime.archive import read_program, write_program
-from tcopt.runtime.description import spec_facts, spec_of
+from tcopt.runtime.description import signature_facts, signature_of, spec_facts, spec_of
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.whole_program import WholeProgram
 from tcopt.support.digests import DIGEST_BYTES
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.files import open_file
-from tcopt.support.json_facts import FactError, Facts, parse_facts
+from tcopt.support.json_facts import MOST_BYTES, FactError, Facts, parse_facts
 from tcopt.support.registration import told_key
 from tcopt.support.remarks import listening
 from tcopt.support.strings import is_text
@@ -92,10 +96,18 @@ class ProgramCache:
             return None
         return cls(source, settings, facts, programs)
 
-    def entry(self, shapes: Mapping[str, Any], values: Mapping[str, Array]) -> ProgramEntry | None:
+    def entry(
+        self,
+        shapes: Mapping[str, Any],
+        values: Mapping[str, Array],
+        stage: Stage | None = None,
+    ) -> ProgramEntry | None:
         """The entry for some inputs; None if the cache is of no use to this compile.
 
-        Remarks are made when something is compiled, so for who listens to them it is not.
+        Remarks are made by a compile, so the cache is not used while they are collected.
+
+        Args:
+            stage: the part of the model that is compiled, by default all of it.
         """
         wait_for_writers()
         mark, content = self._content()
@@ -112,6 +124,8 @@ class ProgramCache:
                 if is_text(array.dtype)
                 else array.tobytes()
             )
+        if stage is not None:
+            state.update(f"stage {json.dumps(stage_facts(stage))}".encode("utf-8", "surrogatepass"))
         folder = None if self._path is None else self._path.parent
         unchanged = partial(self._is_still, mark)
         return ProgramEntry(state.hexdigest(), folder, self._facts, self._programs, unchanged)
@@ -150,8 +164,59 @@ def _plain(shape: Any) -> object:
     return [_plain(part) for part in shape] if isinstance(shape, Iterable) else shape and int(shape)
 
 
+@dataclass(frozen=True)
+class StoredProgram:
+    """A compiled program.
+
+    Attributes:
+        rest: the part of the model that is compiled after it has run; None if there is none.
+        outputs: of that part and this program together; empty if there is no such part.
+    """
+
+    program: WholeProgram
+    rest: Rest | None = None
+    outputs: Sequence[TensorSpec] = ()
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """The part of a `StoredProgram` that is stored beside the program, with the user's code.
+
+    Attributes:
+        facts: have the program's signature, which for a stage is not one of all its tensors.
+    """
+
+    facts: Facts
+    files: list[str]
+    rest: Rest | None
+    outputs: Sequence[TensorSpec]
+
+    @staticmethod
+    def facts_of(compiled: StoredProgram) -> dict[str, Any]:
+        """The facts from which `of` makes it, without those of files."""
+        facts = signature_facts(compiled.program.signature)
+        if compiled.rest is not None:
+            facts["rest"] = rest_facts(compiled.rest)
+            facts["outputs"] = [spec_facts(spec) for spec in compiled.outputs]
+        return facts
+
+    @staticmethod
+    def of(facts: Facts) -> _Beside:
+        files = facts.texts("files")
+        if "rest" not in facts:
+            return _Beside(facts, files, None, [])
+        outputs = [spec_of(each) for each in facts.items("outputs")]
+        return _Beside(facts, files, rest_of(facts.facts("rest")), outputs)
+
+    def added_to(self, program: WholeProgram) -> StoredProgram:
+        """With the program, whose signature is set."""
+        sides = program.inputs, program.outputs
+        program.signature = signature_of(self.facts, *sides, whole=False)
+        return StoredProgram(program, self.rest, self.outputs)
+
+
 class ProgramEntry:
-    """The place for what comes of one compile."""
+    """The cache entry of one compile."""
 
     def __init__(
         self,
@@ -170,11 +235,15 @@ class ProgramEntry:
         self.files: list[Path] = []
         """What the program was made of beside the model itself, once that is known."""
 
-    def program(self) -> WholeProgram | None:
+    def program(self) -> StoredProgram | None:
         """The program, if it is there and undamaged."""
-        known = self._known(_PROGRAM, lambda facts: facts.texts("files"))
-        key = None if known is None else self._program_key(known)
-        self.files = [] if self._folder is None else [self._folder / name for name in known or ()]
+
+        beside = self._known(_PROGRAM, _Beside.of)
+        if beside is None:
+            return None
+        files = beside.files
+        key = self._program_key(files)
+        self.files = [] if self._folder is None else [self._folder / name for name in files]
         expected = None if key is None else self._facts.get(key)
         if key is None or expected is None or not self._programs.has(key):
             return None
@@ -184,12 +253,13 @@ class ProgramEntry:
                 raise InputError(f"{path} is not what was stored")
             # It checks that the whole file has this digest.
             program = read_program(path)
-        except TcoptError:
+            stored = beside.added_to(program)
+        except (TcoptError, FactError):
             self._programs.discard(key)
             return None
         self._programs.touch(key)
         program.cached = True
-        return program
+        return stored
 
     def open_inputs(self) -> tuple[list[TensorSpec], list[TensorSpec]] | None:
         """Inputs and outputs of a model that is known to be compiled when it runs."""
@@ -208,12 +278,17 @@ class ProgramEntry:
 
         return self._known(_VALUES, missing)
 
-    def keep_program(self, program: WholeProgram, files: Iterable[Path]) -> None:
+    def keep_program(self, compiled: StoredProgram, files: Iterable[Path]) -> None:
         """Store a program that was compiled since the entry was made.
 
         Args:
-            files: what was read beside the model itself.
+            files: those that were read in addition to the model's.
         """
+        facts = _Beside.facts_of(compiled)
+        if len(json.dumps(facts)) > MOST_BYTES // 2:
+            return
+        program = copy(compiled.program)
+        program.signature = None
         paths = sorted(set(files))
         if changed_since(paths, self._since) or not self._may_keep():
             return
@@ -240,7 +315,7 @@ class ProgramEntry:
                 return
             # With the user's code, as all facts: so the program is the user's, too.
             self._facts.put(key, digests[0])
-            self._keep({"outcome": _PROGRAM, "files": names})
+            self._keep({"outcome": _PROGRAM, "files": names, **facts})
 
         # Whoever compiled the program need not wait for the disk; the process ends after it.
         writer = Thread(target=write, name="tcopt-keep-program")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from onnx import NodeProto
+from onnx import NodeProto, TensorProto
 
 from tcopt.quantization.functions import Function, functions_of
 from tcopt.quantization.onnx_graph import OnnxGraph, attributes_of, is_standard, labelled
@@ -122,6 +122,16 @@ def layers_of(graph: OnnxGraph, behind: Behind | None = None) -> list[Layer]:
             beside = () if behind is None else _beside(graph, layer, behind, known)
             found.append(replace(layer, beside=beside))
     return found
+
+
+def element_types(graph: OnnxGraph) -> list[str]:
+    """The names of the element types of all nodes that could be layers, each once."""
+    found = {
+        graph.element_type(node.input[0])
+        for node in graph.nodes
+        if node.op_type in RULES and is_standard(node, node.op_type)
+    }
+    return sorted(TensorProto.DataType.Name(number).lower() for number in found if number)
 
 
 def _beside(

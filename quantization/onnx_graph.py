@@ -15,7 +15,9 @@ from onnx import (
     ModelProto,
     NodeProto,
     TensorProto,
+    ValueInfoProto,
     helper,
+    inliner,
     numpy_helper,
     shape_inference,
 )
@@ -99,6 +101,8 @@ class OnnxGraph:
         for node in self.graph.node:
             if is_standard(node, "Constant") and node.attribute[0].HasField("t"):
                 self.constants[node.output[0]] = node.attribute[0].t
+            elif is_standard(node, "Identity") and node.input[0] in self.constants:
+                self.constants[node.output[0]] = self.constants[node.input[0]]
             for name in filter(None, node.output):
                 self.producers[name] = node
             for name in dict.fromkeys(used_names(node)):
@@ -116,11 +120,15 @@ class OnnxGraph:
         """Whether a value is a result of the model."""
         return name in self.output_names
 
+    def element_type(self, name: str) -> int:
+        """The element type of a value, as `TensorProto` numbers them; 0 if it is not known."""
+        if name in self.constants:
+            return self.constants[name].data_type
+        return self.facts.get(name, ValueFacts()).dtype
+
     def is_float(self, name: str) -> bool:
         """Whether a value is known to have elements of f32."""
-        if name in self.constants:
-            return self.constants[name].data_type == TensorProto.FLOAT
-        return self.facts.get(name, ValueFacts()).dtype == TensorProto.FLOAT
+        return self.element_type(name) == TensorProto.FLOAT
 
     def rank(self, name: str) -> int | None:
         """How many dimensions a value has, if that is known."""
@@ -222,7 +230,7 @@ def attributes_of(node: NodeProto) -> dict[str, Any]:
 
 
 def open_graph(source: str | Path | bytes | ModelProto, *, follow_links: bool = False) -> OnnxGraph:
-    """A model to be quantised, with all its weights in it.
+    """A model to be quantised, with all its weights in it and its functions inlined.
 
     Models of opsets before 13 are converted, as scales by channel need it.
 
@@ -245,6 +253,8 @@ def open_graph(source: str | Path | bytes | ModelProto, *, follow_links: bool = 
         size += len(tensor.raw_data)
         if size > MODEL_SIZE_LIMIT:
             raise UnsupportedError("a model of more than 2 GB is not quantised")
+    if model.functions:
+        model = _inlined(model)
     # Before conversion, which wants weights of old versions to be inputs.
     model.ir_version = max(model.ir_version, _IR_OF_OPSET)
     if domain_opsets(model)[""] < OPSET:
@@ -257,6 +267,17 @@ def _bytes(source: str | Path | bytes) -> bytes:
         return bytes(source)
     with open_source(source) as stream:
         return stream.read()
+
+
+def _inlined(model: ModelProto) -> ModelProto:
+    """The model without functions of its own, whose nodes are then those of the main graph."""
+    try:
+        return inliner.inline_local_functions(model)
+    except Exception as error:
+        raise UnsupportedError(
+            f"the functions of the model cannot be inlined: {str(error).strip()[:200]}",
+            hint="export it without functions",
+        ) from error
 
 
 def _converted(model: ModelProto) -> ModelProto:
@@ -300,14 +321,32 @@ def _copy(message: Any) -> Any:
 def check_model(model: ModelProto) -> None:
     """Let ONNX's checker read a model that was made.
 
+    Inputs and outputs without a declared type or shape are accepted.
+
     Raises:
         ImportModelError: it has an objection.
     """
+    declared = [*model.graph.input, *model.graph.output]
+    kept = [_copy(info.type) for info in declared]
     try:
+        for info in declared:
+            _complete(info)
         onnx.checker.check_model(model)  # pyright: ignore[reportUnknownMemberType]
     except Exception as error:
         first = str(error).strip().splitlines()[0]
         raise ImportModelError(f"the model does not pass ONNX's checker: {first[:300]}") from error
+    finally:
+        for info, own in zip(declared, kept, strict=True):
+            info.type.CopyFrom(own)
+
+
+def _complete(info: ValueInfoProto) -> None:
+    """Give a declaration a type and shape, which the checker compares with nothing."""
+    kind = info.type.WhichOneof("value")
+    if kind is None:
+        info.type.tensor_type.elem_type = TensorProto.FLOAT
+    if kind in (None, "tensor_type"):
+        info.type.tensor_type.shape.SetInParent()
 
 
 def labelled(graph: OnnxGraph) -> Iterator[tuple[str, NodeProto]]:

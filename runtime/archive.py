@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import BinaryIO
 
 from tcopt.runtime.container import read_container
@@ -26,6 +28,21 @@ def write_archive(path: Path, program: WholeProgram) -> None:
 def write_program(stream: BinaryIO, program: WholeProgram) -> None:
     """Write a program to a stream that is empty."""
     target_named(program.kind).write(stream, program)
+
+
+def program_bytes(program: WholeProgram) -> bytes:
+    """The bytes of the file of a program."""
+    stream = BytesIO()
+    write_program(stream, program)
+    return stream.getvalue()
+
+
+def program_from(data: bytes) -> WholeProgram:
+    """Load the program of `program_bytes`; raises as `read_program`."""
+    with NamedTemporaryFile(suffix=".tcm") as stream:
+        stream.write(data)
+        stream.flush()
+        return read_program(Path(stream.name))
 
 
 def read_program(path: Path, *, mapped: bool = False) -> WholeProgram:

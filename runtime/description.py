@@ -118,12 +118,18 @@ def signature_facts(signature: Signature | None) -> dict[str, Any]:
 
 
 def signature_of(
-    facts: Facts, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+    facts: Facts,
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    *,
+    whole: bool = True,
 ) -> Signature | None:
-    """The signature that `signature_facts` told, if it is one of a program's tensors.
+    """The signature from `signature_facts`, which has to fit the program's tensors.
 
+    Args:
+        whole: whether it has all tensors of the program; that of a stage has some of them.
     Raises:
-        FactError: it is not.
+        FactError: it does not fit.
     """
     if "signature" not in facts:
         return None
@@ -134,7 +140,8 @@ def signature_of(
         counts = _counts(own.facts(f"{side}_counts"), len(tensors))
         names = chain.from_iterable(_tensors_of(own, spec, counts) for spec in specs)
         own_names = [tensor.name for tensor in tensors if tensor.kind is Kind.TENSOR]
-        if list(names) != own_names:
+        found = list(names)
+        if found != own_names and (whole or not set(found) <= set(own_names)):
             own.refuse(f"{side}s", "are other tensors than the program's")
         sides.append((specs, counts))
     return Signature(sides[0][0], sides[1][0], sides[0][1], sides[1][1])

@@ -347,6 +347,16 @@ class Model:
         while len(self._programs) > self._programs_kept:
             self._programs.popitem(last=False)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """The model as its saved file, for `pickle` and `copy`.
+
+        Raises:
+            UnsupportedError: it cannot be saved, see `save`.
+        """
+        from tcopt.runtime.archive import program_bytes
+
+        return _restored, (program_bytes(self.program), self._threads, self.fixed_by)
+
     def save(self, path: str | Path) -> None:
         """Write the compiled model.
 
@@ -403,6 +413,16 @@ def _check_count(what: str, number: object) -> int:
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= _MOST:
         raise InputError(f"the number of {what} should be at least 1, got {number!r}")
     return number
+
+
+def _restored(data: bytes, threads: int | None, fixed_by: dict[str, str]) -> Model:
+    """The model of a pickle, which is native code as a saved model is."""
+    from tcopt.runtime.archive import program_from
+
+    model = Model.of(program_from(data))
+    model.threads = threads
+    model.fixed_by.update(fixed_by)
+    return model
 
 
 def load(path: str | Path, *, mapped: bool = False) -> Model:

@@ -24,7 +24,7 @@ _FREE = (f"{_PACKAGE}.tools", f"{_PACKAGE}.tuner", f"{_PACKAGE}.quantization")
 """Modules that make no code."""
 
 _WRITTEN_BY_PYTHON = frozenset(
-    ("__warningregistry__", "__abstractmethods__", "_abc_impl", "__annotations__")
+    ("__warningregistry__", "__abstractmethods__", "_abc_impl", "__annotations__", "__slotnames__")
 )
 
 Stamp = tuple[int, int]

@@ -34,6 +34,15 @@ class BoundedLexer(MLIRLexer):
             raise ParseError(token.span, "the string is not valid UTF-8") from None
         return MLIRToken(MLIRTokenKind.STRING_LIT, token.span)
 
+    def _lex_prefixed_ident(self, start_pos: Position) -> MLIRToken:
+        if self._suffix_id.match(self.input.content, self.pos) is None:
+            first = self.input.content[start_pos]
+            raise ParseError(
+                Span(start_pos, self.pos + 1, self.input),
+                f"expected a name after '{first}': letters of ASCII, digits, '$', '.', '_' and '-'",
+            )
+        return super()._lex_prefixed_ident(start_pos)
+
     def _lex_number(self, start_pos: Position) -> MLIRToken:
         if not self.input.content[start_pos].isascii():
             raise ParseError(Span(start_pos, self.pos, self.input), "unexpected character")

@@ -6,6 +6,7 @@ Whatever a text holds, reading it gives a module or an error that is meant for a
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from math import prod
@@ -52,6 +53,9 @@ _UNREADABLE = (ArithmeticError, AssertionError, LookupError, NotImplementedError
 _NOT_UNIFORM = (MLIRTokenKind.STRING_LIT, MLIRTokenKind.GREATER, MLIRTokenKind.L_SQUARE)
 """What the inside of a dense literal begins with unless it is one number."""
 
+_DEFINITION = re.compile(r"^([#!][\w$.-]+)\s*=(?!=)", re.MULTILINE)
+"""An alias of an attribute or type on a line of its own."""
+
 _T = TypeVar("_T")
 
 
@@ -74,6 +78,35 @@ class TextParser(Parser):
         super().__init__(ctx, "", name)
         self._parser_state = ParserState(BoundedLexer(Input(text, name)))
         self._array_element: AnyFloat | None = None
+        self._later_aliases: set[str] = set()
+        self._definitions: dict[str, int] | None = None
+
+    def _parse_extended_type_or_attribute(self, attr_or_dialect_name: str, is_type: bool) -> Any:
+        name = ("!" if is_type else "#") + attr_or_dialect_name
+        if "." not in name and name not in self.attribute_aliases:
+            self._define_alias(name)
+        parse: Any = super()._parse_extended_type_or_attribute
+        return parse(attr_or_dialect_name, is_type)
+
+    def _define_alias(self, name: str) -> None:
+        """Read the definition of an alias that follows its use, if there is one."""
+        if self._definitions is None:
+            found = _DEFINITION.finditer(self.lexer.input.content)
+            self._definitions = {match[1]: match.end() for match in found}
+        if name not in self._definitions or name in self._later_aliases:
+            return
+        self._later_aliases.add(name)
+        start = self._current_token.span.start
+        self._resume_from(self._definitions[name])
+        self.attribute_aliases[name] = self.parse_attribute()
+        self._resume_from(start)
+
+    def _parse_alias_def(self) -> None:
+        name = self._current_token.text
+        if name in self._later_aliases:
+            self._later_aliases.remove(name)
+            self.attribute_aliases.pop(name, None)
+        super()._parse_alias_def()
 
     def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
         op = super()._parse_generic_operation(op_type)

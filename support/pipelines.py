@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import ArgSpecParseError
 from xdsl.utils.hints import type_repr
 
 from tcopt.support.errors import ParsingError
-from tcopt.support.pass_specs import Passes, PassSpec, passes_text
+from tcopt.support.pass_specs import Passes, PassSpec, Value, passes_text
 from tcopt.support.registry import PassFactory, all_passes
 from tcopt.support.suggestions import suggest
 
@@ -54,8 +54,17 @@ def print_pipeline(passes: tuple[ModulePass, ...]) -> str:
     )
 
 
-_LOOSE_COMMA = re.compile(r'"(?:\\.|[^"\\])*"|\s*,\s*')
-"""A text in quotes, which stays as it is, or a comma with what is around it."""
+_NUMBER = r"-[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?(?![\w.])"
+_LOOSE_COMMA = re.compile(
+    rf'"(?:\\.|[^"\\])*"|(?P<before>=|(?<=[\w"]),)(?P<negative>{_NUMBER})|\s*,\s*'
+)
+"""A quoted string, which stays as it is, a negative number, or a comma and the spaces around it."""
+
+_NEGATIVE = "\x1f"
+"""Begins the string that stands for a negative number, which xDSL's lexer has no token for."""
+
+_ANCHORED = re.compile(r"\s*builtin\.module\s*\((.*)\)\s*", re.DOTALL)
+"""A pipeline as mlir-opt prints it, anchored on the module."""
 
 
 def parse_specs(text: str) -> Passes:
@@ -64,7 +73,8 @@ def parse_specs(text: str) -> Passes:
     Raises:
         ParsingError: the text does not parse.
     """
-    joined = _LOOSE_COMMA.sub(lambda m: m[0] if m[0][0] == '"' else ",", text.strip())
+    anchored = _ANCHORED.fullmatch(text)
+    joined = _LOOSE_COMMA.sub(_plain, text if anchored is None else anchored[1]).strip()
     try:
         found = tuple(parse_arg_specs(joined))
     except ArgSpecParseError as error:
@@ -72,9 +82,30 @@ def parse_specs(text: str) -> Passes:
         reason = str(error).strip().splitlines()[-1].lstrip(" |^")
         raise ParsingError(
             f"the pipeline '{text}' does not parse: {reason}",
-            hint="write 'pass-a,pass-b{option=1 other=x}'",
+            hint="write 'pass-a,pass-b{option=1 other=x}'; passes run on the whole module",
         ) from None
-    return tuple(PassSpec(spec.name, tuple(spec.parameters.items())) for spec in found)
+    return tuple(
+        PassSpec(
+            spec.name,
+            tuple((key, tuple(map(_value, values))) for key, values in spec.parameters.items()),
+        )
+        for spec in found
+    )
+
+
+def _plain(match: re.Match[str]) -> str:
+    """Text as xDSL's lexer takes it."""
+    if match["negative"]:
+        return f'{match["before"]}"{_NEGATIVE}{match["negative"]}"'
+    return match[0] if match[0][0] == '"' else ","
+
+
+def _value(value: Value) -> Value:
+    """An option's value, a negative number as such."""
+    if not isinstance(value, str) or not value.startswith(_NEGATIVE):
+        return value
+    text = value.removeprefix(_NEGATIVE)
+    return float(text) if set(text) & set(".eE") else int(text)
 
 
 def _make_pass(spec: ArgSpec, available: Mapping[str, PassFactory]) -> ModulePass:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,7 +26,7 @@ from xdsl.ir import Block, Region, SSAValue
 
 from tcopt.dialects.graph.dims import name_dims
 from tcopt.dialects.graph.scan import ScanOp
-from tcopt.dialects.graph.types import tensor
+from tcopt.dialects.graph.types import element_of, tensor
 from tcopt.dialects.graph.weights import WeightStore, attach_weights
 from tcopt.frontends.onnx.context.builder import GraphBuilder, named_location
 from tcopt.frontends.onnx.model.inputs import ModelInput, declared_input, fix_inputs
@@ -35,6 +35,7 @@ from tcopt.frontends.onnx.model.lists import Shapes, expand_lists, value_of
 from tcopt.frontends.onnx.model.loading import check_header, load_model
 from tcopt.frontends.onnx.model.outputs import Results, expand_output, result_dims, stale_shapes
 from tcopt.frontends.onnx.model.problems import Problems
+from tcopt.frontends.onnx.model.stage import PassedTensor, Rest, Stage
 from tcopt.frontends.onnx.model.tensors import TensorReader
 from tcopt.frontends.onnx.model.values import (
     FAILED,
@@ -45,7 +46,7 @@ from tcopt.frontends.onnx.model.values import (
     SequenceValue,
 )
 from tcopt.frontends.onnx.nodes.nodes import NodeImporter
-from tcopt.frontends.onnx.nodes.stages import Rest, Stage, Staging
+from tcopt.frontends.onnx.nodes.stages import Staging
 from tcopt.support.errors import ImportModelError, TcoptError, UnsupportedError
 from tcopt.support.host_calls import STRINGS, TEXT_INPUTS, TEXT_OUTPUTS
 from tcopt.support.random_keys import KEY_INPUT
@@ -215,14 +216,13 @@ class ModelImporter:
         self.input_counts = counts
         nodes: Sequence[NodeProto] = self.graph.node
         if self.stage is not None:
-            # What a program fixes is its own.
-            inputs += [replace(item) for item in self.stage.inputs]
+            inputs += map(_passed_input, self.stage.inputs)
             nodes = [nodes[place] for place in self.stage.nodes]
         fix_inputs(inputs, shapes, _without(scope, values), dims)
         arguments = {item.name: self._argument(item) for item in inputs}
         scope.update((item.name, value_of(item, counts, arguments)) for item in declared)
         if self.stage is not None:
-            staging = Staging(self.builder, arguments, counts)
+            staging = Staging(self.builder, self.stage, arguments, counts)
             self.staging = self.nodes.staging = staging
             scope.update(self._passed(self.stage, arguments))
         available = scope.keys() | self.initializers.keys()
@@ -231,9 +231,7 @@ class ModelImporter:
         if self.problems.errors:
             return None
         if self.stage is not None and self.staging is not None:
-            more, self.rest = self.staging.rest(
-                self.graph.node, self.stage.outputs, scope, self.initializers
-            )
+            more, self.rest = self.staging.rest(self.graph.node, scope, self.initializers)
             results += more
         results += self.builder.checks
         self.block.add_op(ReturnOp(*(value for _, value in results)))
@@ -255,9 +253,9 @@ class ModelImporter:
     def _passed(self, stage: Stage, arguments: Mapping[str, SSAValue]) -> Scope:
         """What earlier stages give to one."""
         tensors = {item.name: arguments[item.name] for item in stage.inputs}
-        self.builder.measured = {name: tensors.pop(name) for name in stage.measured}
         for name, array in stage.known.items():
             tensors[name] = self.builder.constant(array)
+        self.builder.measured = {name: tensors.pop(name) for name in stage.measured}
         parts = {part for names in stage.lists.values() for part in names or ()}
         passed: Scope = {name: value for name, value in tensors.items() if name not in parts}
         for name, names in stage.lists.items():
@@ -360,6 +358,12 @@ class ModelImporter:
             except TcoptError as error:
                 self.problems.add(error)
         return results
+
+
+def _passed_input(item: PassedTensor) -> ModelInput:
+    """The input of a stage that an earlier one computes."""
+    element = i64 if is_text(item.dtype) else element_of(item.dtype)
+    return ModelInput(item.name, element, item.dtype, [*[None] * item.rank])
 
 
 def _without(scope: Scope, given: Mapping[str, T]) -> dict[str, T]:

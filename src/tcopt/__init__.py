@@ -57,5 +57,13 @@ def __getattr__(name: str) -> Any:
     if name == "te":
         return import_module("tcopt.dialects.te.api")
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        try:
+            return getattr(import_module(_HOMES[name]), name)
+        except ModuleNotFoundError as error:
+            from tcopt.support.extras import missing_package
+
+            missing = missing_package(error)
+            if missing is None:
+                raise
+            raise missing from error
     raise AttributeError(f"module 'tcopt' has no attribute {name!r}")

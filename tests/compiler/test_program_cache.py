@@ -275,3 +275,64 @@ def test_every_byte_counts(tmp_path):
         hashes.add(hash_source(bytes(data)))
     hashes.add(hash_source(bytes(data[:-1])))
     assert len(hashes) == 5 and hash_file(tmp_path / "none") is None
+
+
+STAGES = {
+    "three stages": """(float[9] x) => (float[k] y, int64[1, n] p) {
+        half = Constant<value_float = 0.5>()
+        over = Greater(x, half)
+        p = NonZero(over)
+        some = Compress(x, over)
+        less = Sub(some, half)
+        more = Greater(less, low)
+        low = Constant<value_float = 0.25>()
+        y = Compress(less, more)
+    }""",
+    "by value": """(float[100] x) => (int64[n] y) {
+        most = ReduceMax<keepdims = 0>(x)
+        limit = Cast<to = 7>(most)
+        y = Range(zero, limit, one)
+        zero = Constant<value_int = 0>()
+        one = Constant<value_int = 1>()
+    }""",
+    "a sequence": """(seq(float[3]) s) => (seq(float[3]) t, float[k] y) {
+        x = ConcatFromSequence<axis = 0>(s)
+        t = SequenceInsert(s, x)
+        flags = Cast<to = 9>(x)
+        z = Compress(x, flags)
+        y = Neg(z)
+    }""",
+    "strings": """(string[3] x) => (string[k] y) {
+        u = Unique(x)
+        w = Constant<value_strings = ["b", "c"]>()
+        y = Concat<axis = 0>(u, w)
+    }""",
+}
+STAGE_FEEDS = {
+    "three stages": np.linspace(0, 1, 9, dtype=np.float32),
+    "by value": np.linspace(0, 4.5, 100, dtype=np.float32),
+    "a sequence": [np.array([0, 1, 2], np.float32), np.array([3, 0, 0], np.float32)],
+    "strings": np.array(["b", "a", "b"]),
+}
+
+
+def plain(value: object) -> object:
+    return list(map(plain, value)) if isinstance(value, list) else np.asarray(value).tolist()
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_stages_are_found(name: str):
+    """Every stage of a model whose shapes depend on data is found by the next compile."""
+    text = f'<ir_version: 8, opset_import: ["" : 17]>\nstaged {STAGES[name]}'
+    model = onnx.parser.parse_model(text)
+    feeds = {model.graph.input[0].name: STAGE_FEEDS[name]}
+    first = tcopt.compile(model, workers=0)
+    expected = first.run(feeds)
+    assert not any(part.cached for part in first.parts)
+    second = tcopt.compile(model, workers=0)
+    found = second.run(feeds)
+    assert len(second.parts) == len(first.parts) > 1
+    assert all(part.cached for part in second.parts)
+    assert all(list(part.compile_times) == ["load"] for part in second.parts)
+    assert plain(found) == plain(expected)
+    assert second.outputs == first.outputs

@@ -264,6 +264,48 @@ def test_models_that_cannot_be_quantized_are_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+FORMS = {
+    "outputs without shapes": """(float[4, 16] x) => (y) {
+        h = MatMul(x, w)
+        y = Relu(h)
+    }""",
+    "weights behind Identity": """(float[4, 16] x) => (float[4, 8] y) {
+        u = Identity(w)
+        v = Identity(u)
+        y = MatMul(x, v)
+    }""",
+    "layers in functions": """(float[4, 16] x) => (float[4, 8] y) { y = own.outer(x, w) }
+    <domain: "own", opset_import: ["" : 18, "own" : 1]> outer (a, b) => (c) { c = own.inner(a, b) }
+    <domain: "own", opset_import: ["" : 18]> inner (a, b) => (c) { c = MatMul(a, b) }""",
+}
+
+
+def _formed(text: str, dtype: type[np.generic] = np.float32) -> ModelProto:
+    text = f'<ir_version: 9, opset_import: ["" : 18, "own" : 1]>\ng {text}'
+    model = onnx.parser.parse_model(text)
+    weights = np.random.default_rng(1).standard_normal((16, 8)).astype(dtype)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    return model
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_layers_are_found_in_models_of_any_form(form: str) -> None:
+    model = _formed(FORMS[form])
+    samples = np.random.default_rng(2).standard_normal((2, 4, 16)).astype(np.float32)
+    result = tcopt.quantize(model, {"x": samples}, plan=False)
+    assert len(result.layers) == 1
+    (expected,) = tcopt.compile(model, workers=0).run({"x": samples[0]})
+    (found,) = tcopt.compile(result.model, workers=0).run({"x": samples[0]})
+    assert _error(found, expected) < 0.02
+
+
+def test_layers_of_half_precision_are_named() -> None:
+    text = "(float16[4, 16] x) => (float16[4, 8] y) { y = MatMul(x, w) }"
+    data = {"x": np.ones((1, 4, 16), np.float16)}
+    with pytest.raises(UnsupportedError, match="are of float16"):
+        tcopt.quantize(_formed(text, np.float16), data, plan=False)
+
+
 @pytest.mark.parametrize(("value", "what"), [(np.nan, "NaN"), (np.inf, "infinity")])
 @pytest.mark.parametrize("place", [1, 2])
 def test_weights_that_are_not_finite_are_named(place: int, value: float, what: str) -> None:

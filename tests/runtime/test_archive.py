@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import pickle
 import random
 import struct
 import subprocess
@@ -22,7 +24,7 @@ from models.saved_models import changes_of, rewritten, with_facts
 from tcopt.backends.llvm.machine.host import host_target, named_target
 from tcopt.runtime import Model, load
 from tcopt.runtime.container import FORMAT, read_container
-from tcopt.support.errors import InputError, TcoptError
+from tcopt.support.errors import InputError, TcoptError, UnsupportedError
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +46,23 @@ def test_a_loaded_model_computes_the_same(original, saved):
     assert loaded.inputs == original.inputs and loaded.outputs == original.outputs
     assert loaded.program.report == original.program.report
     assert loaded.program.workspace_bytes == original.program.workspace_bytes
+
+
+@pytest.mark.parametrize("copied", [lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy])
+def test_models_are_pickled_and_copied(original, copied):
+    original.threads = 1
+    again = copied(original)
+    feeds = random_inputs(convolutional.residual_net())
+    np.testing.assert_array_equal(again.run(feeds)[0], original.run(feeds)[0])
+    assert again.threads == 1 and again.inputs == original.inputs
+
+
+def test_a_model_without_a_program_is_not_pickled():
+    net = Network("open")
+    x = net.input("x", ["n", 8])
+    model = tcopt.compile(net.model(**{net.add("Tanh", x): ["n", 8]}))
+    with pytest.raises(UnsupportedError, match="shapes"):
+        pickle.dumps(model)
 
 
 def test_another_process_can_load_it(original, saved, tmp_path):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, PRECISE, PRECISIONS
 from tcopt.support.errors import InputError, TcoptError
+from tcopt.support.extras import missing_package
 from tcopt.tools.command_line.terminal import safe_output, shown
 
 if TYPE_CHECKING:
@@ -254,6 +255,8 @@ def describe(error: Exception) -> str:
     """The message a user reads about an exception."""
     from xdsl.utils.exceptions import DiagnosticException, ParseError
 
+    if (missing := missing_package(error)) is not None:
+        error = missing
     match error:
         case TcoptError():
             return str(error)

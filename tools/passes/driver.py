@@ -19,6 +19,7 @@ from xdsl.utils.arg_spec import ArgSpec, parse_spec
 from xdsl.utils.exceptions import ArgSpecParseError
 
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
+from tcopt.support.dense_resources import resolve_resources
 from tcopt.support.errors import (
     InputError,
     ParsingError,
@@ -144,6 +145,7 @@ class Source:
                 f"'{self.name}' is empty", hint="an empty module is 'builtin.module {}'"
             )
         module = LocatedParser(ctx, text, self.name).parse_module()
+        resolve_resources(ctx, module)
         if self.path is not None:
             find_weights(module, self.path)
         return module

@@ -25,7 +25,7 @@ from tcopt.quantization.calibration import calibrate
 from tcopt.quantization.data import Data, Feeds, samples_of
 from tcopt.quantization.equalization import EqualizeLayers
 from tcopt.quantization.integer_models import in_floats, integer_node, switched_pairs
-from tcopt.quantization.layers import RULES, Behind, Layer, layers_of
+from tcopt.quantization.layers import RULES, Behind, Layer, element_types, layers_of
 from tcopt.quantization.onnx_graph import OnnxGraph, check_model, open_graph
 from tcopt.quantization.parameters import Integer
 from tcopt.quantization.patterns import rewrite
@@ -261,7 +261,7 @@ def report(
     floats = in_floats(graph)
     switched, layers = switched_pairs(graph, floats)
     if not layers:
-        raise _no_layers()
+        raise _no_layers(graph)
     told(f"{len(layers)} layers, {len(runs)} runs of calibration data")
     # All layers or none: this is the model as it is.
     measurement = Measurement(
@@ -306,13 +306,13 @@ def _prepared(
     rewrite(graph, [FoldBatchNorm()])
     layers = layers_of(graph)
     if not layers:
-        raise _no_layers()
+        raise _no_layers(graph)
     unknown = sorted(set(settings.floats) - {layer.name for layer in layers})
     if unknown:
         raise InputError(f"there is no layer '{unknown[0]}' to be left in floats")
     layers = [layer for layer in layers if layer.name not in settings.floats]
     if not layers:
-        raise _no_layers()
+        raise _no_layers(graph)
     for layer in layers:
         _check_constants(graph, layer)
     return _Prepared(graph, layers, samples, names)
@@ -374,7 +374,13 @@ def _measurement(
     return Measurement(graph, layers, made, samples, settings)
 
 
-def _no_layers() -> UnsupportedError:
+def _no_layers(graph: OnnxGraph) -> UnsupportedError:
+    other = [name for name in element_types(graph) if name != "float"]
+    if other:
+        return UnsupportedError(
+            f"the model has no layer to quantise: its layers are of {', '.join(other)}",
+            hint="export it in float32, of which layers are quantised",
+        )
     return UnsupportedError(
         "the model has no layer to quantise",
         hint=f"layers are {', '.join(sorted(RULES))} on float32, with weights that are constants",

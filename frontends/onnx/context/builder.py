@@ -30,6 +30,7 @@ from tcopt.dialects.graph.types import (
     type_of,
 )
 from tcopt.dialects.graph.weights import WeightStore
+from tcopt.frontends.onnx.model.errors import MissingValuesError
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.model.tensors import TensorReader
 from tcopt.support.errors import ImportModelError, UnsupportedError
@@ -52,8 +53,9 @@ class GraphBuilder:
         functions: private functions that the ops of the block refer to.
         limits: of tensors and of what is folded.
         location: given to the ops emitted next.
-        extents: of values of which only the first elements are there, the extents; see `stages`.
+        extents: of values of which only the first elements are valid, the extents; see `stages`.
         may_bound: whether there may be such values.
+        depth: how deeply the node whose ops are emitted is nested in functions and bodies.
         checks: conditions that refuse a run where they are true, with what is wrong then.
         sequence_items: how many tensors the sequences that were made hold, each for itself.
         strings: those of the model, by the places that stand for them.
@@ -79,6 +81,7 @@ class GraphBuilder:
         self.location: LocationAttr = named_location("model")
         self.extents: dict[SSAValue, SSAValue] = {}
         self.may_bound = False
+        self.depth = 0
         self.checks: list[tuple[str, SSAValue]] = []
         self.sequence_items = 0
         self.strings = StringTable()
@@ -241,6 +244,36 @@ class GraphBuilder:
         self.known[value] = computed[value]
         return computed[value]
 
+    def measured_value(self, what: str, where: str) -> np.ndarray | None:
+        """A value that an earlier stage has computed for a node; None if it has not.
+
+        Args:
+            what: a description of the value, which is unique in the node.
+            where: the location of the node.
+        """
+        earlier = self.measured.get(_measured_name(what, where))
+        return None if earlier is None else self.array_of(earlier)
+
+    def missing(
+        self,
+        value: SSAValue,
+        what: str,
+        where: str,
+        kind: type[MissingValuesError] = MissingValuesError,
+        detail: str = "",
+    ) -> MissingValuesError:
+        """The error of a value that is not known.
+
+        Args:
+            what, where: as in `measured_value`, which a next stage asks for it.
+            detail: follows the description in the message.
+        """
+        message = f"{what}{detail} is computed when the model runs"
+        inputs, name = self.input_names_behind(value), _measured_name(what, where)
+        if not self.is_main:  # A step of a loop has a value for each iteration.
+            return MissingValuesError(message, inputs, where=where)
+        return kind(message, inputs, where=where, value=value, name=name)
+
     def _steps_to(self, value: SSAValue) -> list[GraphOp] | None:
         """The ops that compute a value from constants, in order; None if something else does."""
         order: list[GraphOp] = []
@@ -335,6 +368,10 @@ class GraphBuilder:
             if isinstance(op, GraphOp | ScanOp) and not any(result.uses for result in op.results):
                 op.detach()
                 op.erase()
+
+
+def _measured_name(what: str, where: str) -> str:
+    return f"{where}:{what}"
 
 
 def _short(shape: Sequence[int]) -> str:

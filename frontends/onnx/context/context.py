@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tcopt.dialects.graph.host_call import HostCallOp
 from tcopt.dialects.graph.out_of_bounds import OutOfBoundsOp
 from tcopt.dialects.graph.scan import ScanOp
-from tcopt.dialects.graph.slice import ConcatOp
+from tcopt.dialects.graph.slice import ConcatOp, SliceOp
 from tcopt.dialects.graph.types import AnyTensor, numpy_dtype, tensor
 from tcopt.frontends.onnx.context.builder import GraphBuilder
 from tcopt.frontends.onnx.context.schemas import NodeSchema
@@ -89,11 +89,7 @@ class NodeContext:
         if operand in self.builder.texts:
             value = self.builder.array_of(operand)
         if value is None:
-            raise MissingValuesError(
-                f"{what} of {self.op_type} is computed when the model runs",
-                self.builder.input_names_behind(operand),
-                where=self.where,
-            )
+            value = self._measured(operand, what, MissingValuesError)
         self.check(value.size <= VALUE_LIMIT, f"{what} has {value.size} values")
         return value
 
@@ -218,11 +214,21 @@ class NodeContext:
 
     @property
     def may_bound(self) -> bool:
-        """Whether results may be as large as they can get, for `bounded` to say what is there."""
+        """Whether results may have their largest shape, of which `bounded` says what is valid."""
         return self.builder.may_bound
 
     def bounded(self, value: SSAValue, axis: int, count: SSAValue) -> SSAValue:
-        """A result of which the first `count` ([1], i64) slices along an axis are there."""
+        """A result of which the first `count` ([1], i64) slices along an axis are valid.
+
+        Raises:
+            MeasuredError: in a function or body, which a next stage imports with a known count.
+        """
+        if self.builder.depth:
+            extents = list(shape_of(value))
+            (extents[axis],) = self.measured(count, "the number of results")
+            part = self.emit(SliceOp(value, [0] * len(extents), extents))
+            self.builder.mark_texts([value], [part])
+            return part
         extents = [self.array(np.array([n], np.int64)) for n in shape_of(value)]
         extents[axis] = count
         self.builder.extents[value] = self.emit(ConcatOp(extents, axis=0))
@@ -349,20 +355,18 @@ class NodeContext:
         Raises:
             MeasuredError: they are not known yet.
         """
-        name = f"{self.where}:{what}"
         known = self.builder.value_of(value)
-        if known is not None:
-            return [int(v) for v in known.reshape(-1)]
-        earlier = self.builder.measured.get(name)
-        if earlier is not None:
-            return self.known_ints(earlier, what)
-        raise MeasuredError(
-            f"{what} of {self.op_type} is computed when the model runs",
-            self.builder.input_names_behind(value),
-            where=self.where,
-            name=name,
-            value=value,
-        )
+        if known is None:
+            known = self._measured(value, what, MeasuredError)
+        return [int(v) for v in known.reshape(-1)]
+
+    def _measured(self, value: SSAValue, what: str, kind: type[MissingValuesError]) -> np.ndarray:
+        """A value that an earlier stage has computed; raises an error of a kind if none has."""
+        what = f"{what} of {self.op_type}"
+        known = self.builder.measured_value(what, self.where)
+        if known is None:
+            raise self.builder.missing(value, what, self.where, kind)
+        return known
 
     def literal(self, value: np.ndarray | Sequence[int] | float, like: SSAValue) -> SSAValue:
         """A constant with the element type of `like`."""

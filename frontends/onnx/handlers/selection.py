@@ -88,7 +88,7 @@ def unique(ctx: NodeContext) -> list[SSAValue | None]:
         ctx.unsupported("Unique of a tensor without elements is not supported")
     if not ctx.may_bound:
         ctx.constant(0, "the data")
-        ctx.unsupported("Unique inside of a function or body is not supported")
+        ctx.unsupported("Unique in a loop that is not unrolled is not supported")
     if ctx.is_text(ctx.input(0)):
         rows = ctx.host("string_ranks", [rows], ctx.shape(rows), i64)
     count = ctx.shape(rows)[0]
@@ -164,7 +164,7 @@ def non_max_suppression(ctx: NodeContext) -> SSAValue:
     if not ctx.may_bound:
         ctx.constant(0, "the boxes")
         ctx.constant(1, "the scores")
-        ctx.unsupported("NonMaxSuppression inside of a function or body is not supported")
+        ctx.unsupported("NonMaxSuppression in a loop that is not unrolled is not supported")
     bounds = [
         _bound(ctx, 2, np.zeros(1, np.int64)),
         _bound(ctx, 3, np.zeros(1, np.float32)),

@@ -12,9 +12,13 @@ from tcopt.dialects import graph
 from tcopt.dialects.graph.types import is_half
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
+from tcopt.frontends.onnx.handlers.long_transforms import resized, transformed
 
-_LENGTH_LIMIT = 1 << 13
-"""A matrix for a longer transform would take a gigabyte."""
+_PRODUCT_LIMIT = 1 << 11
+"""Length of the longest transform that is one product; its matrix takes 64 MiB."""
+
+_LENGTH_LIMIT = 1 << 22
+"""Length of the longest transform; its factors are constants of the program."""
 
 
 @handler("DFT", until=20)
@@ -67,12 +71,40 @@ def _transformed(
     onesided: bool,
 ) -> SSAValue:
     """The transforms of rows [signals, given * parts], as [signals, bins * parts]."""
-    ctx.check(0 < length <= _LENGTH_LIMIT, f"a transform of length {length} is not supported")
-    waves = _waves(given, parts, length, inverse=inverse, onesided=onesided)
+    ctx.check(length > 0, f"a transform of length {length} has no bins")
+    if length > _LENGTH_LIMIT:
+        ctx.unsupported(
+            f"a transform of length {length} is not supported, at most {_LENGTH_LIMIT} are"
+        )
     element = ctx.element(rows)
     wide = ctx.emit(graph.CastOp(rows, f32)) if is_half(element) else rows
-    product = ctx.emit(graph.MatmulOp(wide, ctx.literal(waves, wide)))
+    if length > _PRODUCT_LIMIT:
+        signals = ctx.emit(graph.ReshapeOp(wide, (ctx.shape(rows)[0], given, parts)))
+        product = _long(ctx, signals, length, inverse=inverse, onesided=onesided)
+    else:
+        waves = _waves(given, parts, length, inverse=inverse, onesided=onesided)
+        product = ctx.emit(graph.MatmulOp(wide, ctx.literal(waves, wide)))
     return ctx.emit(graph.CastOp(product, element)) if is_half(element) else product
+
+
+def _long(ctx: NodeContext, x: SSAValue, length: int, *, inverse: bool, onesided: bool) -> SSAValue:
+    """As `_transformed`, of signals [signals, given, parts] in several steps."""
+    count = length // 2 + 1 if inverse and onesided else length
+    x = resized(ctx, x, count)
+    signals, _, parts = ctx.shape(x)
+    if parts == 1:
+        x = ctx.emit(graph.ConcatOp([x, ctx.literal(np.zeros((signals, count, 1)), x)], axis=2))
+    if inverse and onesided:
+        # The other bins are conjugates of these.
+        mirrored = np.arange(length - count, 0, -1)
+        others = ctx.emit(graph.GatherOp(x, ctx.array(mirrored), axis=1))
+        others = ctx.emit(graph.MulOp(others, ctx.literal([1, -1], x)))
+        x = ctx.emit(graph.ConcatOp([x, others], axis=1))
+    x = transformed(ctx, x, inverse=inverse)
+    bins = length // 2 + 1 if onesided and not inverse else length
+    kept = 1 if inverse and onesided else 2
+    x = ctx.emit(graph.SliceOp(x, [0, 0, 0], (signals, bins, kept)))
+    return ctx.emit(graph.ReshapeOp(x, (signals, bins * kept)))
 
 
 def _waves(given: int, parts: int, length: int, *, inverse: bool, onesided: bool) -> np.ndarray:

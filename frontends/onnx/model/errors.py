@@ -85,11 +85,22 @@ class MissingValuesError(UnsupportedError):
     """A value which decides shapes or attributes is only known when the model runs.
 
     `inputs` names the model's inputs it is computed from: giving their values (argument
-    `values`) specialises the model on them.
+    `values`) specialises the model on them. `value` is the value itself and `name` its name as an
+    input of a next stage, if a stage of the model can compute it for the next one.
     """
 
-    def __init__(self, message: str, inputs: Sequence[str], *, where: str | None = None):
+    def __init__(
+        self,
+        message: str,
+        inputs: Sequence[str],
+        *,
+        where: str | None = None,
+        value: SSAValue | None = None,
+        name: str | None = None,
+    ):
         self.inputs = tuple(inputs)
+        self.value = value
+        self.name = name
         names = ", ".join(f'"{name}"' for name in inputs)
         hint = (
             f"it depends on input {names}: give the value, as in "
@@ -101,16 +112,4 @@ class MissingValuesError(UnsupportedError):
 
 
 class MeasuredError(MissingValuesError):
-    """As above, of numbers that a stage of the model can compute for the next one.
-
-    Attributes:
-        name: what the next stage calls them.
-        value: what computes them.
-    """
-
-    def __init__(
-        self, message: str, inputs: Sequence[str], *, where: str, name: str, value: SSAValue
-    ):
-        super().__init__(message, inputs, where=where)
-        self.name = name
-        self.value = value
+    """As above, of a value that is computed for the next stage alone: no other node has it."""

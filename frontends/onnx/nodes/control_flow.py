@@ -23,13 +23,21 @@ from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.model.errors import MissingValuesError
 from tcopt.frontends.onnx.model.problems import AlreadyReported, Problems
 from tcopt.frontends.onnx.model.types import declared_dtype
-from tcopt.frontends.onnx.model.values import Failed, Scope, Value, Values
+from tcopt.frontends.onnx.model.values import (
+    DEFERRED,
+    Deferred,
+    Failed,
+    Scope,
+    Value,
+    Values,
+)
 from tcopt.frontends.onnx.nodes.subgraphs import captured_names
 from tcopt.support.errors import TcoptError, UnsupportedError
 
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
 """The operators that have bodies."""
 
+_IF = "the condition of If"
 _UNROLLED_STEPS = 16
 """Loops of up to so many steps are written out, which lets shapes in them be known."""
 
@@ -105,6 +113,8 @@ class Bodies:
         """The branch whose condition is known; otherwise both, and a choice of their results."""
         condition = operands[0] if operands else None
         known = self._known(condition)
+        if known is None:
+            known = self.ctx.builder.measured_value(_IF, self.ctx.where)
         if known is not None and known.size == 1:
             wanted = "then_branch" if known.reshape(-1)[0] else "else_branch"
             return self._imported(self._body(wanted, 0), [], self.scope, "")
@@ -131,15 +141,15 @@ class Bodies:
         found = [error for errors in failed for error in errors]
         if len(failed) == 1 or any(isinstance(error, MissingValuesError) for error in found):
             # A branch need not make sense for shapes that it is not meant for.
-            self._depends(f"the condition of If{_why(found)}", condition)
+            self._depends(_IF, condition, _why(found))
         for error in found:
             self.importer.problems.add(error)
         results: list[Value] = []
         for yes, no in zip(*(_without_failures(values) for _, values in trials), strict=True):
             if not isinstance(yes, SSAValue) or not isinstance(no, SSAValue):
-                self._depends("the condition of If", condition)
+                self._depends(_IF, condition)
             if yes.type != no.type:
-                self._depends("the condition of If, which decides shapes,", condition)
+                self._depends(_IF, condition, ", which decides shapes,")
             flag = self.ctx.emit(graph.ReshapeOp(condition, ()))
             results.append(self._moved(yes, graph.SelectOp(flag, yes, no)))
         return results
@@ -154,12 +164,8 @@ class Bodies:
         self.ctx.builder.narrow_checks(first, condition, taken)
         return tried
 
-    def _depends(self, what: str, value: SSAValue) -> NoReturn:
-        raise MissingValuesError(
-            f"{what} is computed when the model runs",
-            self.importer.builder.input_names_behind(value),
-            where=self.ctx.where,
-        )
+    def _depends(self, what: str, value: SSAValue, detail: str = "") -> NoReturn:
+        raise self.importer.builder.missing(value, what, self.ctx.where, detail=detail)
 
     # Loop
 
@@ -182,6 +188,8 @@ class Bodies:
 
     def _decided(self, value: Value, what: str) -> int:
         known = self._known(value)
+        if known is None:
+            known = self.ctx.builder.measured_value(what, self.ctx.where)
         if known is None or known.size != 1:
             if isinstance(value, SSAValue):
                 self._depends(what, value)
@@ -189,7 +197,7 @@ class Bodies:
         return int(known.reshape(-1)[0])
 
     def _unrolled(self, body: GraphProto, steps: int | None, states: Values) -> Values:
-        collected: list[list[SSAValue]] = [[] for _ in body.output[1 + len(states) :]]
+        collected: list[list[Value]] = [[] for _ in body.output[1 + len(states) :]]
         step, current = 0, list(states)
         yes = self.ctx.array(np.array(True))
         while steps is None or step < steps:
@@ -204,22 +212,33 @@ class Bodies:
             results = self._imported(body, [number, yes, *current], self.scope, f"step {step}")
             goes_on, *rest = results
             current = rest[: len(states)]
+            if isinstance(goes_on, Deferred):
+                return [DEFERRED] * (len(results) - 1)
             for column, value in zip(collected, rest[len(states) :], strict=True):
-                if not isinstance(value, SSAValue):
-                    raise UnsupportedError(
-                        "a step of Loop has a result that is not a tensor", where=self.ctx.where
-                    )
-                column.append(self._moved(value, graph.ReshapeOp(value, (1, *shape_of(value)))))
+                column.append(self._row(value))
             step += 1
-            if not self._decided(goes_on, "the condition of Loop"):
+            if not self._decided(goes_on, f"the condition of Loop after step {step}"):
                 break
         infos = body.output[1 + len(states) :]
         return [*current, *map(self._joined, infos, collected)]
 
-    def _joined(self, info: ValueInfoProto, rows: Sequence[SSAValue]) -> SSAValue:
-        """What a loop collected; of no steps, an empty tensor of the declared type."""
-        if rows:
-            return self._moved(rows[0], graph.ConcatOp(rows, axis=0))
+    def _row(self, value: Value) -> Value:
+        """A result of a step as a row of a result of the loop."""
+        if isinstance(value, Deferred):
+            return value
+        if not isinstance(value, SSAValue):
+            raise UnsupportedError(
+                "a step of Loop has a result that is not a tensor", where=self.ctx.where
+            )
+        return self._moved(value, graph.ReshapeOp(value, (1, *shape_of(value))))
+
+    def _joined(self, info: ValueInfoProto, rows: Sequence[Value]) -> Value:
+        """The rows that a loop collected; of no steps, an empty tensor of the declared type."""
+        tensors = [row for row in rows if isinstance(row, SSAValue)]
+        if len(tensors) < len(rows):
+            return DEFERRED
+        if tensors:
+            return self._moved(tensors[0], graph.ConcatOp(tensors, axis=0))
         declared = info.type.tensor_type
         shape = [max(dim.dim_value, 0) for dim in declared.shape.dim]
         dtype = declared_dtype(declared.elem_type, self.ctx.where)
@@ -237,7 +256,12 @@ class Bodies:
             arguments = function.arguments
             yes = self.ctx.array(np.array(True))
             inputs = [arguments[count], yes, *arguments[:count]]
-            results = self._imported(body, inputs, function.scope, "step")
+            try:
+                results = self._imported(body, inputs, function.scope, "step")
+            except MissingValuesError:
+                # Steps that are written out may have shapes of their own.
+                function.drop()
+                return None
             goes_on = self._known(results[0])
             outputs = [value for value in results[1:] if isinstance(value, SSAValue)]
             alike = len(outputs) == len(results) - 1 and all(

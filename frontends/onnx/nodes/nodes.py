@@ -37,7 +37,7 @@ from tcopt.frontends.onnx.nodes.functions import (
 )
 from tcopt.frontends.onnx.nodes.ordering import in_order, node_label
 from tcopt.frontends.onnx.nodes.sequences import sequence_handler
-from tcopt.frontends.onnx.nodes.stages import Staging
+from tcopt.frontends.onnx.nodes.stages import Staging, defer
 from tcopt.support.errors import (
     ImportModelError,
     InputError,
@@ -137,17 +137,20 @@ class NodeImporter:
         order, stuck = in_order(nodes, available, report)
         for node in stuck:
             scope.update((name, FAILED) for name in node.output if name)
-        staging = None if depth else self.staging
         for node in (*order, *stuck):
-            if staging is not None and staging.waits(node, scope):
+            if self.staging is not None and self.staging.waits(node, scope, depth):
                 continue
             self._import_node(node, scope, prefix + node_label(node), depth)
-            if staging is not None:
-                staging.hold_back(node, scope)
+            if self.staging is not None and not depth:
+                self.staging.hold_back(node, scope)
 
     def _import_node(self, node: NodeProto, scope: Scope, where: str, depth: int) -> None:
         self.builder.location = named_location(where)
-        self.builder.may_bound = not depth and self.staging is not None
+        self.builder.may_bound = self.staging is not None and self.builder.is_main
+        self.builder.depth = depth
+        staging = self.staging
+        if staging is not None and not depth:
+            staging.begin()
         try:
             operands = [self.operand(name, scope, where) for name in node.input]
             results = self._results(node, operands, scope, where, depth)
@@ -157,13 +160,12 @@ class NodeImporter:
         except AlreadyReported:
             results = [FAILED] * len(node.output)
         except _MISTAKES as mistake:
-            if depth and self.staging is not None and isinstance(mistake, MissingValuesError):
-                # What is around may wait.
-                raise
-            if not depth and self._awaits(mistake, node, scope):
+            if self._awaits(mistake, node, scope, depth):
                 return
             self._report(_as_error(mistake, node.op_type), node, scope, where)
             results = [FAILED] * len(node.output)
+        if staging is not None and not depth and staging.lacks(node, scope):
+            return
         for name, value in zip(node.output, results, strict=False):
             if not name:
                 continue
@@ -171,10 +173,16 @@ class NodeImporter:
             if isinstance(value, SSAValue) and value.name_hint is None:
                 value.name_hint = name_hint(name)
 
-    def _awaits(self, mistake: Exception, node: NodeProto, scope: Scope) -> bool:
+    def _awaits(self, mistake: Exception, node: NodeProto, scope: Scope, depth: int) -> bool:
         """Whether a node is left for a stage that knows more values."""
         if self.staging is None or not isinstance(mistake, MissingValuesError):
             return False
+        if depth:
+            if not self.staging.measures(mistake):
+                # The node around it may wait.
+                raise mistake
+            defer(node, scope)
+            return True
         awaits = self.staging.awaits(mistake, node, scope)
         if awaits:
             self.staging.leave(node, scope)

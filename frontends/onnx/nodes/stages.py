@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 from onnx import NodeProto
 from xdsl.ir import Operation, SSAValue
 
-from tcopt.dialects.graph.types import element_type, shape_of
+from tcopt.dialects.graph.types import shape_of
 from tcopt.frontends.onnx.context.builder import GraphBuilder
-from tcopt.frontends.onnx.model.errors import Dimension, MeasuredError, MissingValuesError
-from tcopt.frontends.onnx.model.inputs import ModelInput
+from tcopt.frontends.onnx.model.errors import MeasuredError, MissingValuesError
+from tcopt.frontends.onnx.model.stage import PassedTensor, Rest, Stage
 from tcopt.frontends.onnx.model.values import (
     DEFERRED,
     Deferred,
@@ -33,91 +32,68 @@ from tcopt.frontends.onnx.nodes.subgraphs import used_names
 from tcopt.support.structures import Kind, tensor_names
 
 _GIVEN_LIMIT = 64
-"""Inputs of together so many elements are shapes, sizes and the like: a program is made for their
-values. A value computed from more is data, and awaited."""
+"""Inputs of together up to this many elements are shapes, sizes and the like: a program is made
+for their values, unless the value that it needs is smaller. One computed from more is awaited."""
 
 _COMPUTED = SSAValue | SequenceValue | MapsValue | OptionalValue
 
 EXTENTS = ":extents"
-"""What the output with a result's own extents is called after it."""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """What of a model is left to import.
-
-    Attributes:
-        nodes: the positions of its nodes.
-        outputs: names of the model's outputs that it has to give.
-        inputs: what earlier stages computed, beside the model's inputs; dimensions are open.
-        known: values that earlier stages knew.
-        lists: the sequences and optionals of earlier stages, by the names that their tensors have
-            in `inputs` and `known`; None for an optional without an element.
-        measured: those of `inputs` that no node of the model computes: numbers which nodes of
-            this stage need to know.
-    """
-
-    nodes: tuple[int, ...]
-    outputs: tuple[str, ...]
-    inputs: tuple[ModelInput, ...] = ()
-    known: Mapping[str, np.ndarray] = field(default_factory=dict)
-    lists: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
-    measured: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Rest:
-    """What comes after a stage.
-
-    Attributes:
-        bounded: results in buffers that are as large as they can get, each with the output that
-            says what of it is there: the extents, from the start of each dimension.
-        stage: what is left to import; None if nothing.
-    """
-
-    bounded: Mapping[str, str]
-    stage: Stage | None
+"""Suffix of the output that holds the extents of a result."""
 
 
 class Staging:
     """Decides what is left for the next stage while one is imported.
 
     Args:
-        arguments: the tensors that the stage is given.
+        stage: the stage that is imported.
+        arguments: the tensors that it is given, by name.
         lists: names of the model's inputs that are not tensors.
     """
 
     def __init__(
-        self, builder: GraphBuilder, arguments: Mapping[str, SSAValue], lists: Container[str] = ()
+        self,
+        builder: GraphBuilder,
+        stage: Stage,
+        arguments: Mapping[str, SSAValue],
+        lists: Container[str] = (),
     ):
         self._builder = builder
+        self._stage = stage
         self._arguments = arguments
+        passed = {item.name for item in stage.inputs}
+        self._tensors = {name for name in arguments if name not in passed}
         self._lists = lists
         self._later: list[NodeProto] = []
         self._bounded: dict[str, SSAValue] = {}
         self._measured: dict[str, SSAValue] = {}
+        self._before: dict[str, SSAValue] = {}
+        self._checks = 0
 
-    def waits(self, node: NodeProto, scope: Scope) -> bool:
-        """Whether a node uses what is not there yet; then it is left for later."""
+    def waits(self, node: NodeProto, scope: Scope, depth: int) -> bool:
+        """Whether a node uses results of a later stage; then so do its users.
+
+        Args:
+            depth: how deeply it is nested; nodes of the model are left for later.
+        """
         waits = any(isinstance(scope.get(name), Deferred) for name in used_names(node))
-        if waits:
+        if waits and depth:
+            defer(node, scope)
+        elif waits:
             self.leave(node, scope)
         return waits
 
     def leave(self, node: NodeProto, scope: Scope) -> None:
         """Leave a node for the next stage."""
         self._later.append(node)
-        scope.update((name, DEFERRED) for name in node.output if name)
+        defer(node, scope)
 
     def awaits(self, error: MissingValuesError, node: NodeProto, scope: Scope) -> bool:
         """Whether a value that a node needs is better awaited than asked of the caller."""
+        # A later stage asks for what bodies of the node have measured once more.
+        self._measured = dict(self._before)
         if isinstance(error, MeasuredError):
-            self._measured[error.name] = error.value
-            return True
-        given = [self._arguments[name] for name in error.inputs if name in self._arguments]
-        # A program for one string is of no use for others.
-        is_text = any(value in self._builder.texts for value in given)
-        if not is_text and sum(math.prod(shape_of(value)) for value in given) <= _GIVEN_LIMIT:
+            return self.measures(error)
+        if self._is_by_value(error):
             return False
         # Another stage only helps with what this one computes.
         operands = [scope.get(name) for name in used_names(node)]
@@ -128,6 +104,47 @@ class Staging:
             for value in operands
         )
 
+    def measures(self, error: MissingValuesError) -> bool:
+        """Whether this stage computes a value that a node needs for the next one.
+
+        The node is imported again by that stage, with all that is around it.
+        """
+        if error.value is None or error.name is None:
+            return False
+        is_large = math.prod(shape_of(error.value)) > _GIVEN_LIMIT
+        if not isinstance(error, MeasuredError) and (is_large or self._is_by_value(error)):
+            return False
+        self._measured[error.name] = error.value
+        return True
+
+    def begin(self) -> None:
+        """Begin to import a node of the model."""
+        self._before, self._checks = dict(self._measured), len(self._builder.checks)
+
+    def lacks(self, node: NodeProto, scope: Scope) -> bool:
+        """Whether the bodies of a node of the model need values that this stage measures.
+
+        Then the node is left for the next stage.
+        """
+        if len(self._measured) == len(self._before):
+            return False
+        del self._builder.checks[self._checks :]
+        self.leave(node, scope)
+        return True
+
+    def _is_by_value(self, error: MissingValuesError) -> bool:
+        """Whether a program is made for the values of the inputs that a value comes from."""
+        given = [self._arguments[name] for name in error.inputs if name in self._arguments]
+        # A program for one string is of no use for others.
+        is_text = any(value in self._builder.texts for value in given)
+        if is_text or sum(math.prod(shape_of(value)) for value in given) > _GIVEN_LIMIT:
+            return False
+        # A value of fewer bytes has fewer values than the inputs.
+        return error.value is None or self._bytes([error.value]) >= self._bytes(given)
+
+    def _bytes(self, values: Sequence[SSAValue]) -> int:
+        return sum(math.prod(shape_of(v)) * self._builder.dtype_of(v).itemsize for v in values)
+
     def hold_back(self, node: NodeProto, scope: Scope) -> None:
         """Keep those results of a node from others of which only a part may be there."""
         for name in filter(None, node.output):
@@ -137,56 +154,58 @@ class Staging:
                 scope[name] = DEFERRED
 
     def rest(
-        self,
-        nodes: Sequence[NodeProto],
-        wanted: Sequence[str],
-        scope: Scope,
-        weights: Mapping[str, object],
+        self, nodes: Sequence[NodeProto], scope: Scope, weights: Container[str]
     ) -> tuple[list[tuple[str, SSAValue]], Rest | None]:
-        """What this stage gives beside the model's outputs, by name, and what comes after it.
+        """The results of this stage in addition to the model's outputs, and the part after it.
 
         Args:
             nodes: all nodes of the model.
-            wanted: names of the model's outputs that this stage or a later one gives.
-            weights: the model's weights by name.
+            weights: the names of the model's weights.
         """
         if not self._later and not self._bounded:
             return [], None
+        wanted = self._stage.outputs
         given = {name for name in wanted if isinstance(scope.get(name), _COMPUTED)}
         results = {name: self._bounded[name] for name in wanted if name in self._bounded}
         known: dict[str, np.ndarray] = {}
-        passed: list[ModelInput] = []
+        passed: list[PassedTensor] = []
         lists: dict[str, tuple[str, ...] | None] = {}
-        for name in dict.fromkeys(name for node in self._later for name in used_names(node)):
-            value = self._bounded.get(name, scope.get(name))
-            if name in weights or name in self._arguments or name in self._lists:
-                continue
+        values: dict[str, Value] = {
+            name: self._bounded.get(name, scope.get(name))
+            for name in dict.fromkeys(name for node in self._later for name in used_names(node))
+            if not (name in weights or name in self._tensors or name in self._lists)
+        }
+        measured = {**self._builder.measured, **self._measured}
+        for name, value in (*values.items(), *measured.items()):
             for part, tensor in _tensors(name, value, lists):
                 array = self._builder.array_of(tensor)
                 if array is not None:
                     known[part] = array
                     continue
-                passed.append(_as_input(self._builder, part, tensor))
-                if name not in given:
+                dtype, rank = self._builder.dtype_of(tensor), len(shape_of(tensor))
+                passed.append(PassedTensor(part, dtype, rank))
+                if name not in given and self._arguments.get(part) is not tensor:
                     results[part] = tensor
-        for name, value in self._measured.items():
-            passed.append(_as_input(self._builder, name, value))
-            results[name] = value
         bounded = {name: name + EXTENTS for name in self._bounded if name in results}
-        for name, place in bounded.items():
-            results[place] = self._builder.extents[self._bounded[name]]
+        for name, extents in bounded.items():
+            results[extents] = self._builder.extents[self._bounded[name]]
         if not self._later:
             return list(results.items()), Rest(bounded, None)
         left = {id(node) for node in self._later}
         stage = Stage(
-            tuple(place for place, node in enumerate(nodes) if id(node) in left),
+            tuple(position for position, node in enumerate(nodes) if id(node) in left),
             tuple(name for name in wanted if name not in results and name not in given),
             tuple(passed),
             known,
             lists,
-            tuple(self._measured),
+            tuple(measured),
         )
         return list(results.items()), Rest(bounded, stage)
+
+
+def defer(node: NodeProto, scope: Scope) -> None:
+    """Let the results of a node be those of a later stage."""
+    scope.update((name, DEFERRED) for name in node.output if name)
 
 
 def _tensors(
@@ -205,8 +224,3 @@ def _tensors(
             return []
         case _:
             return []
-
-
-def _as_input(builder: GraphBuilder, name: str, value: SSAValue) -> ModelInput:
-    dims: list[Dimension] = [None for _ in shape_of(value)]
-    return ModelInput(name, element_type(value), builder.dtype_of(value), dims)

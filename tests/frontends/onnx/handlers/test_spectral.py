@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from models.checks import check_node, node_model, run_imported
+from tcopt.frontends.onnx.handlers import long_transforms, spectral
+from tcopt.support.errors import UnsupportedError
 
 RNG = np.random.default_rng(8)
 
@@ -41,6 +43,38 @@ def test_one_sided_transforms_undo_each_other(length):
     np.testing.assert_allclose(complex_of(spectrum), np.fft.rfft(x[..., 0]), atol=2e-5)
     back = transformed(spectrum, length, onesided=1, inverse=1)
     np.testing.assert_allclose(back, x, atol=2e-6)
+
+
+@pytest.fixture
+def short_steps(monkeypatch):
+    """Lengths above 8 are computed in steps of up to 5."""
+    monkeypatch.setattr(spectral, "_PRODUCT_LIMIT", 8)
+    monkeypatch.setattr(long_transforms, "_STEP_LIMIT", 5)
+
+
+@pytest.mark.parametrize("length", [16, 24, 100, 11, 26])
+def test_long_transforms(length, short_steps):
+    """Lengths with short factors, primes, and those with a large prime factor."""
+    for given in (length, length - 3, length + 2):
+        x = RNG.standard_normal((2, given, 2)).astype(np.float32)
+        forward = np.fft.fft(complex_of(x), length, 1)
+        found = transformed(x, length)
+        np.testing.assert_allclose(complex_of(found), forward, atol=2e-5)
+        backward = np.fft.ifft(complex_of(x), length, 1)
+        found = transformed(x, length, inverse=1)
+        np.testing.assert_allclose(complex_of(found), backward, atol=2e-6)
+        real = x[..., :1]
+        spectrum = transformed(real, length, onesided=1)
+        expected = np.fft.rfft(real[..., 0], length)
+        np.testing.assert_allclose(complex_of(spectrum), expected, atol=2e-5)
+        back = transformed(spectrum, length, onesided=1, inverse=1)
+        np.testing.assert_allclose(back[..., 0], np.fft.irfft(expected, length), atol=2e-6)
+
+
+def test_a_length_above_the_limit_is_named(monkeypatch):
+    monkeypatch.setattr(spectral, "_LENGTH_LIMIT", 8)
+    with pytest.raises(UnsupportedError, match="length 9"):
+        transformed(np.zeros((1, 9, 1), np.float32))
 
 
 @pytest.mark.parametrize("onesided", [0, 1])

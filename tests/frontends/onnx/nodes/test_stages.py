@@ -63,6 +63,141 @@ def test_a_stage_behind_another():
         check(compiled, model, {"x": x})
 
 
+COUNTED = """by_value (float[100] x) => (float[?] y, int64[1, m] p) {
+    axes = Constant<value_ints = [0]>()
+    zero = Constant<value_ints = [0]>()
+    half = Constant<value_float = 0.5>()
+    sum = ReduceSum(x, axes)
+    n = Cast<to = 7>(sum)
+    %s
+    over = Greater(t, half)
+    p = NonZero(over)
+    flat = Reshape(t, minus)
+    y = Compress(flat, bits)
+    minus = Constant<value_ints = [-1]>()
+    bits = Cast<to = 9>(flat)
+}"""
+SHAPED_BY_VALUE = {
+    "slice": "t = Slice(x, zero, n, zero)",
+    "split": "h = Constant<value_ints = [100]>() d = Sub(h, n) s = Concat<axis = 0>(n, d) "
+    "t, u = Split<axis = 0>(x, s)",
+    # The third stage takes what the first computed.
+    "passed on": "v = Neg(x) r = Slice(x, zero, n, zero) q = NonZero(r) w = Mul(v, v) "
+    "c = Size(q) e = Unsqueeze(c, zero) t = Slice(w, zero, e, zero)",
+    # A second and a third value are computed from what is picked.
+    "values": "a = Slice(x, zero, n, zero) b = ReduceSum(a, axes) m = Cast<to = 7>(b) "
+    "r = Slice(x, zero, m, zero) g = ReduceMax(r) k = Cast<to = 7>(g) "
+    "l = Reshape(k, one) j = Add(l, n) t = Slice(x, zero, j, zero) "
+    "one = Constant<value_ints = [1]>()",
+}
+
+
+@pytest.mark.parametrize("nodes", SHAPED_BY_VALUE.values(), ids=SHAPED_BY_VALUE.keys())
+def test_stages_after_one_for_a_value(nodes: str):
+    """A stage for a value of the one before it is followed by others."""
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]>\n{COUNTED % nodes}')
+    compiled = tcopt.compile(model, workers=0)
+    for count in (3, 5):
+        x = np.zeros(100, np.float32)
+        x[[*range(count - 1), 40]] = 1
+        for ours, theirs in zip(
+            compiled.run({"x": x}), run_reference(model, {"x": x}), strict=True
+        ):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+IN_BODIES = {
+    # As exported for a batch of images: a step each, the boxes of all in a sequence.
+    "suppression in a loop": """batched (float[2, 6, 4] b, float[2, 1, 6] x) => (int64[k, 3] y) {
+        none = SequenceEmpty<dtype = 7>()
+        count = Constant<value_int = 2>()
+        yes = Cast<to = 9>(count)
+        most = Constant<value_int = 4>()
+        overlap = Constant<value_float = 0.3>()
+        all = Loop(count, yes, none) <body = step (int64 i, bool c, seq(int64[?, 3]) s)
+            => (bool d, seq(int64[?, 3]) t) {
+            axis = Constant<value_ints = [0]>()
+            own = Gather<axis = 0>(b, i)
+            boxes = Unsqueeze(own, axis)
+            scores = Gather<axis = 0>(x, i)
+            more = Unsqueeze(scores, axis)
+            chosen = NonMaxSuppression(boxes, more, most, overlap)
+            t = SequenceInsert(s, chosen)
+            d = Identity(c)
+        }>
+        y = ConcatFromSequence<axis = 0>(all)
+    }""",
+    "a branch that data chooses": """chosen (float[90] x) => (float[k] y) {
+        half = Constant<value_float = 0.5>()
+        most = ReduceMax<keepdims = 0>(x)
+        large = Greater(most, half)
+        y = If(large) <
+            then_branch = yes () => (float[k] u) { u = Unique(x) },
+            else_branch = no () => (float[k] v) { over = Greater(x, half) v = Compress(x, over) }
+        >
+    }""",
+    "places in a loop of many steps": """places (float[20, 5] x) => (int64[20] y) {
+        count = Constant<value_int = 20>()
+        yes = Cast<to = 9>(count)
+        y = Loop(count, yes) <body = step (int64 i, bool c) => (bool d, int64 n) {
+            d = Identity(c)
+            row = Gather<axis = 0>(x, i)
+            places = NonZero(row)
+            n = Size(places)
+        }>
+    }""",
+    "a function": """called (float[90] x) => (float[k] y, int64[k] n) { y, n = own.pick(x) }
+    <domain: "own", opset_import: ["" : 17]> pick (a) => (u, n) {
+        u, i, j, n = Unique(a)
+        m = ReduceMax(n)
+        axes = Constant<value_ints = [0]>()
+        w = Slice(a, axes, m)
+        z = NonZero(w)
+    }""",
+}
+
+
+@pytest.mark.parametrize("name", IN_BODIES)
+def test_extents_that_data_decides_in_bodies(name: str, rng: np.random.Generator):
+    """A stage computes what the next one has to know to import the node with the bodies."""
+    text = IN_BODIES[name]
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17, "own" : 1]>\n{text}')
+    compiled = tcopt.compile(model, workers=0)
+    shapes = {spec.name: [int(d or 0) for d in spec.shape] for spec in compiled.inputs}
+    for scale in (0.4, 2) if "branch" in name else (2,):
+        feeds = {
+            n: (rng.integers(0, 5, shape) * (scale / 4)).astype(np.float32)
+            for n, shape in shapes.items()
+        }
+        check(compiled, model, feeds)
+
+
+def test_small_inputs_are_data_where_they_decide_less():
+    """A stage for the maximum of the lengths, not a program for each of them."""
+    model = model_of("""masked (float[b, t] x, int64[b] lens) => (float[b, m] y) {
+        zero = Constant<value_int = 0>()
+        one = Constant<value_int = 1>()
+        z = Constant<value_ints = [0]>()
+        axis = Constant<value_ints = [1]>()
+        most = ReduceMax<keepdims = 0>(lens)
+        places = Range(zero, most, one)
+        rows = Unsqueeze(lens, axis)
+        mask = Less(places, rows)
+        end = Unsqueeze(most, z)
+        part = Slice(x, z, end, axis)
+        m = Cast<to = 1>(mask)
+        y = Mul(part, m)
+    }""")
+    compiles: list[str] = []
+    compiled = tcopt.compile(
+        model, workers=0, cache=False, progress=lambda name, *_: compiles.append(name)
+    )
+    x = np.arange(15, dtype=np.float32).reshape(3, 5)
+    for lens, count in ([4, 1, 2], 2), ([1, 4, 3], 2), ([2, 2, 1], 3):
+        check(compiled, model, {"x": x, "lens": np.array(lens)})
+        assert compiles.count("done") == count
+
+
 def test_values_computed_from_data_are_awaited(rng: np.random.Generator):
     """A Range whose limit is computed from data; the data may change and the code stays."""
     model = model_of("""counted (float[100] x) => (int64[n] y, float[100] z) {

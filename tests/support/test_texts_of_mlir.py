@@ -1,0 +1,88 @@
+"""Texts and pipelines as mlir-opt writes them, and the errors of what cannot be read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.utils.exceptions import ParseError
+
+from tcopt.support.dense_resources import resolve_resources
+from tcopt.support.errors import ParsingError, VerificationError
+from tcopt.support.parsing import LocatedParser
+from tcopt.support.pass_specs import passes_text
+from tcopt.support.pipelines import parse_specs
+from tcopt.tools.passes.driver import PrintOptions, new_context, print_module
+
+RESOURCE = """builtin.module {
+  %%c = arith.constant dense_resource<w0> : tensor<%s>
+}
+{-#
+  dialect_resources: { builtin: { w0: "0x040000000000803F000000400000404000008040" } }
+#-}
+"""
+
+
+def parsed(text: str):
+    context = new_context()
+    module = LocatedParser(context, text, "t.mlir").parse_module()
+    resolve_resources(context, module)
+    return module
+
+
+def test_resources_become_literals():
+    module = parsed(RESOURCE % "2x2xf32")
+    (constant,) = module.ops
+    value = constant.properties["value"]
+    assert isinstance(value, DenseIntOrFPElementsAttr)
+    np.testing.assert_array_equal(value.get_values(), [1, 2, 3, 4])
+    assert parsed(print_module(module)).is_structurally_equivalent(module)
+
+
+def test_resources_of_another_size_are_refused():
+    with pytest.raises(VerificationError, match="w0"):
+        parsed(RESOURCE % "3x2xf32")
+
+
+def test_location_aliases_after_their_uses():
+    module = parsed("""builtin.module {
+      %1 = arith.constant 1.0 : f32 loc(#loc2)
+    } loc(#loc)
+#loc = loc("m.mlir":0:0)
+#loc1 = loc("m.mlir":2:10)
+#loc2 = loc("name"(#loc1))
+""")
+    text = print_module(module, PrintOptions(locations=True))
+    assert '"m.mlir":2:10' in text and '"name"' in text
+
+
+@pytest.mark.parametrize("uses", ["#a = loc(#a)", "#b = loc(unknown)"])
+def test_aliases_without_a_definition_are_refused(uses: str):
+    with pytest.raises(ParseError):
+        parsed(f"builtin.module {{\n}} loc(#a)\n{uses}\n")
+
+
+def test_names_that_are_not_ascii_are_refused():
+    with pytest.raises(ParseError) as caught:
+        parsed("builtin.module {\n  %é = arith.constant 1.0 : f32\n}")
+    assert "'%'" in str(caught.value) and "first_char" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("builtin.module(a, b{x=1})", "a,b{x=1}"),
+        ("a{x=-5 y=-2.5e-3,-1}", "a{x=-5 y=-0.0025,-1}"),
+        ('a{x="=-5, -3"}', 'a{x="=-5, -3"}'),
+    ],
+)
+def test_pipelines(text: str, expected: str):
+    specs = parse_specs(text)
+    assert passes_text(specs) == expected
+    assert parse_specs(passes_text(specs)) == specs
+
+
+def test_other_anchors_are_refused():
+    with pytest.raises(ParsingError) as caught:
+        parse_specs("builtin.module(func.func(a))")
+    assert "module" in (caught.value.hint or "")
