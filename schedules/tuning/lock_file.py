@@ -54,6 +54,7 @@ OPTIONAL = "tuned.optional"
 
 _ENTRY = re.compile(r"^[ \t]*sched\.(?:sequence|operator)\b", re.M)
 """How an entry begins."""
+_HEADER = re.compile(r"^builtin\.module\b[^\n]*\{[ \t]*\n", re.M)
 
 _FIX = "correct the line, tune the model again, or compile without it: --no-tuned, tuned=False"
 
@@ -165,6 +166,10 @@ def _parse_apart(
         TcoptError: the given error, if no entry begins a line or the rest does not parse.
     """
     starts = [match.start() for match in _ENTRY.finditer(text)]
+    header = _HEADER.search(text)
+    if header is not None:
+        # Damage may hide how the first entry begins.
+        starts = [header.end(), *(start for start in starts if start > header.end())]
     if not starts:
         raise error
     try:

@@ -175,7 +175,8 @@ def _fits(column: Column[Any], value: Any) -> bool:
         return bool(column.nullable)
     match column.type:
         case JSON():
-            return isinstance(value, list if column is TRIAL.c.ns else dict) and _is_json(value)
+            kind = list if column is TRIAL.c.ns else dict
+            return type(value) is kind and _is_json(value)
         case String() as kind:
             return _is_text(value) and len(value) <= (kind.length or len(value))
         case Boolean():
