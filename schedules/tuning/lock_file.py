@@ -54,6 +54,7 @@ OPTIONAL = "tuned.optional"
 
 _ENTRY = re.compile(r"^[ \t]*sched\.(?:sequence|operator)\b", re.M)
 """How an entry begins."""
+_COMMENT = re.compile(r"//[^\n]*")
 _HEADER = re.compile(r"^builtin\.module\b[^\n]*\{[ \t]*\n", re.M)
 
 _FIX = "correct the line, tune the model again, or compile without it: --no-tuned, tuned=False"
@@ -180,9 +181,11 @@ def _parse_apart(
     last = len(text.rstrip().removesuffix("}"))
     for start, end in zip(starts, [*starts[1:], last], strict=True):
         # Blank lines keep the numbers of lines.
-        lines = "\n" * text.count("\n", 0, start)
+        lines, entry = "\n" * text.count("\n", 0, start), text[start : max(start, end)]
+        if not _COMMENT.sub("", entry).strip():
+            continue
         try:
-            found += _parse(lines + text[start : max(start, end)], path).ops
+            found += _parse(lines + entry, path).ops
         except TcoptError as refusal:
             lock.refused.append(refusal)
     return module, found
