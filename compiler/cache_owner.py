@@ -14,17 +14,16 @@ import hmac
 import os
 import secrets
 import stat
-import tempfile
 import warnings
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
+from tcopt.support.private_files import make_private, private_path, read_private
 from tcopt.support.remarks import notice
 
 KEY_BYTES = 32
 CODE_BYTES = 32
 _OTHERS_WRITE = 0o022
-_OTHERS = 0o077
 
 _keys: dict[Path, bytes] = {}
 _told: set[str] = set()
@@ -52,13 +51,16 @@ def obstacle(folder: Path) -> str | None:
 
 
 def user_key() -> bytes | None:
-    """The key of this user, made when it is first asked for; None, told, if there can be none."""
-    path = _key_path()
+    """Return the key of this user, made at the first call; None after a warning if that fails."""
+    path = private_path("cache.key")
     if path is None:
         return None
     if path not in _keys:
         try:
-            _keys[path] = _read_key(path) or _make_key(path)
+            key = read_private(path) or make_private(path, partial(secrets.token_bytes, KEY_BYTES))
+            if len(key) != KEY_BYTES:
+                raise ValueError("it does not hold a key; remove it")
+            _keys[path] = key
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             tell(f"the cache is not used: its key {path} cannot be used ({reason})")
@@ -83,49 +85,3 @@ def tell(message: str) -> None:
     if message not in _told:
         _told.add(message)
         warnings.warn(message, CacheWarning, stacklevel=2)
-
-
-def _key_path() -> Path | None:
-    base = os.environ.get("XDG_STATE_HOME")
-    try:
-        folder = Path(base) if base else Path.home() / ".local" / "state"
-    except RuntimeError:  # There is no home folder.
-        return None
-    return folder / "tcopt" / "cache.key"
-
-
-def _read_key(path: Path) -> bytes | None:
-    """The key in a file; None if there is none yet.
-
-    Raises:
-        ValueError: others may know it, or it is none.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        return None
-    with os.fdopen(descriptor, "rb") as stream:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode) or facts.st_size != KEY_BYTES:
-            raise ValueError("it does not hold a key; remove it")
-        if facts.st_uid != os.geteuid() or facts.st_mode & _OTHERS:
-            raise ValueError("others may read or write it; remove it")
-        return stream.read(KEY_BYTES)
-
-
-def _make_key(path: Path) -> bytes:
-    """A new key, or the one that another process has made meanwhile."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle, temporary = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(secrets.token_bytes(KEY_BYTES))
-        # A link is made whole, and not at all where there is a key.
-        with suppress(FileExistsError):
-            os.link(temporary, path)
-    finally:
-        os.unlink(temporary)
-    key = _read_key(path)
-    if key is None:
-        raise ValueError("it was removed")
-    return key

@@ -42,7 +42,7 @@ from tcopt.dialects.sched import SequenceOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, TargetFacts, target_facts_of
 from tcopt.schedules.tuning.lock_file import OPTIONAL
 from tcopt.support.canonical_text import CanonicalText, base_name, compile_attributes, symbol_name
-from tcopt.support.errors import InputError, PassFailedError, ScheduleError, TcoptError
+from tcopt.support.errors import PassFailedError, ScheduleError, TcoptError
 from tcopt.support.instruction_places import with_nodes
 from tcopt.support.origins import node_names
 from tcopt.support.phases import Phase
@@ -186,21 +186,30 @@ def _compile(
     phases: Sequence[Phase],
     sequence: SequenceOp | None = None,
 ) -> Kernel:
-    if sequence is not None and OPTIONAL in sequence.attributes:
-        spare, empty = function.clone(), ModuleOp([], dict(module.attributes))
-        for copy, op in zip(spare.walk(), function.walk(), strict=True):
-            copy.location = op.location
-        try:
-            return _compile_as_told(function, module, name, phases, sequence)
-        except (ScheduleError, InputError) as error:
+    if sequence is None:
+        return _compile_as_told(function, module, name, phases, None)
+    optional = OPTIONAL in sequence.attributes
+    spare, empty = function.clone(), ModuleOp([], dict(module.attributes))
+    for copy, op in zip(spare.walk(), function.walk(), strict=True):
+        copy.location = op.location
+    try:
+        return _compile_as_told(function, module, name, phases, sequence)
+    except MemoryError:
+        raise
+    # A schedule from a file may leave IR that no rule writes, at which any later pass may fail.
+    except Exception as error:
+        reason = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
+        if optional:
             kernel = _compile_as_told(spare, empty, name, phases, None)
-            return replace(kernel, remarks=(_not_applied(name, error), *kernel.remarks))
-    return _compile_as_told(function, module, name, phases, sequence)
+            return replace(kernel, remarks=(_not_applied(reason), *kernel.remarks))
+        if isinstance(error, TcoptError):
+            raise
+        raise ScheduleError(f"the schedule cannot be compiled: {reason}", op=sequence) from error
 
 
-def _not_applied(name: str, error: TcoptError) -> Remark:
-    """What is said of a tuned schedule that does not fit any more."""
-    text = f"its tuned schedule does not apply, so it has the default: {error.message}; tune again"
+def _not_applied(reason: str) -> Remark:
+    """Remark about a tuned schedule that gives way to the default."""
+    text = f"its tuned schedule does not apply, so it has the default: {reason}; tune again"
     return Remark("apply-tuning", "@", "", text, missed=True, slow=True)
 
 

@@ -23,6 +23,7 @@ from tcopt.runtime.whole_program import WholeProgram
 from tcopt.support.errors import InputError, ResourceError, UnsupportedError
 from tcopt.support.files import as_path
 from tcopt.support.random_keys import seeded
+from tcopt.support.stop_checks import checking_stops
 from tcopt.support.structures import Kind
 from tcopt.support.target_registry import target_named
 
@@ -226,6 +227,12 @@ class Model:
         outputs: Sequence[str] | None = None,
     ) -> list[Any]:
         """`run`, as a part of one that something may end."""
+        with checking_stops(None if control is None else control.check):
+            return self._run_checked(control, feeds, outputs)
+
+    def _run_checked(
+        self, control: Control | None, feeds: Mapping[str, Any], outputs: Sequence[str] | None
+    ) -> list[Any]:
         names = self._names
         wanted = None if outputs is None else _known_outputs(names, outputs)
         values: Any

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.support.errors import InputError, ResourceError
+from tcopt.support.stop_checks import in_steps
 
 Array = NDArray[Any]
 
@@ -96,7 +97,7 @@ class StringTable:
 
     def encode(self, array: Array) -> NDArray[np.int64]:
         """The places of the strings of an array, which are added if they are new."""
-        places = (self.place(text) for text in array.reshape(-1).tolist())
+        places = (self.place(text) for text in in_steps(array.reshape(-1).tolist(), len))
         return np.fromiter(places, np.int64, array.size).reshape(array.shape)
 
     def decode(self, places: NDArray[np.int64]) -> Array:
@@ -104,7 +105,8 @@ class StringTable:
         count = len(self)
         found = np.empty(places.size, TEXT)
         found[:] = [
-            self._at(place) if 0 <= place < count else "" for place in places.reshape(-1).tolist()
+            self._at(place) if 0 <= place < count else ""
+            for place in in_steps(places.reshape(-1).tolist())
         ]
         return found.reshape(places.shape)
 

@@ -29,7 +29,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     parser = cli.ArgumentParser(PROG, __doc__)
     commands = parser.add_subparsers(dest="command", required=True, parser_class=_CommandParser)
     scheduler = commands.add_parser("scheduler", help="gives work to workers; one for a pool")
-    scheduler.add_argument("--host", default="127.0.0.1", help="where it is reached (127.0.0.1)")
+    scheduler.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
     scheduler.add_argument("--port", type=int, default=8786, help="0 for any (8786)")
     worker = commands.add_parser("worker", help="compiles, or measures on one device")
     worker.add_argument("address", help="of the scheduler: HOST:PORT")
@@ -39,9 +39,7 @@ def _argument_parser() -> argparse.ArgumentParser:
         "--no-restart", action="store_true", help="end when the worker does, and start none anew"
     )
     for command in (scheduler, worker):
-        command.add_argument("--tls-ca", default="", metavar="FILE", help="who signs certificates")
-        command.add_argument("--tls-cert", default="", metavar="FILE", help="own certificate")
-        command.add_argument("--tls-key", default="", metavar="FILE", help="its key")
+        cli.add_certificates(command)
         cli.add_load(command)
         cli.add_common_arguments(command)
     return parser

@@ -82,9 +82,7 @@ def _add_pool(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--pool", metavar="ADDRESS", help="a scheduler whose workers measure (this machine)")
     add("--label", help="with --pool: of the workers, such as cpu:znver5")
-    add("--tls-ca", default="", metavar="FILE", help="with --pool: who signs certificates")
-    add("--tls-cert", default="", metavar="FILE", help="own certificate")
-    add("--tls-key", default="", metavar="FILE", help="its key")
+    cli.add_certificates(parser)
 
 
 def _tune_parser() -> argparse.ArgumentParser:

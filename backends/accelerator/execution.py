@@ -28,6 +28,7 @@ from tcopt.support.dtypes import numpy_dtype
 from tcopt.support.errors import InputError, VerificationError
 from tcopt.support.literals import number_list
 from tcopt.support.locations import describe_location, nearest_location
+from tcopt.support.stop_checks import check_stop
 
 Array = NDArray[Any]
 Indices = NDArray[np.int64]
@@ -54,6 +55,7 @@ def run_program(
     memories = Memories(program, facts, buffers)
     for number in range(len(steps)) if order is None else order:
         step = steps[number]
+        check_stop()
         if isinstance(step, RunOp):
             memories.run(step, number)
 

@@ -90,7 +90,11 @@ class SplitOp(SchedOp):
                 return None
             if (knob := parser.parse_optional_operand(IndexType())) is not None:
                 return knob
-            return parser.parse_integer(allow_boolean=False)
+            start = parser.pos
+            number = parser.parse_integer(allow_boolean=False)
+            if number < 1:
+                parser.raise_error("a factor is a number from 1 on", start, parser.pos)
+            return number
 
         return cls(loop, parser.parse_comma_separated_list(parser.Delimiter.SQUARE, factor))
 

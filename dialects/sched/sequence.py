@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
-from xdsl.ir import Block, Region
+from xdsl.ir import Block, Region, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, region_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -41,9 +41,15 @@ class SequenceOp(IRDLOperation):
         if self.body.block.args:
             raise VerifyException("a sequence takes no arguments")
         knobs: set[str] = set()
+        defined: set[SSAValue] = set()
         for op in self.body.block.ops:
             if not isinstance(op, SchedOp):
                 raise VerifyException(f"'{op.name}' is not a step of a schedule")
+            for operand in op.operands:
+                if operand not in defined:
+                    name = operand.name_hint or "a handle"
+                    raise VerifyException(f"%{name} is used before the step that defines it")
+            defined.update(op.results)
             knob = op.properties.get("knob_name")
             if isinstance(knob, StringAttr):
                 if knob.data in knobs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import cast
 
 from xdsl.ir import SSAValue
@@ -10,7 +11,7 @@ from xdsl.ir import SSAValue
 from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.sched import KnobOp, SchedOp, SequenceOp
 from tcopt.schedules.api.schedule import Schedule
-from tcopt.support.errors import InputError, ScheduleError
+from tcopt.support.errors import InputError, ScheduleError, TcoptError
 from tcopt.support.locations import is_known
 
 
@@ -39,9 +40,15 @@ def apply_sequence(
     for op in sequence.body.block.ops:
         assert isinstance(op, SchedOp)
         try:
-            made = getattr(schedule, op.primitive)(*op.arguments(known.__getitem__))
+            made = getattr(schedule, op.primitive)(*op.arguments(partial(_resolve, known)))
         except ScheduleError as error:
             raise _at_step(error, op) from None
+        except (TcoptError, MemoryError):
+            raise
+        except Exception as error:
+            # Sequences come from files: a step may have any arguments that its types allow.
+            reason = f"{type(error).__name__}: {error}"
+            raise ScheduleError(f"the step cannot be applied: {reason}", op=op) from error
         results = cast(list[object], made) if isinstance(made, list) else [made]
         if op.results and len(results) != len(op.results):
             raise ScheduleError(
@@ -49,6 +56,13 @@ def apply_sequence(
             )
         known.update(zip(op.results, results, strict=False))
     return schedule
+
+
+def _resolve(known: Mapping[SSAValue, object], handle: SSAValue) -> object:
+    if handle not in known:
+        name = handle.name_hint or "a handle"
+        raise ScheduleError(f"%{name} is used before the step that defines it")
+    return known[handle]
 
 
 def _check_knobs(sequence: SequenceOp, knobs: Mapping[str, int]) -> None:

@@ -34,7 +34,7 @@ from tcopt.schedules.tuning.lock_file import (
 from tcopt.schedules.tuning.workloads import key_of, target_text, workload_key
 from tcopt.support.canonical_text import canonical_text
 from tcopt.support.errors import InputError
-from tcopt.support.remarks import notice, remark
+from tcopt.support.remarks import Remark, notice, remark, replay
 
 _NAMED = 3
 
@@ -62,8 +62,8 @@ class ApplyTuningPass(ModulePass):
     Options:
         file: the lock file.
         digest: of what it held when the model was loaded; by default what it holds now counts.
-        locked: every kernel needs an entry, and every schedule has to apply; without it, what
-            does not apply is replaced by the default.
+        locked: every kernel needs an entry, and every schedule has to apply; without it, the
+            default replaces what does not apply, and malformed entries are left out.
     """
 
     name = "apply-tuning"
@@ -74,10 +74,15 @@ class ApplyTuningPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         lock = read_lock(self.file, self.digest)
+        if lock.refused and self.locked:
+            raise lock.refused[0]
         functions = [each for each in op.ops if isinstance(each, FuncOp)]
         if not functions:
             _tell_operators(op, lock, key_of(target_text(op)))
             return
+        for error in lock.refused:
+            text = f"an entry of the lock file is left out: {error.message}; tune again"
+            replay([Remark(self.name, "lock file", error.where or self.file, text, True, True)])
         missing: list[str] = []
         targets: set[str] = set()
         for function in functions:

@@ -18,19 +18,20 @@ What counts of a sequence are its steps. One without steps stands for what its r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, FloatAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
-from xdsl.utils.exceptions import ParseError
+from xdsl.utils.exceptions import ParseError, VerifyException
 
 from tcopt.dialects.sched import OperatorOp, SequenceOp
 from tcopt.schedules.rules.recorded import CHOICE
-from tcopt.support.errors import InputError, ParsingError
+from tcopt.support.errors import InputError, ParsingError, TcoptError
 from tcopt.support.file_contents import content
 from tcopt.support.locations import describe_location
 from tcopt.support.parsing import LocatedParser
@@ -51,7 +52,12 @@ RULE = "rule"
 OPTIONAL = "tuned.optional"
 """On a sequence: the default schedule takes its place where it does not apply."""
 
-_FIX = "mend the line, tune the model again, or compile without the file: --no-tuned, tuned=False"
+_ENTRY = re.compile(r"^[ \t]*sched\.(?:sequence|operator)\b", re.M)
+"""How an entry begins."""
+_COMMENT = re.compile(r"//[^\n]*")
+_HEADER = re.compile(r"^builtin\.module\b[^\n]*\{[ \t]*\n", re.M)
+
+_FIX = "correct the line, tune the model again, or compile without it: --no-tuned, tuned=False"
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,7 @@ class LockFile:
         kernels: by workload and target.
         operators: choices for operators of the graph, by operator and target.
         targets: what is compiled for, by its key.
+        refused: the errors of entries that are left out.
     """
 
     path: str = ""
@@ -95,6 +102,7 @@ class LockFile:
         default_factory=dict[tuple[str, str], OperatorOp]
     )
     targets: dict[str, Attribute] = field(default_factory=dict[str, Attribute])
+    refused: list[TcoptError] = field(default_factory=list[TcoptError])
 
 
 def read_lock(path: str | Path, digest: str = "") -> LockFile:
@@ -104,7 +112,7 @@ def read_lock(path: str | Path, digest: str = "") -> LockFile:
         digest: of what it held when a model was loaded, which is what counts then.
     Raises:
         InputError: there is no such file, or it is none that this version knows.
-        ParsingError: it does not parse; the message names the line.
+        ParsingError: it does not parse as a whole, and its entries cannot be told apart.
     """
     return _read(str(path), content(path, digest))
 
@@ -119,26 +127,85 @@ def _read(path: str, data: bytes) -> LockFile:
 
 
 def parse_lock(text: str, path: str) -> LockFile:
-    """What a text says; see `read_lock`."""
-    try:
-        module = LocatedParser(new_context(), text, path).parse_module()
-    except ParseError as error:
-        raise ParsingError(_first_line(error), where=_place_of(error, path), hint=_FIX) from None
-    _check_version(module, path)
+    """Parse the text of a lock file; see `read_lock`.
+
+    An entry that is malformed is left out, and its error is in `refused`.
+    """
     lock = LockFile(path)
+    try:
+        module = _parse(text, path)
+        entries = list(module.ops)
+    except TcoptError as error:
+        module, entries = _parse_apart(text, path, lock, error)
+    _check_version(module, path)
     targets = module.attributes.get(TARGETS)
     if isinstance(targets, DictionaryAttr):
         lock.targets.update(targets.data)
-    for op in module.ops:
-        if isinstance(op, SequenceOp):
-            entry = _entry(op)
-            _add(lock.kernels, (entry.workload, entry.target), entry, op)
-        elif isinstance(op, OperatorOp):
-            target = _text(op, TARGET)
-            _add(lock.operators, (op.operator.data, target), op, op)
-        else:
-            raise _wrong(op, f"a lock file has no '{op.name}'")
+    for op in entries:
+        try:
+            _add_entry(lock, op)
+        except TcoptError as error:
+            lock.refused.append(error)
     return lock
+
+
+def _parse(text: str, path: str) -> ModuleOp:
+    try:
+        return LocatedParser(new_context(), text, path).parse_module()
+    except ParseError as error:
+        raise ParsingError(_first_line(error), where=_place_of(error, path), hint=_FIX) from None
+
+
+def _parse_apart(
+    text: str, path: str, lock: LockFile, error: TcoptError
+) -> tuple[ModuleOp, list[Operation]]:
+    """Parse the entries of a text one by one, where the whole does not parse.
+
+    Returns:
+        The module without entries, and the entries that parse.
+    Raises:
+        TcoptError: the given error, if no entry begins a line or the rest does not parse.
+    """
+    starts = [match.start() for match in _ENTRY.finditer(text)]
+    header = _HEADER.search(text)
+    if header is not None:
+        # Damage may hide how the first entry begins.
+        starts = [header.end(), *(start for start in starts if start > header.end())]
+    if not starts:
+        raise error
+    try:
+        module = _parse(text[: starts[0]] + "}", path)
+    except TcoptError:
+        raise error from None
+    found: list[Operation] = []
+    last = len(text.rstrip().removesuffix("}"))
+    for start, end in zip(starts, [*starts[1:], last], strict=True):
+        # Blank lines keep the numbers of lines.
+        lines, entry = "\n" * text.count("\n", 0, start), text[start : max(start, end)]
+        if not _COMMENT.sub("", entry).strip():
+            continue
+        try:
+            found += _parse(lines + entry, path).ops
+        except TcoptError as refusal:
+            lock.refused.append(refusal)
+    return module, found
+
+
+def _add_entry(lock: LockFile, op: Operation) -> None:
+    try:
+        op.verify()
+    except VerifyException as error:
+        raise _wrong(op, " ".join(str(error).split())) from error
+    except RecursionError:
+        raise _wrong(op, "the entry is nested too deeply") from None
+    if isinstance(op, SequenceOp):
+        entry = _entry(op)
+        _add(lock.kernels, (entry.workload, entry.target), entry, op)
+    elif isinstance(op, OperatorOp):
+        choice_of(op)
+        _add(lock.operators, (op.operator.data, _text(op, TARGET)), op, op)
+    else:
+        raise _wrong(op, f"a lock file has no '{op.name}'")
 
 
 def _check_version(module: ModuleOp, path: str) -> None:
@@ -163,14 +230,13 @@ def _add(known: dict[_Key, _Value], key: _Key, value: _Value, op: Operation) -> 
 def _entry(op: SequenceOp) -> LockEntry:
     rule = op.attributes.get(RULE)
     gain = op.attributes.get(GAIN)
-    value = getattr(getattr(gain, "value", None), "data", 1.0)
     entry = LockEntry(
         op,
         _text(op, WORKLOAD),
         _text(op, TARGET),
         rule.data if isinstance(rule, StringAttr) else "",
         choice_of(op),
-        float(value),
+        gain.value.data if isinstance(gain, FloatAttr) else 1.0,
     )
     if entry.choice is not None and not entry.rule:
         raise _wrong(op, f"{CHOICE} says what a rule is to choose, and there is no {RULE}")

@@ -1,4 +1,4 @@
-"""Strings put together."""
+"""Concatenation of strings."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tcopt.support.host_functions.registry import Array, Form, Settings, host_function
+from tcopt.support.stop_checks import in_steps
 from tcopt.support.strings import array_of_texts, check_characters
 
 
@@ -14,8 +15,9 @@ from tcopt.support.strings import array_of_texts, check_characters
 def string_concat(
     settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]
 ) -> list[Array]:
-    """Each string of one array in front of that of the other, which broadcast."""
+    """Concatenate the strings of two arrays, which broadcast."""
     first, second = np.broadcast_arrays(*arrays)
     pairs = list(zip(first.reshape(-1).tolist(), second.reshape(-1).tolist(), strict=True))
-    check_characters(sum(len(a) + len(b) for a, b in pairs))
-    return [array_of_texts((a + b for a, b in pairs), first.shape)]
+    check_characters(sum(len(a) + len(b) for a, b in in_steps(pairs)))
+    joined = (a + b for a, b in in_steps(pairs, lambda pair: len(pair[0]) + len(pair[1])))
+    return [array_of_texts(joined, first.shape)]

@@ -11,11 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from tcopt.support.errors import InputError, UnsupportedError
+from tcopt.support.errors import CancelledError, InputError, UnsupportedError
 from tcopt.support.host_functions.registry import Array, Form, Settings, host_function
+from tcopt.support.stop_checks import apart
 
 _MODES = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}
 FORMATS = tuple(_MODES)
+_FILE_FORMATS = ("BMP", "JPEG", "JPEG2000", "TIFF", "PNG", "WEBP", "PPM")
+"""Readers of Pillow for the formats that ONNX names; others may start programs, as EPS does."""
 
 
 def check_library() -> None:
@@ -42,8 +45,10 @@ def _opened(data: Array) -> Generator[Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with reader.open(BytesIO(data.tobytes())) as image:
+            with reader.open(BytesIO(data.tobytes()), formats=_FILE_FORMATS) as image:
                 yield image
+    except CancelledError:
+        raise
     # Readers of formats fail in their own ways on what is damaged.
     except Exception as error:
         raise InputError(f"the data is not an image that can be decoded: {error}") from error
@@ -62,7 +67,7 @@ def image_decode(settings: Settings, arrays: Sequence[Array], forms: Sequence[Fo
     """The pixels [height, width, channels] of an image; settings: `format`, one of `FORMATS`."""
     wanted = settings["format"]
     with _opened(arrays[0]) as image:
-        pixels = np.array(image.convert(_MODES[wanted]))
+        pixels = apart(lambda: np.array(image.convert(_MODES[wanted])))
     pixels = pixels[:, :, None] if wanted == "Grayscale" else pixels
     # Code has bytes without a sign of their own.
     pixels = np.ascontiguousarray(pixels[:, :, ::-1] if wanted == "BGR" else pixels)

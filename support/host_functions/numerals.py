@@ -10,10 +10,13 @@ import numpy as np
 from tcopt.support.errors import InputError
 from tcopt.support.host_functions.registry import Array, Form, Settings, host_function
 from tcopt.support.named_dtypes import named_dtype
+from tcopt.support.stop_checks import in_steps
 from tcopt.support.strings import array_of_texts
 
-_FLOAT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity|nan)", re.I | re.A)
+_FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity|nan)", re.I | re.A)
 _INTEGER = re.compile(r"[+-]?\d{1,20}", re.A)
+_LONGEST = 1 << 16
+"""Characters of a string that spells a number."""
 _DIGITS = ".8g"
 """Of numbers of up to 32 bits, as in onnxruntime; others have as many as tell them apart."""
 
@@ -28,22 +31,22 @@ def string_to_number(
         InputError: a string spells none, or one that the type does not have.
     """
     (x,), dtype = arrays, named_dtype(settings["type"])
-    texts = [text.strip() for text in x.reshape(-1).tolist()]
+    texts = [text.strip() for text in in_steps(x.reshape(-1).tolist(), len)]
     is_integer = dtype.kind in "iu"
     wanted = _INTEGER if is_integer else _FLOAT
-    for text in texts:
-        if wanted.fullmatch(text) is None:
+    for text in in_steps(texts, len):
+        if len(text) > _LONGEST or wanted.fullmatch(text) is None:
             raise InputError(f"the string {text[:40]!a} is not a number of type {dtype}")
     if is_integer:
         limits = np.iinfo(dtype)
-        numbers = [int(text) for text in texts]
+        numbers = [int(text) for text in in_steps(texts)]
         for number in numbers:
             if not limits.min <= number <= limits.max:
                 raise InputError(f"{number} is beyond what {dtype} has")
         # Code has integers without a sign of their own.
         return [np.array(numbers, dtype).view(forms[0].dtype).reshape(x.shape)]
     with np.errstate(all="ignore"):
-        found = np.array([float(text) for text in texts]).astype(dtype)
+        found = np.array([float(text) for text in in_steps(texts, len)]).astype(dtype)
     return [found.reshape(x.shape)]
 
 
@@ -56,9 +59,10 @@ def number_to_string(
     name = settings["type"]
     if name == "bool" or "int" in name:
         values = x.astype(np.bool_).astype(np.int64) if name == "bool" else x.view(name)
-        return [array_of_texts((str(value) for value in values.reshape(-1).tolist()), x.shape)]
+        digits = (str(value) for value in in_steps(values.reshape(-1).tolist()))
+        return [array_of_texts(digits, x.shape)]
     is_double = name == "float64"
-    numbers = x.astype(np.float64).reshape(-1).tolist()
+    numbers = in_steps(x.astype(np.float64).reshape(-1).tolist())
     return [array_of_texts((_spelled(number, is_double) for number in numbers), x.shape)]
 
 

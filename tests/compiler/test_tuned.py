@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import tcopt
 from tcopt.compiler.tuned import find_lock, lock_beside
 from tcopt.support.errors import InputError, ParsingError, ScheduleError, TcoptError
 from tcopt.support.file_contents import content, digest_of_content
+from tcopt.support.remarks import collect_slow
 from tcopt.tuner.lock import LockWriter, TunedKernel
 from tcopt.tuner.measure.building import build
 from tcopt.tuner.tasks import Task, tasks_of
@@ -120,7 +122,7 @@ def test_models_of_open_shapes_keep_what_they_were_loaded_with(model: Path, tmp_
         feeds = {"x": np.ones((rows, 40), np.float32), "w": np.ones((40, 48), np.float32)}
         (found,) = loaded.run(feeds)
         np.testing.assert_allclose(found, np.full((rows, 48), 40.0))
-    with pytest.raises(ParsingError, match="mend the line"):
+    with pytest.raises(ParsingError, match="correct the line"):
         tcopt.compile(str(model), CPU, tuned=path)
 
 
@@ -187,8 +189,8 @@ def test_what_is_wrong_with_a_file_is_told_with_its_place_and_a_fix(
     path, _ = write_lock(model)
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new, 1))
-    with pytest.raises((InputError, ParsingError), match=message) as caught:
-        tcopt.compile(str(model), CPU)
+    with pytest.raises(TcoptError, match=message) as caught:
+        tcopt.compile(str(model), CPU, locked=True)
     assert path.name in str(caught.value) and "tune the model again" in str(caught.value)
 
 
@@ -198,7 +200,8 @@ def test_an_entry_stands_once(model: Path):
     entry = text[text.index("  sched.sequence") : text.rindex("}")]
     path.write_text(text[: text.rindex("}")] + entry + "}\n")
     with pytest.raises(TcoptError, match="for the same kernel and target"):
-        tcopt.compile(str(model), CPU)
+        tcopt.compile(str(model), CPU, locked=True)
+    assert "rows = 3" in schedule_of(model)
 
 
 def test_a_file_is_named(model: Path, tmp_path: Path):
@@ -231,3 +234,41 @@ def test_what_other_targets_have_is_kept(model: Path):
     assert {(task.key, task.target_key), (other.key, other.target_key)} <= set(lock.kernels)
     assert lock.kernels[task.key, task.target_key].gain == 1.5
     assert "rows = 3" in schedule_of(model)
+
+
+def lines_swapped(text: str) -> str:
+    """The steps of the first entry with the first use of loops before their definition."""
+    lines = text.splitlines()
+    at = next(n for n, line in enumerate(lines) if "sched.get_loops" in line)
+    lines[at - 1], lines[at] = lines[at], lines[at - 1]
+    return "\n".join(lines) + "\n"
+
+
+DEEP = "[" * 3000 + "]" * 3000
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lines_swapped,
+        lambda text: re.sub(r"by \[.*?\]", "by [?, -2]", text, count=1),
+        lambda text: re.sub(r"by \[.*?\]", "by [?, 99999999999999999999]", text, count=1),
+        lambda text: text.replace("choice = {", f"choice = {{deep = {DEEP}, ", 1),
+        lambda text: text.replace('rule = "cpu-matmul"', "rule = 5 : i64", 1),
+        lambda text: text.replace("sched.get_block", "sched.get_blok", 1),
+        lambda text: text.replace('get_block "matmul"', "get_block 5", 1),
+        lambda text: text[: text.index("sched.vectorize")],
+    ],
+)
+def test_a_malformed_entry_gives_way_to_the_default(
+    model: Path, change: Callable[[str], str]
+) -> None:
+    path, _ = write_lock(model)
+    before = path.read_text()
+    path.write_text(change(before))
+    assert path.read_text() != before
+    with collect_slow() as remarks:
+        tcopt.compile(str(model), CPU)
+    assert [r.by for r in remarks] == ["apply-tuning"]
+    with pytest.raises(TcoptError):
+        tcopt.compile(str(model), CPU, locked=True)

@@ -5,24 +5,27 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
 
 from searches.planted_kernels import PlantedBuilder, planted_task
-from tcopt.support.errors import InputError, TcoptError
+from tcopt.support.errors import BackendError, InputError
+from tcopt.support.private_files import private_path
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.measurer import MeasureSettings
 from tcopt.tuner.measure.outcomes import CRASH, LOST, OK, RUN_TIMEOUT, WRONG
 from tcopt.tuner.measure.runner import Limits
 from tcopt.tuner.measure.turns import TurnSettings
 from tcopt.tuner.pool.measurer import PoolMeasurer
-from tcopt.tuner.pool.security import Certificates, check_address, check_host
+from tcopt.tuner.pool.security import KEY_NAME, Certificates, check_address
 from tcopt.tuner.pool.serve import CONFIGURATION
 from tcopt.tuner.records.store import Store
 from tcopt.tuner.records.trials import Setting, trial_of
@@ -36,13 +39,30 @@ SETTINGS = MeasureSettings(
 
 
 class Pool:
-    """The processes of a pool."""
+    """The processes of a pool, with the user's key file.
 
-    def __init__(self, folder: Path, certificates: Certificates):
-        self.certificates = certificates
+    They run in a folder with modules that shadow Python's, and their folder for temporary files
+    has one of Dask's that anybody may write to.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.trace = folder / "imported from a folder of others"
+        scratch = folder / "dask-scratch-space"
+        scratch.mkdir()
+        scratch.chmod(0o777)
+        for name in ("multiprocessing", "signal", "secrets", "numpy", "xdsl"):
+            for place in (folder, scratch):
+                Path(place, f"{name}.py").write_text(f"open({str(self.trace)!r}, 'w')")
         self.processes: list[subprocess.Popen[str]] = []
         (self.address,) = self._ready([self._start("scheduler", "--port", "0")])
-        self._ready([self.start_worker(label) for label in (TWO, TWO, ONE)])
+        # The first one has a nanny, which starts it again.
+        workers = [self._start("worker", self.address, "--label", "build")]
+        self._ready([*workers, *(self.start_worker(label) for label in (TWO, TWO, ONE))])
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
 
     def start_worker(self, label: str) -> subprocess.Popen[str]:
         return self._start(
@@ -50,12 +70,13 @@ class Pool:
         )
 
     def _start(self, *arguments: str) -> subprocess.Popen[str]:
-        c, tls = self.certificates, list[str]()
-        if c:
-            tls = ["--tls-ca", c.authority, "--tls-cert", c.certificate, "--tls-key", c.key]
-        command = [sys.executable, "-m", "tcopt.tools.tcopt_pool", *arguments, *tls]
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            [sys.executable, "-P", "-m", "tcopt.tools.tcopt_pool", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd=self.folder,
+            env={**os.environ, "TMPDIR": str(self.folder)},
         )
         self.processes.append(process)
         return process
@@ -66,37 +87,27 @@ class Pool:
         for process in processes:
             assert process.stdout is not None
             line = process.stdout.readline()
-            assert line.startswith("ready at "), line
+            assert line.startswith("ready at tls://"), line
             found.append(line.removeprefix("ready at ").strip())
         return found
 
     def stop(self) -> None:
         for process in self.processes:
-            process.kill()
+            # The nanny ends its worker.
+            process.terminate()
+        for process in self.processes:
             process.wait()
-
-
-def make_certificates(folder: Path) -> Certificates:
-    """Of an authority of its own; none where there is no openssl."""
-    if shutil.which("openssl") is None:
-        return Certificates()
-    key, certificate = folder / "key.pem", folder / "certificate.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
-    command += ["-subj", "/CN=pool", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(command, check=True, capture_output=True)
-    return Certificates(str(certificate), str(certificate), str(key))
 
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Generator[Pool]:
-    folder = tmp_path_factory.mktemp("pool")
-    pool = Pool(folder, make_certificates(folder))
+    pool = Pool(tmp_path_factory.mktemp("pool"))
     yield pool
     pool.stop()
 
 
 def measurer_for(pool: Pool, label: str) -> PoolMeasurer:
-    return PoolMeasurer(pool.address, label, SETTINGS, pool.certificates, PlantedBuilder())
+    return PoolMeasurer(pool.address, label, SETTINGS, builders=PlantedBuilder())
 
 
 def kill_when_busy(measurer: PoolMeasurer, count: int) -> threading.Thread:
@@ -117,6 +128,133 @@ def kill_when_busy(measurer: PoolMeasurer, count: int) -> threading.Thread:
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()
     return thread
+
+
+def test_a_label_that_nobody_has_is_told_at_once(pool: Pool):
+    with pytest.raises(InputError, match="no worker of the pool has the label 'cuda:sm_90'"):
+        measurer_for(pool, "cuda:sm_90")
+
+
+def listening(process: int) -> list[str]:
+    """Addresses that a process and its children listen at, as in /proc/net/tcp."""
+    own = {os.readlink(link) for link in _links(process)}
+    found: list[str] = []
+    for table in ("tcp", "tcp6"):
+        rows = [line.split() for line in Path("/proc/net", table).read_text().splitlines()[1:]]
+        found += [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in own]
+    return found
+
+
+def _links(process: int) -> Generator[Path]:
+    for tasks in Path(f"/proc/{process}/task").glob("*/children"):
+        for child in tasks.read_text().split():
+            yield from _links(int(child))
+    yield from Path(f"/proc/{process}/fd").iterdir()
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="/proc/net/tcp is Linux's")
+def test_processes_listen_on_loopback_only_and_have_no_http_server(pool: Pool):
+    scheduler, nanny, *workers = [listening(process.pid) for process in pool.processes[:5]]
+    assert scheduler == [f"0100007F:{pool.port:04X}"]
+    # The nanny and its worker.
+    assert [len(nanny), *map(len, workers)] == [2, 1, 1, 1]
+    assert {address.partition(":")[0] for each in (nanny, *workers) for address in each} == {
+        "0100007F"
+    }
+
+
+def test_nothing_is_imported_from_folders_of_others(pool: Pool):
+    assert not pool.trace.exists()
+
+
+def test_the_key_is_the_user_s_and_a_copy_of_it_lets_in(pool: Pool, tmp_path, monkeypatch):
+    key = private_path(KEY_NAME)
+    assert key is not None and key.stat().st_mode & 0o777 == 0o600
+    copy = tmp_path / "tcopt" / KEY_NAME
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    # Another key, which this makes as the scheduler is on this machine.
+    with pytest.raises(BackendError, match="no scheduler with this key"):
+        measurer_for(pool, TWO)
+    assert copy.read_bytes() != key.read_bytes()
+    shutil.copy(key, copy)
+    measurer_for(pool, ONE).close()
+    copy.chmod(0o644)
+    with pytest.raises(InputError, match="mode 600"):
+        measurer_for(pool, ONE)
+
+
+def _in_the_clear(port: int) -> bool:
+    with socket.create_connection(("127.0.0.1", port), 20) as stream:
+        stream.sendall(b"\0" * 64)
+        return bool(stream.recv(1))
+
+
+def _without_certificate(port: int) -> bool:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with (
+        socket.create_connection(("127.0.0.1", port), 20) as stream,
+        context.wrap_socket(stream) as channel,
+    ):
+        return bool(channel.recv(1))
+
+
+@pytest.mark.parametrize("attempt", [_in_the_clear, _without_certificate])
+def test_a_process_without_the_key_is_not_answered(pool: Pool, attempt: Callable[[int], bool]):
+    for port in {int(address.partition(":")[2], 16) for p in pool.processes[:5]
+                 for address in listening(p.pid)}:  # fmt: skip
+        try:
+            assert not attempt(port)
+        except OSError:
+            continue
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_cannot_read_the_key(pool: Pool):
+    key = private_path(KEY_NAME)
+    assert key is not None
+    child = os.fork()
+    if not child:
+        try:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+            key.read_bytes()
+        except PermissionError:
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_another_machine_needs_a_copy_of_the_key(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    # An address of documentation (RFC 5737), which no machine has.
+    with pytest.raises(InputError, match="there is no key"):
+        PoolMeasurer("192.0.2.1:8786", TWO)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("address", ["nowhere", "127.0.0.1", "http://127.0.0.1:80", "[::1", ""])
+def test_malformed_addresses_are_refused(address: str):
+    with pytest.raises(InputError, match="not an address of a scheduler"):
+        check_address(address)
+
+
+def test_some_certificates_without_the_others_are_refused(tmp_path):
+    with pytest.raises(InputError, match="TLS needs three files"):
+        Certificates("a").or_own(make=False)
+    with pytest.raises(InputError, match="no file 'a'"):
+        Certificates("a", "b", "c").or_own(make=False)
+    text = tmp_path / "text.pem"
+    text.write_text("text")
+    with pytest.raises(InputError, match="not a certificate"):
+        Certificates(str(text), str(text), str(text)).security("worker")
+
+
+def test_a_pool_tries_nothing_again_by_itself():
+    assert CONFIGURATION["distributed.scheduler.allowed-failures"] == 0
+    assert CONFIGURATION["distributed.scheduler.no-workers-timeout"]
 
 
 def test_no_record_is_lost_or_doubled_where_workers_die(pool: Pool, tmp_path: Path):
@@ -160,40 +298,3 @@ def test_where_all_workers_die_every_candidate_ends_as_lost(pool: Pool):
     pool._ready([pool.start_worker(ONE)])  # pyright: ignore
     with measurer_for(pool, ONE) as measurer:
         assert measurer.measure([Candidate(task, rule="good")])[0].status == OK
-
-
-def test_a_label_that_nobody_has_is_told_at_once(pool: Pool):
-    with pytest.raises(InputError, match="no worker of the pool has the label 'cuda:sm_90'"):
-        measurer_for(pool, "cuda:sm_90")
-
-
-def test_who_has_no_certificate_is_not_let_in(pool: Pool):
-    if not pool.certificates:
-        pytest.skip("there is no openssl to make certificates with")
-    with pytest.raises(InputError, match="needs certificates"):
-        PoolMeasurer(pool.address, TWO)
-
-
-@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.7", "pool.example", "::"])
-def test_beyond_this_machine_there_have_to_be_certificates(host: str):
-    with pytest.raises(InputError, match="whoever reaches a pool can run code"):
-        check_host(host, Certificates())
-    check_host(host, Certificates("a", "b", "c"))
-
-
-@pytest.mark.parametrize("address", ["nowhere", "127.0.0.1", "http://127.0.0.1:80", "[::1", ""])
-def test_addresses_that_are_none_are_told(address: str):
-    with pytest.raises(InputError, match="not an address of a scheduler"):
-        check_address(address, Certificates())
-
-
-def test_half_of_the_certificates_are_none():
-    with pytest.raises(TcoptError, match="TLS needs three files"):
-        check_address("localhost:1", Certificates("a"))
-    with pytest.raises(InputError, match="no file 'a'"):
-        check_address("localhost:1", Certificates("a", "b", "c"))
-
-
-def test_a_pool_tries_nothing_again_by_itself():
-    assert CONFIGURATION["distributed.scheduler.allowed-failures"] == 0
-    assert CONFIGURATION["distributed.scheduler.no-workers-timeout"]

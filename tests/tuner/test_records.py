@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
+import tempfile
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from machines.postgres_server import missing, postgres_server
 from searches.planted_kernels import PlantedBuilder, planted, planted_task
@@ -137,6 +141,74 @@ def test_lines_that_are_no_records_are_told_and_left_out(
         path.write_text("no JSON\n")
         with pytest.raises(InputError, match="no line is a record"):
             import_records(store, path)
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Two lines of records."""
+    folder = tmp_path_factory.mktemp("exported")
+    with Store(folder / "a.db") as store:
+        store.add(the_task(), [trial("a"), trial("bb")], SETTING)
+        export_records(store, folder / "records.jsonl")
+    first, second = (folder / "records.jsonl").read_text().splitlines()
+    return first, second
+
+
+def places(value: object, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """The paths of all members of a line."""
+    found = [path] if path else []
+    if isinstance(value, dict):
+        found += [each for name in value for each in places(value[name], (*path, name))]
+    return found
+
+
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=50),
+    st.sampled_from([2**31, 2**63, 10**400, "\ud800", "\0", "x" * 1000, [[[]]], {"a": {"b": 1}}]),
+    st.lists(st.integers(), max_size=2), st.dictionaries(st.text(max_size=2), st.text(max_size=2)),
+)  # fmt: skip
+
+
+@given(data=st.data())
+@settings(max_examples=20)
+def test_a_line_of_other_values_is_one_refused_entry(
+    exported: tuple[str, str], data: st.DataObject
+):
+    good, other = exported
+    line = json.loads(other)
+    *outer, name = data.draw(st.sampled_from(places(line)))
+    inner = line
+    for each in outer:
+        inner = inner[each]
+    inner[name] = data.draw(VALUES)
+    if data.draw(st.booleans()) and isinstance(line["trial"], dict):
+        # Who writes a record can write its hash as well.
+        content = json.dumps({**line["trial"], "id": ""}, sort_keys=True)
+        line["trial"]["id"] = hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+    check_import(good, json.dumps(line).encode())
+
+
+@given(data=st.data())
+@settings(max_examples=20)
+def test_damaged_bytes_are_one_refused_line(exported: tuple[str, str], data: st.DataObject):
+    good, other = exported
+    text = other.encode()
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(len(text), start + 20)))
+    inserted = data.draw(
+        st.one_of(st.binary(max_size=4), st.sampled_from([b"[" * 100_000, b"9" * 5000]))
+    )
+    check_import(good, text[:start] + inserted.replace(b"\n", b"") + text[end:])
+
+
+def check_import(good: str, line: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "records.jsonl")
+        path.write_bytes(good.encode() + b"\n" + line + b"\n")
+        with Store(Path(folder, "b.db")) as store:
+            found = import_records(store, path, applies=lambda workload, schedule: None)
+            assert found.new + found.known + len(found.refused) == 2 and found.new >= 1
+            assert len(store.trials()) == found.new
 
 
 def test_a_schedule_that_does_not_apply_is_not_imported(tmp_path: Path):

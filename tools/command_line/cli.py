@@ -106,6 +106,16 @@ def add_deciding_inputs(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_certificates(parser: argparse.ArgumentParser) -> None:
+    """Add the options of tools that are part of a pool: TLS files instead of the user's key."""
+    for name, text in (
+        ("--tls-ca", "certificate of the pool's authority, instead of the user's key file"),
+        ("--tls-cert", "certificate of this process"),
+        ("--tls-key", "private key of the certificate"),
+    ):
+        parser.add_argument(name, default="", metavar="FILE", help=text)
+
+
 def add_cache(parser: argparse.ArgumentParser) -> None:
     """Add the option that does without the cache."""
     parser.add_argument(

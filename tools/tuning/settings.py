@@ -21,7 +21,7 @@ class PoolPlace:
     Attributes:
         address: of the scheduler.
         label: of the workers, each with one device.
-        certificates: that a pool beyond this machine takes.
+        certificates: of the pool; the user's key file by default.
     """
 
     address: str

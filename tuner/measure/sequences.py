@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from xdsl.utils.exceptions import ParseError
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import ParseError, VerifyException
 
 from tcopt.compiler.passes import run_passes, shared_context
 from tcopt.dialects import loop
 from tcopt.dialects.sched import SequenceOp
 from tcopt.schedules.api.apply import apply_sequence
 from tcopt.support.errors import InputError
-from tcopt.support.parsing import TextParser
+from tcopt.support.parsing import LocatedParser
 
 
 def parse_sequence(text: str) -> SequenceOp:
@@ -18,15 +19,23 @@ def parse_sequence(text: str) -> SequenceOp:
     Raises:
         InputError: it is none.
     """
-    try:
-        module = TextParser(shared_context(), text).parse_module()
-    except ParseError as error:
-        raise InputError(f"a schedule does not parse: {error.msg.strip()}") from error
+    module = _parsed(text, "a schedule")
     found = [op for op in module.ops if isinstance(op, SequenceOp)]
     if len(found) != 1:
         raise InputError("a schedule is one sched.sequence")
     found[0].detach()
     return found[0]
+
+
+def _parsed(text: str, subject: str) -> ModuleOp:
+    try:
+        module = LocatedParser(shared_context(), text, subject).parse_module()
+        module.verify()
+    except ParseError as error:
+        raise InputError(f"{subject} does not parse: {error.msg.strip()}") from error
+    except VerifyException as error:
+        raise InputError(f"{subject} is not valid: {' '.join(str(error).split())}") from error
+    return module
 
 
 def check_applies(te_text: str, sequence: str) -> None:
@@ -36,7 +45,7 @@ def check_applies(te_text: str, sequence: str) -> None:
         InputError: it does not parse.
         ScheduleError: a step's precondition does not hold.
     """
-    module = TextParser(shared_context(), te_text).parse_module()
+    module = _parsed(te_text, "a workload")
     run_passes(module, "lower-te-to-loop")
     functions = [op for op in module.ops if isinstance(op, loop.FuncOp)]
     if len(functions) != 1:

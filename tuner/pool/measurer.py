@@ -28,7 +28,7 @@ from tcopt.tuner.measure.outcomes import LOST, CandidateFailed, Outcome
 from tcopt.tuner.measure.reference import Reference
 from tcopt.tuner.measure.workload import Code, Workload
 from tcopt.tuner.pool import remote
-from tcopt.tuner.pool.security import Certificates, check_address, dask_distributed
+from tcopt.tuner.pool.security import Certificates, check_address, dask_distributed, is_here
 from tcopt.tuner.pool.serve import BUILD, check_label, configure
 from tcopt.tuner.tasks import Task
 
@@ -180,18 +180,19 @@ class PoolMeasurer(BatchMeasurer):
         certificates: Certificates | None = None,
         builders: Builder | None = None,
     ):
-        given = certificates or Certificates()
         check_label(label)
-        place = check_address(address, given)
+        place, host = check_address(address)
+        security = (certificates or Certificates()).or_own(make=is_here(host)).security("client")
         configure()
         self.label = label
         try:
             self._client: Any = dask_distributed().Client(
-                place, security=given.security("client"), timeout=_CONNECT_S, set_as_default=False
+                place, security=security, timeout=_CONNECT_S, set_as_default=False
             )
         except (OSError, TimeoutError) as error:
             raise BackendError(
-                f"no scheduler answers at {place}: {error}", hint="start one: tcopt-pool scheduler"
+                f"no scheduler with this key answers at {place}: {error}",
+                hint="start one: tcopt-pool scheduler; all machines need the same key file",
             ) from error
         self._tasks = _Tasks(self._client)
         self.machine: Mapping[str, Any] = self._same_machine()

@@ -1,62 +1,107 @@
-"""Who may take part in a pool: tasks are code, so beyond one machine all have certificates."""
+"""Membership of a pool: tasks are code, so every process proves that it has the pool's key.
+
+All connections use TLS, and both ends present a certificate. By default it is the user's own: the
+first process of a pool makes a key and a self-signed certificate, in one file that only the user
+can read, and only a process with that file can join. A copy of the file lets another machine join.
+"""
 
 from __future__ import annotations
 
-import ipaddress
+import shutil
+import socket
+import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tcopt.support.errors import InputError, UnsupportedError
+from tcopt.support.errors import BackendError, InputError, UnsupportedError
+from tcopt.support.private_files import make_private, private_path, read_private
+
+KEY_NAME = "pool.pem"
+"""Name of the key file in `$XDG_STATE_HOME/tcopt`, by default `~/.local/state/tcopt`."""
+
+_REQUEST = """[req]
+distinguished_name = name
+x509_extensions = extensions
+prompt = no
+[name]
+CN = tcopt pool
+[extensions]
+basicConstraints = critical, CA:TRUE
+"""
+_DAYS = "36500"
 
 
 @dataclass(frozen=True)
 class Certificates:
-    """Files in PEM form, as Dask takes them.
+    """Files in PEM form. If none is given, the user's key file serves as all three.
 
     Attributes:
-        authority: certificates of who signs; `certificate`, `key`: this process's own.
+        authority: certificates of the pool's authority.
+        certificate: of this process, signed by the authority.
+        key: private key of the certificate.
     """
 
     authority: str = ""
     certificate: str = ""
     key: str = ""
 
-    def __bool__(self) -> bool:
-        return bool(self.authority or self.certificate or self.key)
-
     def check(self) -> None:
-        """Refuse some without the others.
+        """Check that either all files are given or none.
 
         Raises:
-            InputError: one is missing, or there is no such file.
+            InputError: some are missing.
         """
-        if self and not (self.authority and self.certificate and self.key):
+        names = (self.authority, self.certificate, self.key)
+        if any(names) and not all(names):
             raise InputError(
                 "TLS needs three files: the authority's certificate, one's own, and its key",
                 hint="--tls-ca, --tls-cert, --tls-key",
             )
-        for name in filter(None, (self.authority, self.certificate, self.key)):
+        for name in filter(None, names):
             if not Path(name).is_file():
                 raise InputError(f"there is no file '{name}'")
 
+    def or_own(self, make: bool) -> Certificates:
+        """Return these certificates, or the user's key file if none is given.
+
+        Args:
+            make: whether to make the key file if there is none, which only the scheduler's
+                machine may do.
+        Raises:
+            InputError: certificates or key file are missing, or other users can read the key.
+        """
+        self.check()
+        if self.authority:
+            return self
+        name = str(_key_file(make))
+        return Certificates(name, name, name)
+
     def security(self, part: str) -> Any:
-        """What Dask takes: both sides show certificates, nothing is sent in the clear.
+        """Return Dask's settings for mutual TLS with these certificates.
 
         Args:
             part: `client`, `worker` or `scheduler`.
+        Raises:
+            InputError: the files are not certificates.
         """
-        self.check()
-        security = dask_distributed().Security
-        if not self:
-            return security()
         own = {f"tls_{part}_cert": self.certificate, f"tls_{part}_key": self.key}
-        return security(tls_ca_file=self.authority, require_encryption=True, **own)
+        package = dask_distributed()
+        found = package.Security(tls_ca_file=self.authority, require_encryption=True, **own)
+        try:
+            found.get_connection_args(part)
+        except OSError as error:
+            raise InputError(
+                f"'{self.certificate}' and '{self.key}' are not a certificate and its key: {error}",
+                hint="files of TLS are in PEM form",
+            ) from error
+        return found
 
 
 def dask_distributed() -> Any:
-    """The package.
+    """Import the package `distributed`.
 
     Raises:
         UnsupportedError: it is not installed.
@@ -70,15 +115,13 @@ def dask_distributed() -> Any:
     return distributed
 
 
-def check_address(address: str, certificates: Certificates) -> str:
-    """The address of a scheduler, with its protocol.
+def check_address(address: str) -> tuple[str, str]:
+    """Return the full address of a scheduler, `tls://HOST:PORT`, and its host.
 
     Raises:
-        InputError: it is none, or it leads to another machine and there are no certificates.
+        InputError: it is malformed.
     """
-    certificates.check()
-    text = address if "://" in address else f"tcp://{address}"
-    protocol = "tls" if certificates else "tcp"
+    text = address if "://" in address else f"tls://{address}"
     try:
         parts = urlsplit(text)
         scheme, place, host, port = parts.scheme, parts.netloc, parts.hostname, parts.port
@@ -89,29 +132,77 @@ def check_address(address: str, certificates: Certificates) -> str:
             f"'{address}' is not an address of a scheduler",
             hint="it is HOST:PORT, as tls://host:8786",
         )
-    if scheme == "tls" and not certificates:
-        raise InputError(f"'{address}' needs certificates", hint="--tls-ca, --tls-cert, --tls-key")
-    check_host(host, certificates)
-    return f"{protocol}://{place}"
+    return f"tls://{place}", host
 
 
-def check_host(host: str, certificates: Certificates) -> None:
-    """Refuse to be reached from other machines without certificates.
+def own_address(host: str) -> str:
+    """Return the address of this machine on the network that leads to a host.
 
     Raises:
-        InputError: whoever reaches the host could run code there.
+        BackendError: no network leads there.
     """
-    if not certificates and not _is_loopback(host):
-        raise InputError(
-            f"'{host}' is beyond this machine, and whoever reaches a pool can run code in it",
-            hint="give all processes certificates: --tls-ca, --tls-cert, --tls-key",
-        )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
     try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
+        family, kind, protocol, _, place = socket.getaddrinfo(host, 1, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            # Connecting a datagram socket only selects the route.
+            probe.connect(place)
+            return str(probe.getsockname()[0])
+    except OSError as error:
+        raise BackendError(f"'{host}' cannot be reached: {error}") from error
+
+
+def is_here(host: str) -> bool:
+    """Return whether an address belongs to this machine."""
+    try:
+        place = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(*place[:3]) as probe:
+            probe.bind(place[4])
+    except OSError:
         return False
+    return True
+
+
+def _key_file(make: bool) -> Path:
+    path = private_path(KEY_NAME)
+    if path is None:
+        raise InputError(
+            "a pool needs a key file, and the user has no home folder", hint="set XDG_STATE_HOME"
+        )
+    try:
+        if read_private(path) is None:
+            if not make:
+                raise InputError(
+                    f"there is no key of the pool, '{path}'",
+                    hint="copy the file from the machine of the scheduler",
+                )
+            make_private(path, _make_key)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(
+            f"the key of the pool, '{path}', cannot be used: {reason}",
+            hint="it is the user's file of mode 600, as scp -p copies it",
+        ) from error
+    return path
+
+
+def _make_key() -> bytes:
+    """Make a private key and its self-signed certificate, both in PEM form."""
+    program = shutil.which("openssl")
+    if program is None:
+        raise InputError(
+            "the key of a pool is made by openssl, which is not installed",
+            hint="install openssl, or give certificates: --tls-ca, --tls-cert, --tls-key",
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        request = Path(folder, "request.cnf")
+        request.write_text(_REQUEST)
+        command = [program, "req", "-config", str(request), "-x509", "-days", _DAYS, "-nodes"]
+        command += ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+        command += ["-keyout", "-", "-out", "-"]
+        made = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, check=False, cwd=folder
+        )
+    if made.returncode:
+        text = made.stderr.decode(errors="replace").strip()
+        raise BackendError(f"openssl cannot make a key: {text}")
+    return made.stdout

@@ -1,13 +1,26 @@
-"""The processes of a pool: one scheduler, and a worker for each device and each builder."""
+"""Processes of a pool: one scheduler, and a worker for each device and each builder.
+
+A process listens on one address only, on the network of the scheduler's address, and without an
+HTTP server.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from tcopt.support.errors import BackendError, InputError
-from tcopt.tuner.pool.security import Certificates, check_address, check_host, dask_distributed
+from tcopt.support.private_files import private_folder
+from tcopt.tuner.pool.security import (
+    Certificates,
+    check_address,
+    dask_distributed,
+    is_here,
+    own_address,
+)
 
 BUILD = "build"
 """The label of workers that compile."""
@@ -31,13 +44,30 @@ CONFIGURATION: Mapping[str, object] = {
 """What differs from Dask's own settings, in all processes of a pool."""
 
 
-def configure() -> None:
-    """Set what a pool needs in this process."""
+def configure(**more: object) -> None:
+    """Set Dask's configuration in this process, with settings in addition to `CONFIGURATION`."""
     dask_distributed()
     import dask
 
     set_: Any = dask.config.set  # pyright: ignore
-    set_(dict(CONFIGURATION))
+    set_({**CONFIGURATION, **more})
+
+
+def _configure_server() -> None:
+    """Configure a process that others connect to, and that imports from nowhere but its own path.
+
+    Dask imports from its folder for temporary files, by default one in /tmp that every user may
+    make. A process that a nanny starts would import from the current folder.
+    """
+    try:
+        folder = private_folder("pool")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"the folder of pools cannot be used: {reason}") from error
+    if folder is None:
+        raise InputError("the user has no home folder", hint="set XDG_STATE_HOME")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    configure(**{"temporary-directory": str(folder)})
 
 
 def serve_scheduler(
@@ -49,23 +79,22 @@ def serve_scheduler(
     """Run a scheduler until the process is interrupted.
 
     Args:
-        host: where it is reached; others than this machine's own need certificates.
+        host: address that it listens on.
+        certificates: of the pool; the user's key file by default.
         ready: called with the address.
     Raises:
-        InputError: it would be open to everybody.
-        BackendError: it cannot be reached there.
+        InputError: certificates or key file cannot be used.
+        BackendError: it cannot listen there.
     """
-    given = certificates or Certificates()
-    check_host(host, given)
-    configure()
+    dask_distributed()
+    from tcopt.tuner.pool.processes import PoolScheduler
+
+    security = (certificates or Certificates()).or_own(make=True).security("scheduler")
+    _configure_server()
 
     async def run() -> None:
-        scheduler: Any = dask_distributed().Scheduler(
-            host=host,
-            port=port,
-            protocol="tls" if given else "tcp",
-            security=given.security("scheduler"),
-            dashboard=False,
+        scheduler: Any = PoolScheduler(
+            host=host, port=port, protocol="tls", security=security, dashboard=False
         )
         try:
             await scheduler
@@ -90,47 +119,58 @@ def serve_worker(
     """Run a worker until its scheduler ends or the process is interrupted.
 
     Args:
+        address: of the scheduler.
         label: `build` for one that compiles, otherwise the device, such as `cpu:znver5`.
-        threads: that kernels may use, by default as many as at run time.
-        restart: whether a process beside it starts it again when it dies.
+        certificates: of the pool; the user's key file by default.
+        threads: number of threads of kernels, by default as many as at run time.
+        restart: start the worker again in a new process when it dies.
+        ready: called with the worker's address.
     Raises:
-        InputError: the address is none, or leads to another machine without certificates.
+        InputError: the address is malformed, or certificates or key file cannot be used.
         BackendError: no scheduler answers there.
     """
-    given = certificates or Certificates()
     check_label(label)
-    place = check_address(address, given)
-    configure()
+    place, host = check_address(address)
+    package = dask_distributed()
+    from tcopt.tuner.pool.processes import PoolWorker
+
+    security = (certificates or Certificates()).or_own(make=is_here(host)).security("worker")
+    own = own_address(host)
+    _configure_server()
 
     async def run() -> None:
-        package = dask_distributed()
-        kind: Any = package.Nanny if restart else package.Worker
+        kind: Any = package.Nanny if restart else PoolWorker
+        # Kernels take their number of threads from the environment.
+        more = {"env": _environment(threads), "worker_class": PoolWorker} if restart else {}
         worker: Any = kind(
             place,
+            host=own,
             nthreads=1,
             resources={label: 1},
             memory_limit=0,
-            security=given.security("worker"),
+            security=security,
             name=f"{label} {_number()}",
             dashboard=False,
             death_timeout=_PATIENCE_S,
-            # What it runs takes its number of threads from here.
-            **({"env": _environment(threads)} if restart else {}),
+            **more,
         )
         try:
+            # A wrong key is an error here; a worker would try again until the time is over.
+            comm = await package.connect(
+                place, timeout=_PATIENCE_S, **security.get_connection_args("worker")
+            )
+            await comm.close()
             await worker
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, RuntimeError) as error:
             raise BackendError(
-                f"no scheduler answers at {place} within {_PATIENCE_S} s: {error}",
-                hint="start one: tcopt-pool scheduler",
+                f"no scheduler with this key answers at {place} within {_PATIENCE_S} s: {error}",
+                hint="start one: tcopt-pool scheduler; all machines need the same key file",
             ) from error
         if ready is not None:
             ready(str(getattr(worker, "worker_address", None) or worker.address))
         await worker.finished()
 
     if not restart:
-        import os
-
         os.environ.update(_environment(threads))
     asyncio.run(run())
 
@@ -153,6 +193,4 @@ def _environment(threads: int | None) -> dict[str, str]:
 
 
 def _number() -> str:
-    import secrets
-
     return secrets.token_hex(4)

@@ -9,19 +9,21 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, cast
 
-from sqlalchemy import Table, select
+from sqlalchemy import JSON, Boolean, Column, Integer, String, Table, select
 
 from tcopt.schedules.tuning.workloads import key_of
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.files import cannot_read, open_file, write_output
 from tcopt.tuner.records.lines import FORMAT, NAMED, Rows, lines_of
-from tcopt.tuner.records.schema import TRIAL
+from tcopt.tuner.records.schema import SCHEDULE, TRIAL, WORKLOAD
 from tcopt.tuner.records.store import Store
 from tcopt.tuner.records.trials import Row, Trial
 
 _BATCH = 200
+_MOST = 1 << 31
+_LARGEST = 1e300
 
 
 @dataclass(frozen=True)
@@ -112,16 +114,18 @@ def _read_line(
         TcoptError: it is not a record, or its schedule does not apply.
     """
     try:
-        line = json.loads(text)
+        line = json.loads(text, parse_constant=_refuse_constant)
         if line["format"] != FORMAT:
             raise InputError(f"a record of format {line['format']}, and this is for {FORMAT}")
-        schedule: Row = line.get("schedule") or {}
-        trial = Trial.of(line["trial"], schedule.get("text", ""))
-        trial.check()
         rows = [_row(table, line[name]) for name, table in NAMED if line.get(name)]
-        workload: Row = line["workload"] or {}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        given: Row = dict(rows).get(SCHEDULE, {})
+        trial = Trial.of(_row(TRIAL, line["trial"])[1], given.get("text", ""))
+        trial.check()
+    except (
+        ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError
+    ) as error:  # fmt: skip
         raise InputError(f"this is not a record: {type(error).__name__}: {error}") from error
+    workload = dict(rows).get(WORKLOAD)
     if workload and key_of(workload["te_text"]) != trial.workload:
         raise InputError("the workload is not the one that the trial names")
     if applies is not None and trial.sequence and workload:
@@ -138,11 +142,73 @@ def _judge(applies: Callable[[str, str], None], workload: str, sequence: str) ->
         applies(workload, sequence)
     except TcoptError as error:
         return f"its schedule does not apply: {error.message}"
+    except MemoryError:
+        raise
+    # Texts of other people's may break what no text of ours does.
+    except Exception as error:
+        return f"its schedule does not apply: {type(error).__name__}: {error}"
     return ""
 
 
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number of JSON")
+
+
 def _row(table: Table, given: Mapping[str, Any]) -> tuple[Table, Row]:
+    """Check that a row has the columns of a table, and values of their types.
+
+    Raises:
+        ValueError: it does not.
+    """
     names = {column.name for column in table.columns}
     if set(given) != names:
         raise ValueError(f"a {table.name} has {', '.join(sorted(names))}")
+    for column in table.columns:
+        if not _fits(column, given[column.name]):
+            raise ValueError(f"{table.name}.{column.name} is not a {column.type}")
     return table, dict(given)
+
+
+def _fits(column: Column[Any], value: Any) -> bool:
+    """Whether a database can hold a value in a column."""
+    if value is None:
+        return bool(column.nullable)
+    match column.type:
+        case JSON():
+            kind = list if column is TRIAL.c.ns else dict
+            return type(value) is kind and _is_json(value)
+        case String() as kind:
+            return _is_text(value) and len(value) <= (kind.length or len(value))
+        case Boolean():
+            return isinstance(value, bool)
+        case Integer():
+            return _is_number(value) and isinstance(value, int) and -_MOST <= value < _MOST
+        case _:
+            return _is_number(value)
+
+
+def _is_text(value: object) -> bool:
+    if not isinstance(value, str) or "\0" in value:
+        return False
+    # Halves of surrogate pairs are not Unicode text.
+    return value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value)
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) < _LARGEST
+
+
+def _is_json(value: object) -> bool:
+    """Whether a value is a list of numbers, or a dictionary of scalars."""
+    if isinstance(value, list):
+        return all(map(_is_number, cast("list[object]", value)))
+    if not isinstance(value, dict):
+        return False
+    items = cast("dict[str, object]", value).items()
+    return all(
+        _is_text(name) and (each is None or isinstance(each, bool) or _is_text(each)
+                            or _is_number(each))
+        for name, each in items
+    )  # fmt: skip

@@ -93,6 +93,8 @@ class Trial:
         """
         if self.id != self.with_id().id:
             raise InputError(f"trial {self.id} is not what it was when it was written")
+        if not all(type(value) in (int, str) for value in self.choice.values()):
+            raise InputError(f"trial {self.id} has a choice of neither numbers nor words")
         if self.status not in STATUSES:
             raise InputError(f"trial {self.id} has the status '{self.status}', which is none")
         numbers = (*self.ns, self.median_ns or 0.0, self.default_ns or 0.0, self.at)

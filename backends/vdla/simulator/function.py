@@ -21,6 +21,7 @@ from tcopt.dialects.vdla.stream import MICRO_OPS, Alu, Compute, Gemm, Instructio
 from tcopt.dialects.vdla.tasks.faults import fault
 from tcopt.dialects.vdla.tasks.indices import Indices, step_indices
 from tcopt.support.errors import InputError
+from tcopt.support.stop_checks import check_stop
 
 Array = NDArray[Any]
 Plans = dict[tuple[Any, ...], Any]
@@ -98,6 +99,7 @@ class Machine:
     def run(self, order: Iterable[int]) -> None:
         """Execute instructions by their numbers."""
         for number in order:
+            check_stop()
             instruction = self.stream.instructions[number]
             if isinstance(instruction, Transfer):
                 self._transfer(instruction, number)

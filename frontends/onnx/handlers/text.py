@@ -35,7 +35,8 @@ def tf_idf_vectorizer(ctx: NodeContext) -> SSAValue:
         if not least <= size <= most:
             continue
         # The words of an n-gram are as far from each other; one word has no distance.
-        for distance in range(1, 2 if size == 1 else skips + 2):
+        farthest = 1 if size == 1 else min(skips + 1, (length - 1) // (size - 1))
+        for distance in range(1, farthest + 1):
             starts = length - (size - 1) * distance
             if starts > 0:
                 found = _occurrences(ctx, rows, grams, width, distance, starts)

@@ -12,6 +12,7 @@ import pytest
 import tcopt
 from tcopt.frontends.onnx import import_model
 from tcopt.support.errors import InputError, UnsupportedError
+from tcopt.support.host_functions.registry import Form, find_host_function
 
 
 def model_of(pixels: str) -> onnx.ModelProto:
@@ -46,6 +47,29 @@ def test_what_is_no_image(rng):
         with pytest.raises(InputError, match="not an image that can be decoded"):
             model.run({"data": damaged})
     assert model.run({"data": data})[0].shape == (5, 7, 3)
+
+
+def in_format(name: str) -> np.ndarray:
+    image = pytest.importorskip("PIL.Image")
+    stream = BytesIO()
+    image.new("RGB", (8, 4), (255, 0, 0)).save(stream, name)
+    return np.frombuffer(stream.getvalue(), np.uint8)
+
+
+@pytest.mark.parametrize("name", ["bmp", "jpeg", "jpeg2000", "tiff", "png", "webp", "ppm"])
+def test_formats_of_onnx_are_decoded(name: str):
+    settings, form = {"format": "RGB"}, Form((4, 8, 3), np.dtype(np.uint8))
+    (size,) = find_host_function("image_size").run(settings, [in_format(name)], [])
+    (pixels,) = find_host_function("image_decode").run(settings, [in_format(name)], [form])
+    assert size.tolist() == [4, 8] and pixels.shape == (4, 8, 3)
+    np.testing.assert_allclose(pixels[2, 4], [255, 0, 0], atol=8)
+
+
+@pytest.mark.parametrize("name", ["eps", "gif", "ico", "tga", "pcx", "sgi", "dds"])
+def test_no_other_reader_sees_the_bytes(name: str):
+    for function in ("image_size", "image_decode"):
+        with pytest.raises(InputError, match="not an image that can be decoded"):
+            find_host_function(function).run({"format": "RGB"}, [in_format(name)], [])
 
 
 def test_without_the_library(monkeypatch):

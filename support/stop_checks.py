@@ -1,0 +1,82 @@
+"""Asking whether the current run is to end, from Python code that takes part in it.
+
+Code that may take long calls `check_stop` every few milliseconds, or does its work in `in_steps` or
+`apart`. It raises the error that ends the run, such as DeadlineError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from contextvars import ContextVar
+from threading import Thread
+from typing import TypeVar
+
+from tcopt.support.threads import try_start
+
+T = TypeVar("T")
+
+_STEP = 1 << 18
+"""Cost of the items between two checks, in characters: about a millisecond."""
+_ITEM = 32
+"""Cost of an item in addition to its characters."""
+_PATIENCE_S = 0.02
+
+_check: ContextVar[Callable[[], None] | None] = ContextVar("stop check", default=None)
+
+
+@contextmanager
+def checking_stops(check: Callable[[], None] | None) -> Generator[None]:
+    """Make a function the check of what runs in this context; it raises to end the run."""
+    token = _check.set(check)
+    try:
+        yield
+    finally:
+        _check.reset(token)
+
+
+def check_stop() -> None:
+    """Raise the error of the current run if it is to end."""
+    check = _check.get()
+    if check is not None:
+        check()
+
+
+def in_steps(items: Iterable[T], size: Callable[[T], int] | None = None) -> Generator[T]:
+    """Yield items, and check for a stop about every millisecond.
+
+    Args:
+        size: cost of an item in addition to a constant, such as its number of characters.
+    """
+    cost = 0
+    for item in items:
+        cost += _ITEM + (0 if size is None else size(item))
+        if cost >= _STEP:
+            cost = 0
+            check_stop()
+        yield item
+
+
+def apart(function: Callable[[], T]) -> T:
+    """Call a function of a C library that holds no lock of Python, and that cannot be stopped.
+
+    If the run is to end first, the call is abandoned in a thread of its own, which ends with it.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            results.append(function())
+        except BaseException as error:  # Raised by the caller below.
+            errors.append(error)
+
+    thread = Thread(target=call, daemon=True)
+    if not try_start(thread):
+        return function()
+    while thread.is_alive():
+        thread.join(_PATIENCE_S)
+        check_stop()
+    if errors:
+        raise errors[0]
+    return results[0]
