@@ -89,8 +89,9 @@ def compile(
         progress: called before each step and at the end.
         cache: whether programs and kernels are looked up and kept on disk; see
             `compiler.program_cache` and `compiler.kernel_cache`.
-        workers: processes that compile kernels beside this one; by default one for each other
-            core, and none for a model that is small or whose kernels are all kept.
+        workers: processes that compile kernels in addition to this one. By default one for each
+            other core, or as many as the environment variable `TCOPT_WORKERS` says; none for a
+            model that is small or whose kernels are all cached.
         limits: how much the model may ask for, see `tcopt.frontends.onnx.model.limits`.
         follow_links: whether links of the model's external data may lead out of its folder, as
             they do in the folders of model hubs. What they lead to is read.

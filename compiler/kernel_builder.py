@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -34,6 +35,7 @@ from tcopt.support.phases import Phase
 from tcopt.support.registration import told_key
 from tcopt.support.remarks import Remark, listening, notice, replay
 
+_WORKERS_ENVIRONMENT = "TCOPT_WORKERS"
 _MOST_WORKERS = 7
 _FEWEST_OPS = 24
 """Models with fewer operators are compiled here before a worker has started."""
@@ -59,14 +61,22 @@ class KernelCounts:
     compiled: int = 0
 
 
+def most_workers() -> int:
+    """Worker processes of a compile: `TCOPT_WORKERS`, by default one for each other core."""
+    try:
+        return max(0, int(os.environ.get(_WORKERS_ENVIRONMENT, "")))
+    except ValueError:
+        return min(usable_cores() - 1, _MOST_WORKERS)
+
+
 class KernelBuilder:
     """Compiles the kernels of one model; a context manager, which ends its workers.
 
     Args:
         phases: the pipeline.
         cache: where to look first, and to store what is compiled.
-        workers: processes to use beside this one, by default one for each other core if the
-            model is worth it.
+        workers: processes to use in addition to this one; by default as many as `TCOPT_WORKERS`
+            says, or one for each other core, if the model is large enough.
     """
 
     def __init__(
@@ -98,7 +108,7 @@ class KernelBuilder:
         count = self._wanted
         if count is None:
             worthwhile = _operators(module) >= _FEWEST_OPS and not self._all_known()
-            count = min(usable_cores() - 1, _MOST_WORKERS) if worthwhile else 0
+            count = most_workers() if worthwhile else 0
         self._workers = Workers(count)
 
     def build(

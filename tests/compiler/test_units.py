@@ -21,7 +21,7 @@ from models.network import Network
 from tcopt.backends.llvm.machine.host import default_target
 from tcopt.backends.llvm.machine.machine import assemble_object
 from tcopt.backends.llvm.objects import emit_text
-from tcopt.compiler import Phase, lower, pipeline
+from tcopt.compiler import Phase, kernel_builder, lower, pipeline
 from tcopt.compiler.extensions import is_extended
 from tcopt.compiler.host import take_kernels
 from tcopt.compiler.kernel import Kernel
@@ -154,6 +154,14 @@ def test_workers_make_the_same_code():
     alone = tcopt.compile(model, cache=False, workers=0).program
     shared = tcopt.compile(model, cache=False, workers=2).program
     assert shared.objects == alone.objects
+
+
+@pytest.mark.parametrize(("asked", "count"), [("0", 0), ("3", 3), ("", 1), ("many", 1)])
+def test_the_environment_says_how_many_workers(monkeypatch, asked, count):
+    """By default there is one for each core but the compiling process's."""
+    monkeypatch.setenv("TCOPT_WORKERS", asked)
+    monkeypatch.setattr(kernel_builder, "usable_cores", lambda: 2)
+    assert kernel_builder.most_workers() == count
 
 
 def test_workers_do_all_there_is_to_do():
