@@ -97,6 +97,7 @@ def test_layers(name: str) -> None:
     check(LAYERS[name], model)
 
 
+@pytest.mark.nightly(daily=["spare_channels", "zero_in_pads"])
 @pytest.mark.parametrize("name", IN_TABLES)
 def test_layers_in_tables(name: str) -> None:
     model, remarks = compiled(IN_TABLES[name], "lookup")
@@ -105,6 +106,7 @@ def test_layers_in_tables(name: str) -> None:
     check(IN_TABLES[name], model)
 
 
+@pytest.mark.nightly
 @settings(max_examples=8)
 @given(
     method=st.sampled_from(["popcount", "lookup"]),
@@ -138,6 +140,7 @@ def test_integers_are_exact() -> None:
     check(layer, model)
 
 
+@pytest.mark.nightly
 def test_the_estimate_chooses() -> None:
     """A CPU that counts the bits of a vector's words does so, one with two dot products of bytes
     in a cycle and bytes' bits only multiplies."""

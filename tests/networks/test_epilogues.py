@@ -111,6 +111,7 @@ FORMS = {
 }
 
 
+@pytest.mark.nightly(daily=["5x5", "groups", "strided", "transposed", "2x2"])
 @pytest.mark.parametrize("name", FORMS)
 def test_the_special_rule_keeps_what_an_epilogue_follows(name):
     form = FORMS[name]

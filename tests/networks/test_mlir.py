@@ -82,6 +82,7 @@ def run_through_mlir(text: str, program: Program, inputs: list[np.ndarray]) -> l
     return outputs
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["light_squeezenet"])
 def test_kernel_level_is_mlir(name: str) -> None:
     """All ops, types and attributes but the target are MLIR's own, and what it prints again."""
@@ -92,6 +93,7 @@ def test_kernel_level_is_mlir(name: str) -> None:
     run_tool("mlir-opt-19", input=str(module))
 
 
+@pytest.mark.nightly(daily=["bert_block", "residual_net"])
 @pytest.mark.parametrize(
     "build",
     [convolutional.residual_net, lambda: convolutional.unet(16, 4), transformers.bert_block],

@@ -56,6 +56,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Case]]:
     return found
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", [kind.__name__ for kind in KINDS])
 def test_hostile_models(kind: str, cases: dict[str, list[Case]]) -> None:
     """Each compiles and runs, or is refused in one message."""
@@ -93,12 +94,14 @@ REFUSED = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", REFUSED)
 def test_these_are_refused(kind: str, cases: dict[str, list[Case]]) -> None:
     codes = {case["name"]: case["code"] for case in cases[kind]}
     assert {name: codes[name] for name in REFUSED[kind]} == dict.fromkeys(REFUSED[kind], 1)
 
 
+@pytest.mark.nightly
 def test_no_file_outside_the_folder_is_read(cases: dict[str, list[Case]]) -> None:
     """All external data of the hostile models is refused."""
     assert [case["name"] for case in cases["external_files"] if case["code"] != 1] == []
