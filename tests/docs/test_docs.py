@@ -33,6 +33,14 @@ def snippets(page: Path, language: str) -> list[tuple[int, str]]:
     ]
 
 
+def program(page: Path) -> str:
+    """The Python blocks of a page as one program, with the line numbers of the page."""
+    text = ""
+    for line, code in snippets(page, "python"):
+        text += "\n" * (line - 1 - text.count("\n")) + code
+    return text
+
+
 def pages_with(language: str) -> list[Path]:
     pages = (page for page in PAGES if page.is_file() and page.name not in GENERATED)
     return [page for page in pages if snippets(page, language)]
@@ -62,12 +70,9 @@ def run() -> Iterator[Run]:
 @pytest.mark.nightly(only=["tuning.md", "quantization.md"])
 @pytest.mark.parametrize("page", pages_with("python"), ids=lambda page: page.name)
 def test_python_snippets_run(page: Path, tmp_path: Path, run: Run) -> None:
-    """Each page's Python blocks form one program; line numbers are those of the page."""
-    program = ""
-    for line, code in snippets(page, "python"):
-        program += "\n" * (line - 1 - program.count("\n")) + code
+    """Each page's Python blocks run as one program."""
     script = tmp_path / f"{page.stem}_snippets.py"
-    script.write_text(program, encoding="utf-8")
+    script.write_text(program(page), encoding="utf-8")
     run([sys.executable, str(script)], tmp_path)
 
 
