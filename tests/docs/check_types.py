@@ -1,7 +1,7 @@
 """Check the types of the documentation's Python snippets: users' code is clean under pyright.
 
-`PYTHONPATH=tests python tests/docs/check_types.py` is a part of `make lint`. Snippets of a page form one program,
-with the line numbers of the page.
+`PYTHONPATH=tests python tests/docs/check_types.py` is a part of `make lint`. Snippets of a page
+form one program, with the line numbers of the page.
 """
 
 from __future__ import annotations
