@@ -117,6 +117,7 @@ lint: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/pyright
+	@PYTHONPATH=tests $(BIN)/python tests/docs/check_types.py
 	@$(BIN)/lint-imports
 
 format: setup

@@ -143,6 +143,7 @@ def compile(
             if entry is not None:
                 entry.keep_open(*declared)
             model = Model.lazy(specializer, *declared)
+    model.name, model.target = origin.name, target
     timed = compiler.timed_program
     model.instrumented = _Specializer(timed, given_shapes, given_values)
     model.programs_kept = programs_kept

@@ -54,6 +54,11 @@ class ModelSource:
             return self._given
         return self._value
 
+    @property
+    def name(self) -> str:
+        """Name of the file without its suffix; an empty string for a model in memory."""
+        return "" if self._given is None else self._given.stem
+
     def keep(self) -> None:
         """Make sure that a decoded model stays as it is, whatever its owner does with it."""
         if not isinstance(self._value, bytes | str | Path):

@@ -19,6 +19,7 @@ from tcopt.runtime.signature import Feed, flatten, group, select_values
 from tcopt.runtime.specs import TensorSpec, fixed_symbols, select_feeds
 from tcopt.runtime.staged import StagedProgram
 from tcopt.runtime.stopping import Cancellation, Control
+from tcopt.runtime.summary import html_summary, summary
 from tcopt.runtime.whole_program import WholeProgram
 from tcopt.support.errors import InputError, ResourceError, UnsupportedError
 from tcopt.support.files import as_path
@@ -67,6 +68,8 @@ class Model:
     """A compiled model: `outputs = model.run({"data": x})`.
 
     Attributes:
+        name: name of the file without its suffix, or an empty string; shown by `repr`.
+        target: target that the model is compiled for, such as `cpu:haswell`.
         inputs, outputs: names, shapes and types, in the model's order.
         fixed_by: what fixed a named dimension, for messages.
     """
@@ -78,6 +81,8 @@ class Model:
         program: AnyProgram | None,
         specialization: Specialization | None,
     ):
+        self.name = ""
+        self.target = "" if program is None else program.parts[0].kind
         self.inputs = list(inputs)
         self.outputs = list(outputs)
         self._program = program
@@ -94,6 +99,12 @@ class Model:
         self.instrumented: Specialization | None = None
         """Compiles the model again with clocks around its kernels, for `profile`."""
         _MODELS.add(self)
+
+    def __repr__(self) -> str:
+        return summary(self)
+
+    def _repr_html_(self) -> str:
+        return html_summary(self)
 
     def renew_lock(self) -> None:
         """Forget who runs the model: a thread that is not there any more."""
@@ -455,4 +466,6 @@ def load(path: str | Path, *, mapped: bool = False) -> Model:
         )
     program = read_program(place, mapped=mapped)
     target_named(program.kind).loaded()
-    return Model.of(program)
+    model = Model.of(program)
+    model.name = place.stem
+    return model

@@ -52,12 +52,8 @@ class AcceleratorKind(CpuKind):
     )
 
     if TYPE_CHECKING:
-
-        @property
-        def facts(self) -> type[AcceleratorFacts]: ...  # pyright: ignore
-
-        @property
-        def machines(self) -> MutableMapping[str, Any]: ...
+        facts: type[AcceleratorFacts]  # pyright: ignore
+        machines: MutableMapping[str, Any]  # pyright: ignore
 
     def has_machine(self, name: str) -> bool:
         return name in self.machines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -203,17 +203,14 @@ class CpuKind(TargetKind):
     """CPUs that LLVM has code for; without a machine this one, or what `TCOPT_CPU` names."""
 
     name = "cpu"
+    machines = MACHINES
     precisions = (PRECISE, "bf16")
 
     @property
-    def facts(self) -> type[CpuTargetAttr]:
+    def facts(self) -> type[CpuTargetAttr]:  # pyright: ignore[reportIncompatibleVariableOverride]
         from tcopt.dialects.target import CpuTargetAttr
 
         return CpuTargetAttr
-
-    @property
-    def machines(self) -> MutableMapping[str, CpuTarget]:
-        return MACHINES
 
     def has_machine(self, name: str) -> bool:
         return name in HOST or name in self.machines

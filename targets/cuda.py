@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tcopt.support.accuracy import PRECISE
@@ -66,12 +66,9 @@ class CudaKind(GpuKind):
     """Devices of NVIDIA. `cuda` alone is this machine's device, or one that newer ones follow."""
 
     name = "cuda"
+    machines = DEVICES
     precisions = (PRECISE, "f16", "bf16")
     capabilities = ("shuffle",)
-
-    @property
-    def machines(self) -> MutableMapping[str, GpuTargetAttr]:
-        return DEVICES
 
     def attribute(self, machine: str = "") -> GpuTargetAttr:
         found = super().attribute(machine or self._local())

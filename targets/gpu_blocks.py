@@ -56,7 +56,7 @@ class GpuKind(LaunchedTarget):
     """What kinds of GPUs share: their facts, and nearly all of their pipeline."""
 
     @property
-    def facts(self) -> type[GpuTargetAttr]:
+    def facts(self) -> type[GpuTargetAttr]:  # pyright: ignore[reportIncompatibleVariableOverride]
         from tcopt.dialects.target import GpuTargetAttr
 
         return GpuTargetAttr

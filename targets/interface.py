@@ -72,6 +72,8 @@ class TargetKind(ABC):
 
     Attributes:
         name: as in `--target NAME`, and what saved models of the kind say.
+        facts: class of the attribute that describes the machine of a module.
+        machines: machines by name, the default first; a program may add to them.
         precisions: what layers may round their operands to.
         names_in_code: whether code shows names of the model, so that kernels that are equal but
             for these are kept apart.
@@ -87,15 +89,21 @@ class TargetKind(ABC):
 
     # What the hardware is.
 
-    @property
-    @abstractmethod
-    def facts(self) -> type[TargetFacts]:
-        """The class of the attribute that says what a module is compiled for."""
+    if TYPE_CHECKING:
+        # A kind assigns these in its class body, or has properties that import lazily.
+        facts: type[TargetFacts]
+        machines: MutableMapping[str, Any]
+    else:
 
-    @property
-    @abstractmethod
-    def machines(self) -> MutableMapping[str, Any]:
-        """Machines by name, the default one first; a program may add to them."""
+        @property
+        @abstractmethod
+        def facts(self):
+            """Class of the attribute that describes the machine of a module."""
+
+        @property
+        @abstractmethod
+        def machines(self):
+            """Machines by name, the default first; a program may add to them."""
 
     def has_machine(self, name: str) -> bool:
         """Whether there is a machine of a name."""

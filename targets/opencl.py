@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tcopt.support.accuracy import PRECISE
@@ -72,12 +72,9 @@ class OpenCLKind(GpuKind):
     """Devices with a driver for OpenCL."""
 
     name = "opencl"
+    machines = DEVICES
     precisions = (PRECISE, "f16")
     names_in_code = True
-
-    @property
-    def machines(self) -> MutableMapping[str, GpuTargetAttr]:
-        return DEVICES
 
     def source(self, module: ModuleOp) -> str:
         from tcopt.backends.opencl.source import write_source

@@ -28,13 +28,13 @@ class VdlaKind(AcceleratorKind):
     )
 
     @property
-    def facts(self) -> type[VdlaTargetAttr]:
+    def facts(self) -> type[VdlaTargetAttr]:  # pyright: ignore
         from tcopt.dialects.target import VdlaTargetAttr
 
         return VdlaTargetAttr
 
     @property
-    def machines(self) -> MutableMapping[str, VdlaTargetAttr]:
+    def machines(self) -> MutableMapping[str, VdlaTargetAttr]:  # pyright: ignore
         from tcopt.backends.vdla.machines import MACHINES
 
         return MACHINES

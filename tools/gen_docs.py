@@ -1,4 +1,4 @@
-"""Write docs/dialects.md, docs/passes.md and the stub of the graph dialect from the definitions.
+"""Write dialects.md, passes.md and api.md of docs/, and the stub of the graph dialect.
 
 `python -m tcopt.tools.gen_docs` writes them; with `--check` it only says whether they are
 current and exits 1 if not.
@@ -19,6 +19,7 @@ from xdsl.passes import ModulePass
 
 from tcopt.dialects import graph
 from tcopt.support.registry import own_dialects, own_passes
+from tcopt.tools.api_page import api_page
 from tcopt.tools.passes.pass_help import (
     documentation,
     folder_of,
@@ -37,6 +38,7 @@ def main() -> int:
     files = {
         "docs/dialects.md": dialects_page(),
         "docs/passes.md": passes_page(),
+        "docs/api.md": api_page(_NOTE),
         "dialects/graph/__init__.pyi": graph_stub(),
     }
     stale = [name for name, text in files.items() if _current(name) != text]

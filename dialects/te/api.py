@@ -83,12 +83,12 @@ def prod(term: ExprLike, axis: Axes) -> Reduce:
 
 
 def max(term: ExprLike, axis: Axes) -> Reduce:
-    """The greatest `term` over reduce axes; nan wins."""
+    """The maximum of `term` over reduce axes; nan if one is nan."""
     return reduce(Combiner.MAX, term, axis)
 
 
 def min(term: ExprLike, axis: Axes) -> Reduce:
-    """The least `term` over reduce axes; nan wins."""
+    """The minimum of `term` over reduce axes; nan if one is nan."""
     return reduce(Combiner.MIN, term, axis)
 
 
@@ -104,17 +104,17 @@ def if_then_else(condition: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
 
 
 def all(*conditions: ExprLike) -> Expr:
-    """Whether every condition holds."""
+    """Logical and of all conditions."""
     return _fold(lambda a, b: a & b, [as_expr(c) for c in conditions])
 
 
 def any(*conditions: ExprLike) -> Expr:
-    """Whether some condition holds."""
+    """Logical or of all conditions."""
     return _fold(lambda a, b: a | b, [as_expr(c) for c in conditions])
 
 
 def logical_not(condition: ExprLike) -> Expr:
-    """Whether the condition does not hold."""
+    """Logical negation of a condition."""
     return ~as_expr(condition)
 
 
@@ -132,12 +132,12 @@ def not_equal(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def maximum(a: ExprLike, b: ExprLike) -> Expr:
-    """The greater of two; nan wins."""
+    """The larger of two values; nan if one is nan."""
     return binary("max", a, b)
 
 
 def minimum(a: ExprLike, b: ExprLike) -> Expr:
-    """The lesser of two; nan wins."""
+    """The smaller of two values; nan if one is nan."""
     return binary("min", a, b)
 
 
@@ -182,22 +182,22 @@ def abs(x: ExprLike) -> Expr:
 
 
 def floor(x: ExprLike) -> Expr:
-    """The greatest integer not above `x`, in x's type."""
+    """Round towards negative infinity, in the type of `x`."""
     return unary("floor", x)
 
 
 def ceil(x: ExprLike) -> Expr:
-    """The least integer not below `x`, in x's type."""
+    """Round towards positive infinity, in the type of `x`."""
     return unary("ceil", x)
 
 
 def round(x: ExprLike) -> Expr:
-    """The nearest integer in x's type; halves go to the even one."""
+    """Round to the nearest integer, ties to even, in the type of `x`."""
     return unary("round", x)
 
 
 def trunc(x: ExprLike) -> Expr:
-    """The integer part of `x`, in x's type."""
+    """Round towards zero, in the type of `x`."""
     return unary("trunc", x)
 
 

@@ -74,7 +74,7 @@ def _cast_const(value: Const, element: Attribute) -> Expr:
 
 
 def scale(x: Expr, table: Sequence[Sequence[float]], row: IndexLike, column: IndexLike) -> Expr:
-    """`x` times `table[row][column]`; where that is 0 the term is absent, whatever `x` is.
+    """`x` times `table[row][column]`; 0 where the entry is 0, even if `x` is infinite or nan.
 
     Products of integers wrap around.
 
@@ -95,7 +95,7 @@ def scale(x: Expr, table: Sequence[Sequence[float]], row: IndexLike, column: Ind
 
 
 def lookup(x: Expr, table: Sequence[int], dtype: DType) -> Expr:
-    """The entry of `table` at `x`, whose bits are a number from 0 to 255.
+    """Look up `x`, read as an unsigned byte, in a table of 256 entries.
 
     Args:
         x: of 8 bits.
@@ -114,7 +114,7 @@ def lookup(x: Expr, table: Sequence[int], dtype: DType) -> Expr:
 def saturate(x: Expr, low: int, high: int, dtype: DType = "i64") -> Expr:
     """A float as the nearest integer towards zero from `low` to `high`; nan is `low`.
 
-    A plain `cast` leaves it open what a float becomes that is not an integer of the type.
+    The result of a plain `cast` is unspecified where the value does not fit the type.
     """
     least = as_expr(low, x.dtype)
     number = select(compare("gt", x, least), x, least)
@@ -124,8 +124,8 @@ def saturate(x: Expr, low: int, high: int, dtype: DType = "i64") -> Expr:
 def index(value: ExprLike) -> Index:
     """An integer value as an index, for `x[te.index(rows[i]), j]`.
 
-    Where it lies outside of what is read, the nearest element is; a read with a default gives that
-    instead.
+    An index outside of the tensor is clamped to the nearest element; a read with a default
+    returns the default instead.
     """
     if isinstance(value, Index):
         return value

@@ -91,12 +91,12 @@ class BlockPattern:
 
     @property
     def work(self) -> int:
-        """How often the body runs."""
+        """Number of iterations of the body."""
         return prod(self.extents)
 
     @property
     def has_own_buffers(self) -> bool:
-        """Whether each term is of another buffer, which can be copied for it alone."""
+        """True if each term reads a buffer of its own, which can be cached separately."""
         return len({term.buffer for term in self.terms}) == len(self.terms)
 
     def _of_kind(self, kind: loop.IterKind) -> tuple[int, ...]:

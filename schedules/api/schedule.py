@@ -68,9 +68,10 @@ __all__ = ["Block", "BlockLike", "Loop", "Schedule"]
 
 
 class Schedule:
-    """A schedule of `func`, which its methods edit.
+    """Schedule of a loop-level function; its methods are primitives that edit the function.
 
-    Handles stay good while what they stand for exists; using another raises ScheduleError.
+    Handles name blocks and loops. A handle is valid as long as its block or loop exists; using an
+    invalid one raises ScheduleError.
 
     Args:
         func: the function.
@@ -87,7 +88,7 @@ class Schedule:
 
     @property
     def sequence(self) -> sched.SequenceOp:
-        """What has been called so far, as IR."""
+        """Primitives called so far, as IR."""
         return self._recorder.sequence
 
     # Looking around.
@@ -106,11 +107,11 @@ class Schedule:
         return [self._loop_handle(op) for op in loops_of(self.block_op(block))]
 
     def block_op(self, block: BlockLike) -> BlockOp:
-        """The op of a block, to look at."""
+        """Op of a block, for inspection only."""
         return self._state.block(block if isinstance(block, str) else block.name)
 
     def loop_op(self, loop: Loop) -> ForOp:
-        """The op of a loop, to look at."""
+        """Op of a loop, for inspection only."""
         op = self._loop_ops.get(loop)
         if op is None:
             raise ScheduleError(f"loop %{loop.name} belongs to another schedule")
@@ -135,7 +136,7 @@ class Schedule:
         return [_handle(b) for b in blocks_under(self.func) if b in found and b is not op]
 
     def knob(self, name: str, candidates: Sequence[int], default: int | None = None) -> int:
-        """A choice that may be tuned: the value given for it, or else the default.
+        """Value of a tunable choice: the one given for its name, or else the default.
 
         Args:
             name: unique in the schedule.
@@ -154,14 +155,14 @@ class Schedule:
     # Structure of loops.
 
     def split(self, loop: Loop, factors: Sequence[int | None]) -> list[Loop]:
-        """Make one loop a nest; one factor may be None."""
+        """Split a loop into a nest, outermost factor first; one factor may be None."""
         value, op = self._recorder.loop(self.loop_op(loop)), self.loop_op(loop)
         loops = split(self._state, op, factors)
         step = sched.SplitOp(value, [self._recorder.number(f) for f in factors])
         return self._add_loops(step, loops)
 
     def fuse(self, *loops: Loop) -> Loop:
-        """Make perfectly nested loops, outermost first, one."""
+        """Fuse perfectly nested loops, outermost first."""
         ops = [self.loop_op(each) for each in loops]
         values = [self._recorder.loop(op) for op in ops]
         return self._add_loops(sched.FuseOp(values), [fuse(self._state, ops)])[0]
@@ -195,14 +196,14 @@ class Schedule:
         self._recorder.add(sched.ParallelOp(value))
 
     def vectorize(self, loop: Loop) -> None:
-        """Make an innermost loop's iterations lanes of vectors."""
+        """Turn the iterations of an innermost loop into vector lanes."""
         op = self.loop_op(loop)
         value = self._recorder.loop(op)
         vectorize(self._state, op)
         self._recorder.add(sched.VectorizeOp(value))
 
     def unroll(self, loop: Loop) -> None:
-        """Write a loop's body out for each iteration."""
+        """Unroll a loop."""
         op = self.loop_op(loop)
         value = self._recorder.loop(op)
         unroll(self._state, op)
@@ -242,13 +243,13 @@ class Schedule:
         self._recorder.add(sched.ReverseComputeAtOp(*values))
 
     def compute_inline(self, block: BlockLike) -> None:
-        """Compute a producer again wherever it is read."""
+        """Inline a producer into its consumers."""
         op, value = self.block_op(block), self._recorder.block(_name(block))
         compute_inline(self._state, op)
         self._recorder.add(sched.ComputeInlineOp(value))
 
     def reverse_compute_inline(self, block: BlockLike) -> None:
-        """Make a consumer the end of its producer."""
+        """Inline a consumer into its producer."""
         op, value = self.block_op(block), self._recorder.block(_name(block))
         reverse_compute_inline(self._state, op)
         self._recorder.add(sched.ReverseComputeInlineOp(value))
@@ -256,7 +257,7 @@ class Schedule:
     # Reductions.
 
     def decompose_reduction(self, block: BlockLike, loop: Loop) -> Block:
-        """Move a reduction's start in front of a loop; returns the block it becomes."""
+        """Split off the initialisation of a reduction before a loop; returns its block."""
         op, target = self.block_op(block), self.loop_op(loop)
         values = self._recorder.block(_name(block)), self._recorder.loop(target)
         made = decompose_reduction(self._state, op, target)
@@ -269,7 +270,7 @@ class Schedule:
         return self._add_block(sched.RfactorOp(value, axis), rfactor(self._state, op, axis))
 
     def pad_einsum(self, block: BlockLike, multiples: Sequence[int]) -> None:
-        """Round the extents of a sum of products up to multiples, one for each variable."""
+        """Round the extents of a contraction up to multiples, one for each variable."""
         op, value = self.block_op(block), self._recorder.block(_name(block))
         pad_einsum(self._state, op, multiples)
         self._recorder.add(sched.PadEinsumOp(value, multiples))
@@ -277,7 +278,7 @@ class Schedule:
     # Hardware.
 
     def tensorize(self, target: BlockLike | Loop, intrinsic: str) -> None:
-        """Let a hardware intrinsic do what the loops from one on, or those around a block, do."""
+        """Replace a loop nest, or the loops around a block, by a hardware intrinsic."""
         if isinstance(target, Loop):
             op = self.loop_op(target)
             handle = self._recorder.loop(op)
@@ -295,22 +296,26 @@ class Schedule:
         scope: Scope | str,
         steps: Sequence[int] | None = None,
     ) -> Block:
-        """Let a block read a copy of a buffer, which is named or counted in the order of its
-        reads, of every so many-th index with steps; returns the copying block."""
+        """Let a block read a copy of a buffer; returns the copying block.
+
+        Args:
+            buffer: its name, or its position among the block's reads.
+            steps: strides of the copied elements, one for each dimension.
+        """
         op, value = self.block_op(block), self._recorder.block(_name(block))
         where = _scope("cache_read", scope)
         made = cache_read(self._state, op, buffer, where, steps)
         return self._add_block(sched.CacheReadOp(value, buffer, where, steps), made)
 
     def cache_write(self, block: BlockLike, scope: Scope | str) -> Block:
-        """Let a block write a new buffer; returns the block that copies it out."""
+        """Let a block write a new buffer; returns the block that copies it to the old one."""
         op, value = self.block_op(block), self._recorder.block(_name(block))
         where = _scope("cache_write", scope)
         made = cache_write(self._state, op, where)
         return self._add_block(sched.CacheWriteOp(value, where), made)
 
     def compute_in_place(self, block: BlockLike, buffer: int) -> None:
-        """Let a block store where it reads one of its buffers, counted in the order of reads."""
+        """Let a block overwrite the buffer at a position among its reads."""
         op, value = self.block_op(block), self._recorder.block(_name(block))
         compute_in_place(self._state, op, buffer)
         self._recorder.add(sched.ComputeInPlaceOp(value, buffer))
@@ -323,8 +328,8 @@ class Schedule:
         self._recorder.add(sched.SetScopeOp(value, where))
 
     def storage_align(self, block: BlockLike, dim: int, factor: int, offset: int) -> None:
-        """Let rows of the buffer that a block writes lie a multiple of `factor` and `offset`
-        elements apart."""
+        """Pad rows of the buffer that a block writes to a stride of a multiple of `factor` plus
+        `offset` elements."""
         op, value = self.block_op(block), self._recorder.block(_name(block))
         storage_align(self._state, op, dim, factor, offset)
         self._recorder.add(sched.StorageAlignOp(value, dim, factor, offset))
@@ -344,8 +349,12 @@ class Schedule:
         self._recorder.add(sched.DoubleBufferOp(value, slots))
 
     def prefetch(self, block: BlockLike, buffer: int, ahead: Loop, at: Loop) -> None:
-        """Bring near what a block reads of a buffer, counted in the order of its reads, in the
-        next iteration of `ahead`; iterations inside of it, as far as `at`, share the work."""
+        """Prefetch the elements that a block reads in the next iteration of `ahead`.
+
+        Args:
+            buffer: its position among the block's reads.
+            at: loop inside of `ahead` whose iterations share the prefetches.
+        """
         op, value = self.block_op(block), self._recorder.block(_name(block))
         loops = self.loop_op(ahead), self.loop_op(at)
         values = [self._recorder.loop(each) for each in loops]

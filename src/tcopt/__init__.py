@@ -4,7 +4,7 @@
     outputs = model.run({"data": x})
     model.save("resnet50.tcm"); model = tcopt.load("resnet50.tcm")
 
-The names below are imported when they are first used, so that `import tcopt` costs nothing.
+Names are imported on first use, so that `import tcopt` is fast.
 """
 
 import sys
@@ -16,6 +16,8 @@ if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
 from typing import TYPE_CHECKING, Any
 
 from tcopt.support.integrity import watch
+
+__version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from tcopt.compiler import compile, pipeline
@@ -39,6 +41,7 @@ _HOMES = {
 watch()
 
 __all__ = [
+    "__version__",
     "Cancellation",
     "Model",
     "Schedule",
@@ -67,3 +70,7 @@ def __getattr__(name: str) -> Any:
                 raise
             raise missing from error
     raise AttributeError(f"module 'tcopt' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

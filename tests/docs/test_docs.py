@@ -19,7 +19,7 @@ from running.forks import ForkServer
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
-GENERATED = {"dialects.md", "passes.md"}
+GENERATED = {"dialects.md", "passes.md", "api.md"}
 _FENCE = re.compile(r"^```([\w-]*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -31,6 +31,14 @@ def snippets(page: Path, language: str) -> list[tuple[int, str]]:
         for match in _FENCE.finditer(text)
         if match[1] == language
     ]
+
+
+def program(page: Path) -> str:
+    """The Python blocks of a page as one program, with the line numbers of the page."""
+    text = ""
+    for line, code in snippets(page, "python"):
+        text += "\n" * (line - 1 - text.count("\n")) + code
+    return text
 
 
 def pages_with(language: str) -> list[Path]:
@@ -62,12 +70,9 @@ def run() -> Iterator[Run]:
 @pytest.mark.nightly(only=["tuning.md", "quantization.md"])
 @pytest.mark.parametrize("page", pages_with("python"), ids=lambda page: page.name)
 def test_python_snippets_run(page: Path, tmp_path: Path, run: Run) -> None:
-    """Each page's Python blocks form one program; line numbers are those of the page."""
-    program = ""
-    for line, code in snippets(page, "python"):
-        program += "\n" * (line - 1 - program.count("\n")) + code
+    """Each page's Python blocks run as one program."""
     script = tmp_path / f"{page.stem}_snippets.py"
-    script.write_text(program, encoding="utf-8")
+    script.write_text(program(page), encoding="utf-8")
     run([sys.executable, str(script)], tmp_path)
 
 
@@ -89,6 +94,5 @@ def test_mlir_snippets_parse(page: Path, tmp_path: Path, run: Run) -> None:
 
 
 def test_generated_pages_are_current(run: Run) -> None:
-    """docs/dialects.md, docs/passes.md and the stub of the graph dialect say what the definitions
-    say (make docs)."""
+    """Generated pages and the stub of the graph dialect match the definitions (make docs)."""
     run([sys.executable, "-m", "tcopt.tools.gen_docs", "--check"], ROOT)

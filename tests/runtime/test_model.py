@@ -305,3 +305,16 @@ def test_memory_of_results_is_used_again_when_nobody_holds_them(model, feeds):
     seen = {model.run(feeds)[0].ctypes.data for _ in range(5)}
     assert len(seen) <= 2
     assert all(place % 64 == 0 for place in seen)
+
+
+def test_repr_names_target_inputs_and_outputs(model):
+    """The prompt shows one line, a notebook a table; names are escaped there."""
+    assert repr(model).startswith(
+        '<Model for cpu: "a" float32[3x4], "b" float32[3x4], "n" int64[2]'
+    )
+    model = Model.lazy(None, [TensorSpec("<b>", ("n", None), np.dtype("f4"))], [])
+    model.name, model.target = "x&y", "cpu:haswell"
+    assert repr(model) == '<Model x&y for cpu:haswell: "<b>" float32[n, ?] -> no outputs>'
+    html = model._repr_html_()
+    assert "x&amp;y for cpu:haswell" in html
+    assert "<td>&lt;b&gt;</td><td>float32[n, ?]</td>" in html

@@ -30,10 +30,23 @@ class ArgumentParser(argparse.ArgumentParser):
 
     def __init__(self, prog: str, description: str | None):
         super().__init__(prog=prog, description=description, allow_abbrev=False)
+        self.add_argument(
+            "--version", action=_PrintVersions, nargs=0, help="print versions and exit"
+        )
 
     def error(self, message: str) -> NoReturn:
         print(shown(f"{self.prog}: usage: {message}; see {self.prog} --help"), file=sys.stderr)
         raise SystemExit(1)
+
+
+class _PrintVersions(argparse.Action):
+    """Print the versions of tcopt and of the libraries that code depends on."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from tcopt.tools.command_line.versions import version_text
+
+        print(version_text())
+        raise SystemExit(0)
 
 
 def add_common_arguments(parser: argparse.ArgumentParser) -> None:

@@ -73,7 +73,7 @@ class ModuleState:
 
 
 class FunctionEmitter:
-    """The state of writing one LLVM function; emit rules receive it."""
+    """State of one LLVM function that is being emitted; passed to every emit rule."""
 
     outer: FunctionEmitter | None = None
     """The function around this one, for bodies of parallel loops."""
@@ -143,7 +143,7 @@ class FunctionEmitter:
         return name
 
     def assign_opaque(self, expression: str) -> str:
-        """Write an index that LLVM's address analysis should not look through.
+        """Write an index that is opaque to LLVM's address analysis.
 
         Given a quotient or remainder, LLVM's loop strength reduction rewrites each address
         that depends on it apart from the others, so that a body needs a register an address.
@@ -181,15 +181,15 @@ class FunctionEmitter:
         return self.index_type if type.__class__ is IndexType else llvm_type(type)
 
     def library_name(self, function: str) -> str:
-        """What a function of the C library is called on the target."""
+        """Name of a C library function on the target."""
         return function
 
     def pointer_type(self, pointer: str) -> LlvmType:
-        """The LLVM type of a pointer, which says what memory it points to."""
+        """LLVM type of a pointer, including its address space."""
         return PTR
 
     def value(self, value: SSAValue) -> str:
-        """The LLVM operand for a non-memref value, writing index arithmetic if need be."""
+        """LLVM operand of a non-memref value; writes index arithmetic where needed."""
         known = self.values.get(id(value))
         if known is not None:
             return known
@@ -241,7 +241,7 @@ class FunctionEmitter:
         self.define(op.results[0], self.assign(expression))
 
     def constant_index(self, value: SSAValue) -> int | None:
-        """The number an index value is known to be, or None."""
+        """Value of a constant index, or None."""
         if not isinstance(value.type, IndexType):
             return None
         form = self.index(value)
@@ -272,7 +272,7 @@ class FunctionEmitter:
             self.allocated = dict(inside)
 
     def entry_lines(self) -> Lines:
-        """A place at the current position to which lines can be added later."""
+        """Insertion point at the current position, for lines that are added later."""
         place: Lines = []
         self.lines.append(place)
         return place
@@ -280,7 +280,7 @@ class FunctionEmitter:
     def pure(self, key: object, depth: int, expression: Callable[[], str]) -> str:
         """Write a pure value once, in the scope of the given depth.
 
-        `key` says what is computed; a second request within the scope returns the first name.
+        `key` identifies the value; a second request within the scope returns the first name.
         """
         scope = self.scopes[depth]
         known = scope.cache.get(key)
@@ -338,7 +338,7 @@ class FunctionEmitter:
         return sorted(groups.items())
 
     def pointer(self, root: str, offset: Linear) -> str:
-        """A pointer `offset` bytes behind `root`, sharing what other addresses computed."""
+        """Pointer `offset` bytes after `root`; shares common parts with other addresses."""
         key = (root, offset)
         depth = len(self.scopes) - 1
         known = self.scopes[depth].cache.get(key)
@@ -386,7 +386,7 @@ class FunctionEmitter:
         return self.pointer(buffer.root, buffer.offset)
 
     def bind_memref(self, value: SSAValue, root: str, alignment: int, local: bool = False) -> None:
-        """Bind a memref whose first element lies at `root`."""
+        """Bind a memref whose first element is at `root`."""
         type = value.type
         assert isinstance(type, MemRefType)
         self.buffers[id(value)] = Buffer(
@@ -423,7 +423,7 @@ class FunctionEmitter:
         rule(self, op)
 
     def stop_label(self) -> str:
-        """The block that frees what is allocated here and returns early."""
+        """Label of the block that frees allocations and returns early."""
         allocated = tuple(self.allocated.values())
         if allocated not in self.stops:
             self.stops[allocated] = f"stopped.{len(self.stops)}"

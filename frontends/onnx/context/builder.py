@@ -293,11 +293,12 @@ class GraphBuilder:
         place = {op: index for index, op in enumerate(self.block.ops)}
         return sorted(dict.fromkeys(order), key=lambda op: place[op])
 
-    def constant(self, array: np.ndarray, name: str | None = None) -> SSAValue:
+    def constant(self, array: np.ndarray | np.generic, name: str | None = None) -> SSAValue:
         """Add a constant: a weight if it has a name or is long, else a literal.
 
-        Of strings, it is that of their places.
+        Strings become the indices that stand for them.
         """
+        array = np.asarray(array)
         if is_text(array.dtype):
             result = self.constant(self.strings.encode(array), name)
             self.texts.add(result)

@@ -12,7 +12,7 @@ from tcopt.schedules.rules.rule import target_facts
 
 @dataclass(frozen=True)
 class CpuFacts:
-    """Numbers that CPU rules use.
+    """Facts about a CPU that schedule rules use.
 
     Attributes:
         vector_bits: width of a vector register.
@@ -20,8 +20,8 @@ class CpuFacts:
         cores: threads that can run at once.
         l1, l2: bytes of a core's data caches.
         l3: bytes of the cache that cores share.
-        capabilities: what hardware intrinsics ask for.
-        fma_units: multiply-adds of whole vectors that a core begins in a cycle.
+        capabilities: features that hardware intrinsics require.
+        fma_units: vector multiply-adds that a core starts in a cycle.
     """
 
     vector_bits: int
@@ -53,7 +53,7 @@ class CpuFacts:
 
     @property
     def multiplies_by_lane(self) -> bool:
-        """Whether a multiply-add takes one lane of a register as a factor, as on Arm."""
+        """True if a multiply-add can take one lane of a register as a factor, as on Arm."""
         return "neon" in self.capabilities
 
     def lanes(self, bits: int = 32) -> int:

@@ -1,0 +1,34 @@
+"""Check the types of the documentation's Python snippets: users' code is clean under pyright.
+
+`PYTHONPATH=tests python tests/docs/check_types.py` is a part of `make lint`. Snippets of a page
+form one program, with the line numbers of the page.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from test_docs import ROOT, environment, pages_with, program
+
+
+def main() -> int:
+    """Write the programs to a temporary folder and run pyright on it."""
+    config = {
+        "extraPaths": [str(ROOT / "src")],
+        "pythonVersion": "3.11",
+        "typeCheckingMode": "standard",
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        for page in pages_with("python"):
+            Path(folder, f"{page.stem}.py").write_text(program(page), encoding="utf-8")
+        Path(folder, "pyrightconfig.json").write_text(json.dumps(config), encoding="utf-8")
+        command = ["pyright", "--pythonpath", sys.executable, "-p", folder]
+        return subprocess.run(command, env=environment(), check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""Paths of the repository that documentation, docstrings and comments name exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] != "."}
+# Files that the pages about extending the project ask the reader to add.
+ADDED = {"dialects/graph/shrink.py", "schedules/rules/cpu/square_tiles.py"}
+# In backticks, or with a suffix of a file.
+_PATH = re.compile(r"`([\w/.-]+/[\w/.]*)`|(?<![\w./:-])(\w+/[\w/]*\.(?:py|md|mlir|toml)\b)")
+
+
+def texts() -> list[Path]:
+    """Pages, and sources with docstrings, comments and messages."""
+    folders = sorted(FOLDERS - {"src", "tests", "lit_tests"})
+    found = [*ROOT.glob("*.md"), ROOT / "Makefile"]
+    for suffix in ("md", "py"):
+        found += [path for name in folders for path in (ROOT / name).rglob(f"*.{suffix}")]
+    return found
+
+
+def test_paths_in_texts_exist() -> None:
+    missing: list[str] = []
+    for page in texts():
+        text = page.read_text(encoding="utf-8")
+        for match in _PATH.finditer(text):
+            path = match[1] or match[2]
+            if path.partition("/")[0] not in FOLDERS or path in ADDED:
+                continue
+            if not (ROOT / path).exists():
+                line = text.count("\n", 0, match.start()) + 1
+                missing.append(f"{page.relative_to(ROOT)}:{line}: {path}")
+    assert not missing, "\n".join(missing)
+
+
+def test_added_files_are_new() -> None:
+    for path in ADDED:
+        assert (ROOT / path).parent.is_dir()
+        assert not (ROOT / path).exists()
