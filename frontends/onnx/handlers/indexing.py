@@ -91,6 +91,8 @@ def one_hot(ctx: NodeContext) -> SSAValue:
 @handler("Hardmax")
 def hardmax(ctx: NodeContext) -> SSAValue:
     """One at the first maximum along an axis, zero elsewhere."""
+    if 0 in ctx.shape(ctx.input(0)):
+        return ctx.input(0)
 
     def apply(x: SSAValue, axis: int) -> SSAValue:
         place = ctx.emit(graph.ArgReduceOp(x, kind="max", axis=axis))
