@@ -52,6 +52,7 @@ from tcopt.dialects.graph.cumulative import CumprodOp as CumprodOp
 from tcopt.dialects.graph.cumulative import CumsumOp as CumsumOp
 from tcopt.dialects.graph.cumulative import CumulativeOp as CumulativeOp
 from tcopt.dialects.graph.determinant import DeterminantOp as DeterminantOp
+from tcopt.dialects.graph.inverse import InverseOp as InverseOp
 from tcopt.dialects.graph.dims import DimsAttr as DimsAttr
 from tcopt.dialects.graph.elementwise import BinaryOp as BinaryOp
 from tcopt.dialects.graph.elementwise import ElementwiseOp as ElementwiseOp

@@ -182,6 +182,13 @@ class NodeContext:
             return None
         return self.builder.reader.read(attribute.t, self.where)
 
+    def get_sparse_tensor(self, name: str) -> np.ndarray | None:
+        """A sparse tensor attribute with all its elements, None when left out."""
+        attribute = self._attributes.get(name)
+        if attribute is None or attribute.type != AttributeProto.SPARSE_TENSOR:
+            return None
+        return self.builder.dense(attribute.sparse_tensor, self.where)
+
     def get_element_type(self, name: str, default: int = TensorProto.UNDEFINED) -> Attribute | None:
         """A `to` or `dtype` attribute as an IR element type, None when left out."""
         number = self.get_int(name, default)

@@ -66,7 +66,7 @@ def gather_elements(ctx: NodeContext) -> SSAValue:
     return ctx.emit(graph.GatherElementsOp(x, indices, axis=axis))
 
 
-@handler("GatherND")
+@handler("GatherND", "com.microsoft.GatherND")
 def gather_nd(ctx: NodeContext) -> SSAValue:
     """Slices at index vectors."""
     batch = ctx.get_int("batch_dims", 0)

@@ -100,7 +100,7 @@ def unique(ctx: NodeContext) -> list[SSAValue | None]:
     first = _gather(ctx, sorted_places, begins)
     counts = ctx.emit(graph.SubOp(_ends(ctx, begins, number, count), begins))
     inverse = _scattered(ctx, sorted_places, group, count)
-    if not ctx.get_bool("sorted"):
+    if not ctx.get_bool("sorted", 0):
         own = ctx.emit(graph.IotaOp((count,), i64))
         is_first = ctx.emit(graph.CompareOp(_gather(ctx, first, inverse), own, predicate="eq"))
         rank = ctx.emit(graph.CumsumOp(cast(ctx, is_first, i64), axis=0))

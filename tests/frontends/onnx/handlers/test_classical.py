@@ -183,6 +183,36 @@ def test_support_vector_classes(sizes, kernel, rng):
         check("SVMClassifier", x, atol=2.5e-3, prob_a=[-1.5], prob_b=[0.25], **options)
 
 
+def test_probabilities_of_three_classes(rng):
+    """Those of pairs are coupled by libsvm's iteration."""
+    x, vectors = (rng.standard_normal((n, 3)).astype(np.float32) for n in (6, 6))
+    options = {
+        "outputs": 2,
+        "version": 1,
+        "classlabels_ints": [2, 5, 7],
+        "coefficients": rng.standard_normal(12).astype(np.float32).tolist(),
+        "kernel_params": [0.5, 0.0, 3.0],
+        "kernel_type": "RBF",
+        "prob_a": [-1.0, -2.0, -1.5],
+        "prob_b": [0.1, 0.2, -0.1],
+        "rho": [0.1, 0.2, 0.3],
+        "support_vectors": vectors.ravel().tolist(),
+        "vectors_per_class": [1, 2, 3],
+    }
+    check("SVMClassifier", x, atol=1e-5, **options)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_linear_svm_classifiers(classes: int, sign: int, rng):
+    """Without support vectors; of two classes the second wins above a limit."""
+    x = rng.standard_normal((12, 2)).astype(np.float32)
+    weights = np.abs(rng.standard_normal(2 * classes)).astype(np.float32) * sign
+    labels = list(range(classes))
+    options = {"classlabels_ints": labels, "coefficients": weights.tolist(), "rho": [0.1]}
+    check("SVMClassifier", x, kernel_type="LINEAR", outputs=2, version=1, **options)
+
+
 @pytest.mark.parametrize("labels", [["a", "é"], [4, 9]])
 def test_maps_of_scores(labels, tmp_path):
     kind = "strings" if isinstance(labels[0], str) else "int64s"
