@@ -52,7 +52,6 @@ from tcopt.dialects.graph.cumulative import CumprodOp as CumprodOp
 from tcopt.dialects.graph.cumulative import CumsumOp as CumsumOp
 from tcopt.dialects.graph.cumulative import CumulativeOp as CumulativeOp
 from tcopt.dialects.graph.determinant import DeterminantOp as DeterminantOp
-from tcopt.dialects.graph.inverse import InverseOp as InverseOp
 from tcopt.dialects.graph.dims import DimsAttr as DimsAttr
 from tcopt.dialects.graph.elementwise import BinaryOp as BinaryOp
 from tcopt.dialects.graph.elementwise import ElementwiseOp as ElementwiseOp
@@ -74,6 +73,7 @@ from tcopt.dialects.graph.interfaces.memory import MemoryInterface as MemoryInte
 from tcopt.dialects.graph.interfaces.padding import PaddingInterface as PaddingInterface
 from tcopt.dialects.graph.interfaces.precision import PrecisionInterface as PrecisionInterface
 from tcopt.dialects.graph.interleave import InterleaveOp as InterleaveOp
+from tcopt.dialects.graph.inverse import InverseOp as InverseOp
 from tcopt.dialects.graph.layout import Layout as Layout
 from tcopt.dialects.graph.layout import LayoutTransformOp as LayoutTransformOp
 from tcopt.dialects.graph.lookup import LookupOp as LookupOp

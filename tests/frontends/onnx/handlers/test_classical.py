@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import tcopt
-from models.checks import run_reference
+from models.checks import check_node, run_reference
 from tcopt.support.errors import ImportModelError, InputError, UnsupportedError
 
 X = np.array([[1, -2, 3], [-1, -5, -3], [0, 0, 0], [-1, -2, 0]], np.float32)
@@ -188,7 +188,7 @@ def test_probabilities_of_three_classes(rng):
     x, vectors = (rng.standard_normal((n, 3)).astype(np.float32) for n in (6, 6))
     options = {
         "outputs": 2,
-        "version": 1,
+        "domain": "ai.onnx.ml",
         "classlabels_ints": [2, 5, 7],
         "coefficients": rng.standard_normal(12).astype(np.float32).tolist(),
         "kernel_params": [0.5, 0.0, 3.0],
@@ -199,7 +199,7 @@ def test_probabilities_of_three_classes(rng):
         "support_vectors": vectors.ravel().tolist(),
         "vectors_per_class": [1, 2, 3],
     }
-    check("SVMClassifier", x, atol=1e-5, **options)
+    check_node("SVMClassifier", x, **options)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -210,7 +210,7 @@ def test_linear_svm_classifiers(classes: int, sign: int, rng):
     weights = np.abs(rng.standard_normal(2 * classes)).astype(np.float32) * sign
     labels = list(range(classes))
     options = {"classlabels_ints": labels, "coefficients": weights.tolist(), "rho": [0.1]}
-    check("SVMClassifier", x, kernel_type="LINEAR", outputs=2, version=1, **options)
+    check_node("SVMClassifier", x, outputs=2, domain="ai.onnx.ml", kernel_type="LINEAR", **options)
 
 
 @pytest.mark.parametrize("labels", [["a", "é"], [4, 9]])
