@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
@@ -119,10 +119,12 @@ def _linear(ctx: NodeContext, x: SSAValue, labels: np.ndarray, transform: str) -
     scores = transformed(ctx, sums, transform)
     if classes != 2:
         return [chosen_label(ctx, sums, labels), scores]
-    # As onnxruntime: the second class wins wherever the greatest score passes a limit.
+    # As onnxruntime: the second class wins where its score is greater, or any passes a limit.
     most = ctx.emit(graph.ReduceOp(sums, kind="max", axes=[1]))
     limit, predicate = (0.5, "ge") if (weights >= 0).all() else (0.0, "gt")
     second = ctx.emit(graph.CompareOp(most, ctx.literal(limit, most), predicate=predicate))
+    greater = ctx.emit(graph.ArgReduceOp(sums, kind="max", axis=1))
+    second = ctx.emit(graph.OrOp(second, cast(ctx, greater, i1)))
     return [chosen_of_two(ctx, second, labels), scores]
 
 

@@ -210,6 +210,7 @@ def test_linear_svm_classifiers(classes: int, sign: int, rng):
     weights = np.abs(rng.standard_normal(2 * classes)).astype(np.float32) * sign
     labels = list(range(classes))
     options = {"classlabels_ints": labels, "coefficients": weights.tolist(), "rho": [0.1]}
+    options["kernel_params"] = [0.0, 0.0, 3.0]
     check_node("SVMClassifier", x, outputs=2, domain="ai.onnx.ml", kernel_type="LINEAR", **options)
 
 
