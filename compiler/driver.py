@@ -29,6 +29,7 @@ from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.model.lists import Shapes, expand_lists
 from tcopt.frontends.onnx.model.loading import load_model
 from tcopt.frontends.onnx.model.stage import Rest, Stage
+from tcopt.frontends.onnx.model.tensors import graph_weights
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.whole_program import WholeProgram
@@ -122,7 +123,7 @@ def _signature(
     """What a program's tensors are of a model's inputs and outputs, some of which are none."""
     inputs = {spec.name: spec for spec in program.inputs}
     outputs = {spec.name: spec for spec in program.outputs}
-    weights = {t.name for t in graph.initializer}
+    weights = {name for name, _ in graph_weights(graph)}
     # Of the outputs, another stage may give some.
     return Signature(
         tuple(
@@ -249,7 +250,7 @@ def declared_specs(
     """
     model = load_model(source)[0]
     graph = model.graph
-    weights = {t.name for t in graph.initializer}
+    weights = {name for name, _ in graph_weights(graph)}
     inputs = [declared_input(info) for info in graph.input if info.name not in weights]
     tensors, _, plain = expand_lists(inputs, shapes or {})
     symbols = narrow_inputs(tensors, plain, values or {}, dims)

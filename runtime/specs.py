@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -110,16 +111,19 @@ def _listed(specs: Sequence[TensorSpec]) -> str:
 
 
 def _check_symbols(specs: Sequence[TensorSpec], arrays: Sequence[Array]) -> None:
-    """Check that dimensions of one name have one extent."""
+    """Warn where dimensions of one name have several extents.
+
+    Exporters reuse names; operators that need the extents to agree report it themselves.
+    """
     known: dict[str, tuple[int, str]] = {}
     for spec, array in zip(specs, arrays, strict=True):
         for name, extent in spec.symbols(array.shape):
             first, other = known.setdefault(name, (extent, spec.name))
             if first != extent:
-                raise InputError(
+                warnings.warn(
                     f"got shape {list(array.shape)} for input {spec}: {name} is {extent}, "
                     f'but {first} in input "{other}"',
-                    hint=f"all inputs with dimension {name} need one extent",
+                    stacklevel=2,
                 )
 
 

@@ -73,6 +73,7 @@ from tcopt.dialects.graph.interfaces.memory import MemoryInterface as MemoryInte
 from tcopt.dialects.graph.interfaces.padding import PaddingInterface as PaddingInterface
 from tcopt.dialects.graph.interfaces.precision import PrecisionInterface as PrecisionInterface
 from tcopt.dialects.graph.interleave import InterleaveOp as InterleaveOp
+from tcopt.dialects.graph.inverse import InverseOp as InverseOp
 from tcopt.dialects.graph.layout import Layout as Layout
 from tcopt.dialects.graph.layout import LayoutTransformOp as LayoutTransformOp
 from tcopt.dialects.graph.lookup import LookupOp as LookupOp

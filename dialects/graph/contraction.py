@@ -68,12 +68,12 @@ class ContractionOp(GraphOp, ABC):
     def _sums_integers(self) -> bool:
         return self.result_element == i32
 
-    def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
+    def compute_all(self, *arrays: Array) -> Sequence[Array]:
         """The result by numpy; narrow integers by way of f64, in which their sums are exact."""
         if not self._sums_integers:
-            return super().evaluate(*arrays)
+            return super().compute_all(*arrays)
         result = self.compute(*(array.astype(np.float64) for array in arrays))
-        return (result.astype(np.int64).astype(np.int32).reshape(self.shape),)
+        return (result.astype(np.int64),)
 
     def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
         """Products of 16-bit integers, whose scales multiply, summed in i32.

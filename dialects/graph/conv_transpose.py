@@ -235,7 +235,7 @@ class ConvTransposeOp(ConvolutionOp):
         n, c, *extents = x.shape
         groups, window = self.group_count, self.window
         per_group = w.shape[1]
-        flat = x.reshape(n, groups, c // groups, -1)
+        flat = x.reshape(n, groups, c // groups, math.prod(extents))
         taps = w.reshape(groups, c // groups, per_group, *window.kernel)
         output = self.shape[2:]
         room = [
@@ -243,7 +243,7 @@ class ConvTransposeOp(ConvolutionOp):
             for total, low, extent in zip(self.full_extents(), window.low, output, strict=True)
         ]
         full = np.zeros((n, groups * per_group, *room), np.result_type(x, w))
-        for tap in product(*map(range, window.kernel)):
+        for tap in product(*map(range, window.kernel)) if x.size else ():
             weights = taps[(slice(None), slice(None), slice(None), *tap)]
             part = np.matmul(weights.swapaxes(1, 2), flat)
             places = tuple(
@@ -252,7 +252,9 @@ class ConvTransposeOp(ConvolutionOp):
                     tap, window.dilations, window.strides, extents, strict=True
                 )
             )
-            full[(slice(None), slice(None), *places)] += part.reshape(n, -1, *extents)
+            full[(slice(None), slice(None), *places)] += part.reshape(
+                n, groups * per_group, *extents
+            )
         crop = tuple(
             slice(low, low + extent) for low, extent in zip(window.low, output, strict=True)
         )

@@ -50,6 +50,14 @@ from tcopt.dialects.graph.types import (
 )
 from tcopt.dialects.te import api as te
 
+
+def _mean(x: Array, **options: Any) -> Array:
+    """The mean, NaN of no elements; numpy would warn then."""
+    if x.size:
+        return np.mean(x, **options)
+    return np.full_like(np.sum(x, **options, dtype=np.float64), np.nan)
+
+
 # In numpy: what is done to each element, the reduction (sum by default), what follows.
 _BEFORE: dict[ReduceKind, Callable[[Array], Array]] = {
     ReduceKind.L1: np.abs,
@@ -57,7 +65,7 @@ _BEFORE: dict[ReduceKind, Callable[[Array], Array]] = {
     ReduceKind.SUM_SQUARE: np.square,
 }
 _REDUCE: dict[ReduceKind, Callable[..., Array]] = {
-    ReduceKind.MEAN: np.mean,
+    ReduceKind.MEAN: _mean,
     ReduceKind.MAX: np.max,
     ReduceKind.MIN: np.min,
     ReduceKind.PROD: np.prod,

@@ -90,6 +90,11 @@ def like(array: Array) -> AnyTensor:
     return tensor(array.shape, element_of(array.dtype))
 
 
+def zeros(type_: AnyTensor) -> Array:
+    """An array of zeros of a tensor type."""
+    return np.zeros(type_.get_shape(), numpy_dtype(type_.element_type))
+
+
 def numpy_dtype(element: Attribute) -> np.dtype[Any]:
     """The numpy dtype that holds an element type; VerifyException if there is none."""
     dtype = _ELEMENT_TO_NUMPY.get(element)

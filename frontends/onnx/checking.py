@@ -22,7 +22,7 @@ from tcopt.frontends.onnx.model.lists import Shapes
 from tcopt.frontends.onnx.model.loading import domain_opsets, header_problems, load_model
 from tcopt.frontends.onnx.model.node_facts import general_advice, operator_name
 from tcopt.frontends.onnx.model.problems import Problems
-from tcopt.frontends.onnx.model.tensors import TensorReader
+from tcopt.frontends.onnx.model.tensors import TensorReader, graph_weights
 from tcopt.frontends.onnx.model.types import numpy_dtype, onnx_type_name, tensor_declaration
 from tcopt.support.errors import ImportModelError, InputError, TcoptError
 from tcopt.support.remarks import collect_remarks
@@ -236,7 +236,7 @@ def summarize(model: ModelProto) -> ModelSummary:
     _count(graph.node, operators)
     for function in model.functions:
         _count(function.node, operators)
-    weights = {weight.name for weight in graph.initializer}
+    weights = {name for name, _ in graph_weights(graph)}
     inputs = tuple(_declared(info) for info in graph.input if info.name not in weights)
     symbols = dict.fromkeys(
         str(d or "?") for item in inputs for d in item.dims or ("?",) if not isinstance(d, int)

@@ -11,7 +11,6 @@ import numpy as np
 from onnx import (
     ModelProto,
     NodeProto,
-    TensorProto,
 )
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -36,7 +35,7 @@ from tcopt.frontends.onnx.model.loading import check_header, load_model
 from tcopt.frontends.onnx.model.outputs import Results, expand_output, result_dims, stale_shapes
 from tcopt.frontends.onnx.model.problems import Problems
 from tcopt.frontends.onnx.model.stage import PassedTensor, Rest, Stage
-from tcopt.frontends.onnx.model.tensors import TensorReader
+from tcopt.frontends.onnx.model.tensors import TensorReader, Weight, graph_weights
 from tcopt.frontends.onnx.model.values import (
     FAILED,
     NOTHING,
@@ -302,17 +301,15 @@ class ModelImporter:
 
     # The graph's declarations
 
-    def _initializers(self) -> dict[str, TensorProto]:
-        if self.graph.sparse_initializer:
-            self.problems.add(UnsupportedError("sparse weights are not supported"))
-        found: dict[str, TensorProto] = {}
-        for weight in self.graph.initializer:
-            if not weight.name:
+    def _initializers(self) -> dict[str, Weight]:
+        found: dict[str, Weight] = {}
+        for name, weight in graph_weights(self.graph):
+            if not name:
                 self.problems.add(ImportModelError("a weight has no name"))
-            if weight.name in found:
-                message = f"the weight {weight.name!r} is defined twice"
+            if name in found:
+                message = f"the weight {name!r} is defined twice"
                 self.problems.add(ImportModelError(message))
-            found[weight.name] = weight
+            found[name] = weight
         return found
 
     def _inputs(self, scope: Scope) -> list[ModelInput]:

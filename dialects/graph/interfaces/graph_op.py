@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -28,7 +29,7 @@ from tcopt.dialects.graph.interfaces.text import (
     print_operands,
     print_properties,
 )
-from tcopt.dialects.graph.types import AnyTensor, Array, is_half, numpy_dtype, type_of
+from tcopt.dialects.graph.types import AnyTensor, Array, is_half, numpy_dtype, type_of, zeros
 from tcopt.dialects.te import api as te
 from tcopt.support.quick_ir import init_op
 
@@ -108,7 +109,13 @@ class GraphOp(
         return self.type.get_shape()
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
-        """The results by numpy, with the shapes and dtypes of the result types."""
+        """The results by numpy, with the shapes and dtypes of the result types.
+
+        `compute` only sees operators that have something to compute: results without elements
+        need no values.
+        """
+        if not any(math.prod(type_of(result).get_shape()) for result in self.results):
+            return tuple(zeros(type_of(result)) for result in self.results)
         wide = [
             array.astype(np.float32) if is_half(type_of(operand).element_type) else array
             for array, operand in zip(arrays, self.operands, strict=True)

@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
+from onnx import SparseTensorProto
 from xdsl.dialects.builtin import FunctionType, LocationAttr, NameLoc, NoneAttr, StringAttr, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -32,7 +33,7 @@ from tcopt.dialects.graph.types import (
 from tcopt.dialects.graph.weights import WeightStore
 from tcopt.frontends.onnx.model.errors import MissingValuesError
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
-from tcopt.frontends.onnx.model.tensors import TensorReader
+from tcopt.frontends.onnx.model.tensors import TensorReader, Weight
 from tcopt.support.errors import ImportModelError, UnsupportedError
 from tcopt.support.strings import TEXT, StringTable, is_text, strings_in
 
@@ -318,6 +319,21 @@ class GraphBuilder:
             result.name_hint = name_hint(name)
         self.known[result] = array
         return result
+
+    def dense(self, tensor: SparseTensorProto, where: str) -> np.ndarray:
+        """All elements of a sparse tensor.
+
+        Raises:
+            ImportModelError: it is malformed, or larger than the limit.
+        """
+        self.check_made(*tensor.dims)
+        return self.reader.read_sparse(tensor, where)
+
+    def read(self, weight: Weight, name: str) -> np.ndarray:
+        """The value of a weight, stored in full or sparsely."""
+        if isinstance(weight, SparseTensorProto):
+            return self.dense(weight, name)
+        return self.reader.read(weight, name)
 
     def copy_constant(self, value: SSAValue) -> SSAValue:
         """The constant that another block holds, in this one."""

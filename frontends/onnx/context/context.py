@@ -178,6 +178,13 @@ class NodeContext:
             return None
         return self.builder.reader.read(attribute.t, self.where)
 
+    def get_sparse_tensor(self, name: str) -> np.ndarray | None:
+        """A sparse tensor attribute with all its elements, None when left out."""
+        attribute = self._attributes.get(name)
+        if attribute is None or attribute.type != AttributeProto.SPARSE_TENSOR:
+            return None
+        return self.builder.dense(attribute.sparse_tensor, self.where)
+
     def get_element_type(self, name: str, default: int = TensorProto.UNDEFINED) -> Attribute | None:
         """A `to` or `dtype` attribute as an IR element type, None when left out."""
         number = self.get_int(name, default)
@@ -257,7 +264,7 @@ class NodeContext:
             slices: the types of the slices that `body` returns.
         """
         if steps == 0:
-            self.unsupported("a sequence without steps is not supported")
+            return [*states, *(self.zeros((0, *t.get_shape()), t.element_type) for t in slices)]
         rows = [tensor(shape_of(v)[1:], tensor_type(v).element_type) for v in scanned]
         passed = [v for v in fixed if self.known(v) is None]
         types = [*(v.type for v in states), *rows, *(v.type for v in passed)]
@@ -372,6 +379,10 @@ class NodeContext:
         """A constant with the element type of `like`."""
         dtype = numpy_dtype(tensor_type(like).element_type)
         return self.builder.constant(np.asarray(value).astype(dtype))
+
+    def zeros(self, shape: Sequence[int], element: Attribute) -> SSAValue:
+        """A constant of zeros, which costs no memory."""
+        return self.builder.splat(tuple(shape), numpy_dtype(element).type(0))
 
     def array(self, value: np.ndarray) -> SSAValue:
         """A constant with the array's own type."""

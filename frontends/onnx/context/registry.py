@@ -98,3 +98,9 @@ def find_handler(op_type: str, opset: int) -> Handler | None:
         if entry is not None and entry.since <= opset < entry.until:
             return entry.run
     return None
+
+
+def handled_since(op_type: str) -> list[int]:
+    """The opset versions at which handlers of an operator begin."""
+    handlers = HANDLERS.values_by_key()
+    return [v for v in _versions.get(op_type, ()) if (op_type, v) in handlers]

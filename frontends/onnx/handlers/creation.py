@@ -34,6 +34,9 @@ def constant(ctx: NodeContext) -> SSAValue:
         return ctx.array(
             array_of_texts(strings := ctx.get_strings("value_strings") or [], [len(strings)])
         )
+    sparse = ctx.get_sparse_tensor("sparse_value")
+    if sparse is not None:
+        return ctx.builder.constant(sparse, ctx.node.output[0])
     ctx.unsupported(f"Constant with attribute {ctx.node.attribute[0].name} is not supported")
 
 
@@ -67,13 +70,14 @@ def size(ctx: NodeContext) -> SSAValue:
     return ctx.array(np.array(math.prod(ctx.shape(ctx.input(0))), np.int64))
 
 
-@handler("Range")
+@handler("Range", "com.microsoft.Range")
 def value_range(ctx: NodeContext) -> SSAValue:
-    """start, start + delta, ... before limit."""
-    start, limit, delta = (
+    """start, start + delta, ... before limit; onnxruntime's may have no delta, which then is 1."""
+    start, limit, *rest = (
         ctx.constant(i, f"the {what}").reshape(-1)[0]
-        for i, what in enumerate(("start", "limit", "step"))
+        for i, what in enumerate(("start", "limit", "step")[: max(len(ctx.operands), 2)])
     )
+    delta = rest[0] if rest else start.dtype.type(1)
     ctx.check(delta != 0, "the step is 0")
     count = max(math.ceil((float(limit) - float(start)) / float(delta)), 0)
     ctx.builder.check_made(count)

@@ -15,16 +15,16 @@ from tcopt.frontends.onnx.handlers.shaping import reshaped
 @handler("com.microsoft.Gelu", "com.microsoft.BiasGelu")
 def gelu(ctx: NodeContext) -> SSAValue:
     """Exact GELU of a value or a sum."""
-    return ctx.emit(graph.GeluOp(_summed(ctx)))
+    return ctx.emit(graph.GeluOp(summed(ctx)))
 
 
 @handler("com.microsoft.FastGelu")
 def fast_gelu(ctx: NodeContext) -> SSAValue:
     """GELU by tanh, of a value or a sum."""
-    return ctx.emit(graph.GeluOp(_summed(ctx), approximate="tanh"))
+    return ctx.emit(graph.GeluOp(summed(ctx), approximate="tanh"))
 
 
-def _summed(ctx: NodeContext) -> SSAValue:
+def summed(ctx: NodeContext) -> SSAValue:
     """The sum of all operands that are there."""
     total = ctx.input(0)
     for bias in filter(None, ctx.operands[1:]):
@@ -35,13 +35,13 @@ def _summed(ctx: NodeContext) -> SSAValue:
 @handler("com.microsoft.BiasAdd")
 def bias_add(ctx: NodeContext) -> SSAValue:
     """The sum of a value, a bias, and what skips a layer."""
-    return _summed(ctx)
+    return summed(ctx)
 
 
 @handler("com.microsoft.BiasSplitGelu")
 def bias_split_gelu(ctx: NodeContext) -> SSAValue:
     """The first half of a sum's channels times GELU of the second."""
-    total = _summed(ctx)
+    total = summed(ctx)
     *outer, channels = ctx.shape(total)
     ctx.check(channels % 2 == 0, f"{channels} channels do not split into halves")
     zeros, half = [0] * len(outer), channels // 2
@@ -53,7 +53,7 @@ def bias_split_gelu(ctx: NodeContext) -> SSAValue:
 @handler("com.microsoft.BiasSoftmax")
 def bias_softmax(ctx: NodeContext) -> SSAValue:
     """Softmax of a sum, over all axes from one on."""
-    total = _summed(ctx)
+    total = summed(ctx)
     shape = ctx.shape(total)
     axis = ctx.axis(ctx.get_int("axis"), len(shape))
     rows = reshaped(ctx, total, (*shape[:axis], math.prod(shape[axis:])))

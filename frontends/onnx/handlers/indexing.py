@@ -66,7 +66,7 @@ def gather_elements(ctx: NodeContext) -> SSAValue:
     return ctx.emit(graph.GatherElementsOp(x, indices, axis=axis))
 
 
-@handler("GatherND")
+@handler("GatherND", "com.microsoft.GatherND")
 def gather_nd(ctx: NodeContext) -> SSAValue:
     """Slices at index vectors."""
     batch = ctx.get_int("batch_dims", 0)
@@ -91,6 +91,8 @@ def one_hot(ctx: NodeContext) -> SSAValue:
 @handler("Hardmax")
 def hardmax(ctx: NodeContext) -> SSAValue:
     """One at the first maximum along an axis, zero elsewhere."""
+    if 0 in ctx.shape(ctx.input(0)):
+        return ctx.input(0)
 
     def apply(x: SSAValue, axis: int) -> SSAValue:
         place = ctx.emit(graph.ArgReduceOp(x, kind="max", axis=axis))

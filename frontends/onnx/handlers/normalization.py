@@ -22,15 +22,32 @@ def like_data(ctx: NodeContext, value: SSAValue, x: SSAValue) -> SSAValue:
 @handler("BatchNormalization")
 def batch_normalization(ctx: NodeContext) -> list[SSAValue | None]:
     """Batch normalisation by given statistics."""
-    if not ctx.get_bool("spatial", 1):
-        ctx.unsupported("BatchNormalization with spatial=0 is not supported")
     x, *parameters = ctx.inputs()
+    if not ctx.get_bool("spatial", 1) and ctx.rank(x) > 2:
+        return [_by_feature(ctx, x, parameters)]
     if ctx.get_bool("training_mode", 0):
         return _by_own_statistics(ctx, x, parameters)
     ctx.single_output("the statistics output")
     scale, bias, mean, variance = (like_data(ctx, value, x) for value in parameters)
     epsilon = ctx.get_float("epsilon")
     return [ctx.emit(graph.BatchNormOp(x, scale, bias, mean, variance, epsilon=epsilon))]
+
+
+def _by_feature(ctx: NodeContext, x: SSAValue, parameters: list[SSAValue]) -> SSAValue:
+    """Batch normalisation with parameters for each element of a sample, not for each channel."""
+    shape = ctx.shape(x)
+    count = math.prod(shape[1:])
+    for value in parameters:
+        ctx.check(
+            ctx.shape(value) == shape[1:], f"{list(ctx.shape(value))} is not {list(shape[1:])}"
+        )
+    ctx.single_output("the statistics output")
+    flat = ctx.emit(graph.ReshapeOp(x, (shape[0], count)))
+    vectors = (ctx.emit(graph.ReshapeOp(like_data(ctx, v, x), (count,))) for v in parameters)
+    scale, bias, mean, variance = vectors
+    epsilon = ctx.get_float("epsilon")
+    normal = ctx.emit(graph.BatchNormOp(flat, scale, bias, mean, variance, epsilon=epsilon))
+    return ctx.emit(graph.ReshapeOp(normal, shape))
 
 
 def _by_own_statistics(

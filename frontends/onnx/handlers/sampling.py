@@ -15,7 +15,7 @@ from tcopt.frontends.onnx.context.windows import WindowAttributes
 _MODES = {"bilinear": "linear", "bicubic": "cubic", "linear": "linear", "cubic": "cubic"}
 
 
-@handler("GridSample")
+@handler("GridSample", "com.microsoft.GridSample")
 def grid_sample(ctx: NodeContext) -> SSAValue:
     """Data interpolated at places in [-1, 1]; the last coordinate is along the first dimension."""
     x, grid = ctx.input(0), ctx.input(1)

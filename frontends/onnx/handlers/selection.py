@@ -85,7 +85,7 @@ def unique(ctx: NodeContext) -> list[SSAValue | None]:
         x = reshaped(ctx, x, (math.prod(shape),))
         rows = reshaped(ctx, x, (math.prod(shape), 1))
     if 0 in ctx.shape(rows):
-        ctx.unsupported("Unique of a tensor without elements is not supported")
+        return _unique_of_nothing(ctx, x, axis)
     if not ctx.may_bound:
         ctx.constant(0, "the data")
         ctx.unsupported("Unique in a loop that is not unrolled is not supported")
@@ -100,7 +100,7 @@ def unique(ctx: NodeContext) -> list[SSAValue | None]:
     first = _gather(ctx, sorted_places, begins)
     counts = ctx.emit(graph.SubOp(_ends(ctx, begins, number, count), begins))
     inverse = _scattered(ctx, sorted_places, group, count)
-    if not ctx.get_bool("sorted"):
+    if not ctx.get_bool("sorted", 0):
         own = ctx.emit(graph.IotaOp((count,), i64))
         is_first = ctx.emit(graph.CompareOp(_gather(ctx, first, inverse), own, predicate="eq"))
         rank = ctx.emit(graph.CumsumOp(cast(ctx, is_first, i64), axis=0))
@@ -112,6 +112,18 @@ def unique(ctx: NodeContext) -> list[SSAValue | None]:
         counts = _gather(ctx, counts_of_place, first)
     values = ctx.bounded(_gather(ctx, x, first, axis), axis, number)
     return [values, ctx.bounded(first, 0, number), inverse, ctx.bounded(counts, 0, number)]
+
+
+def _unique_of_nothing(ctx: NodeContext, x: SSAValue, axis: int) -> list[SSAValue | None]:
+    """The results of Unique for data without elements: its slices are all alike."""
+    shape = list(ctx.shape(x))
+    count = shape[axis]
+    shape[axis] = min(count, 1)
+    values = ctx.emit(graph.SliceOp(x, [0] * len(shape), shape))
+    numbers = ([0], np.zeros(count), [count])
+    extents = (shape[axis], count, shape[axis])
+    pairs = zip(numbers, extents, strict=True)
+    return [values, *(ctx.array(np.array(v[:n], np.int64)) for v, n in pairs)]
 
 
 def _groups(ctx: NodeContext, rows: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:

@@ -139,7 +139,7 @@ def space_to_depth(ctx: NodeContext) -> SSAValue:
     return reshaped(ctx, swapped, (n, channels, *space))
 
 
-@handler("Trilu")
+@handler("Trilu", "com.microsoft.Trilu")
 def trilu(ctx: NodeContext) -> SSAValue:
     """The upper or lower triangle."""
     k = 0 if ctx.optional_input(1) is None else ctx.constant_int(1, "the diagonal")

@@ -111,6 +111,15 @@ def pad_by_attributes(ctx: NodeContext) -> SSAValue:
     return _pad(ctx, pads, None, ctx.literal(value, x) if value else None)
 
 
+@handler("com.microsoft.Pad")
+def pad_by_row(ctx: NodeContext) -> SSAValue:
+    """Padding given as operands, the counts in a vector or in its only row."""
+    counts = ctx.constant(1, "the padding").reshape(-1)
+    value = ctx.optional_input(2)
+    value = None if value is None else reshaped(ctx, value, ())
+    return _pad(ctx, [int(count) for count in counts], None, value)
+
+
 @handler("Pad", since=11)
 def pad_by_inputs(ctx: NodeContext) -> SSAValue:
     """Padding given as operands."""

@@ -34,6 +34,25 @@ def dft_by_input(ctx: NodeContext) -> SSAValue:
     return _dft(ctx, axis)
 
 
+@handler("com.microsoft.Rfft", "com.microsoft.Irfft")
+def real_transform(ctx: NodeContext) -> SSAValue:
+    """The transform of real signals along the last axis, or its inverse (onnxruntime's forms)."""
+    x, inverse = ctx.input(0), ctx.op_type == "Irfft"
+    for name, wanted in (("onesided", 1), ("normalized", 0), ("signal_ndim", 1)):
+        if ctx.get_int(name) != wanted:
+            ctx.unsupported(f"{ctx.op_type} with {name}={ctx.get_int(name)} is not supported")
+    shape = ctx.shape(x)
+    ctx.check(not inverse or (len(shape) > 1 and shape[-1] == 2), f"{list(shape)} holds no spectra")
+    parts = 2 if inverse else 1
+    given = shape[-2] if inverse else shape[-1]
+    length = 2 * (given - 1) if inverse else given
+    beside = shape[:-2] if inverse else shape[:-1]
+    rows = ctx.emit(graph.ReshapeOp(x, (math.prod(beside), given * parts)))
+    found = _transformed(ctx, rows, given, parts, length, inverse=inverse, onesided=True)
+    extents = (length,) if inverse else (length // 2 + 1, 2)
+    return ctx.emit(graph.ReshapeOp(found, (*beside, *extents)))
+
+
 def _dft(ctx: NodeContext, stated_axis: int) -> SSAValue:
     x = ctx.input(0)
     shape, rank = ctx.shape(x), ctx.rank(x)

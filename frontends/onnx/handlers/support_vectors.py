@@ -5,15 +5,21 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i1
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast
+from tcopt.frontends.onnx.handlers.coupled_pairs import coupled
 from tcopt.frontends.onnx.handlers.linear_models import features, products
-from tcopt.frontends.onnx.handlers.scores import chosen_label, class_labels, transformed
+from tcopt.frontends.onnx.handlers.scores import (
+    chosen_label,
+    chosen_of_two,
+    class_labels,
+    transformed,
+)
 
 _LEAST = 1e-7
 """The least probability there is."""
@@ -80,7 +86,7 @@ def svm_classifier(ctx: NodeContext) -> list[SSAValue]:
     x, labels = features(ctx), class_labels(ctx)
     sizes, transform = ctx.get_ints("vectors_per_class") or [], ctx.get_string("post_transform")
     if not sizes:
-        ctx.unsupported(f"{ctx.op_type} without support vectors is not supported")
+        return _linear(ctx, x, labels, transform)
     ctx.check(min(sizes) >= 0 and len(sizes) == len(labels) > 1, "classes and labels differ")
     pairs = list(combinations(range(len(sizes)), 2))
     sums = _pair_scores(ctx, x, sizes, pairs)
@@ -95,8 +101,31 @@ def svm_classifier(ctx: NodeContext) -> list[SSAValue]:
     slopes, offsets = ctx.get_floats("prob_a") or [], ctx.get_floats("prob_b") or []
     if slopes or offsets:
         ctx.check(len(slopes) == len(offsets) == len(pairs), "prob_a and prob_b do not fit")
-        return [label, _probabilities(ctx, sums, slopes[0], offsets[0], transform)]
+        return [label, _probabilities(ctx, sums, pairs, (slopes, offsets), transform)]
     return [label, _class_scores(ctx, sums, transform)]
+
+
+def _linear(ctx: NodeContext, x: SSAValue, labels: np.ndarray, transform: str) -> list[SSAValue]:
+    """Classes without support vectors: a vector of coefficients each, and one offset of all."""
+    weights = np.array(ctx.get_floats("coefficients") or [], np.float32)
+    width, classes = ctx.shape(x)[1], len(labels)
+    ctx.check(
+        len(weights) == classes * width,
+        f"{len(weights)} coefficients for {classes} classes of {width} features",
+    )
+    sums = _kernel(ctx, x, weights.reshape(classes, width))
+    rho = (ctx.get_floats("rho") or [0.0])[0]
+    sums = ctx.emit(graph.AddOp(sums, ctx.literal(rho, sums)))
+    scores = transformed(ctx, sums, transform)
+    if classes != 2:
+        return [chosen_label(ctx, sums, labels), scores]
+    # As onnxruntime: the second class wins where its score is greater, or any passes a limit.
+    most = ctx.emit(graph.ReduceOp(sums, kind="max", axes=[1]))
+    limit, predicate = (0.5, "ge") if (weights >= 0).all() else (0.0, "gt")
+    second = ctx.emit(graph.CompareOp(most, ctx.literal(limit, most), predicate=predicate))
+    greater = ctx.emit(graph.ArgReduceOp(sums, kind="max", axis=1))
+    second = ctx.emit(graph.OrOp(second, cast(ctx, greater, i1)))
+    return [chosen_of_two(ctx, second, labels), scores]
 
 
 def _pair_scores(
@@ -135,16 +164,21 @@ def _class_scores(ctx: NodeContext, sums: SSAValue, transform: str) -> SSAValue:
 
 
 def _probabilities(
-    ctx: NodeContext, sums: SSAValue, slope: float, offset: float, transform: str
+    ctx: NodeContext,
+    sums: SSAValue,
+    pairs: list[tuple[int, int]],
+    sigmoids: tuple[list[float], list[float]],
+    transform: str,
 ) -> SSAValue:
-    """The probabilities of two classes (Platt, 1999); labels go by the votes all the same."""
-    if ctx.shape(sums)[1] > 1 or transform != "NONE":
-        ctx.unsupported(
-            f"probabilities of {ctx.op_type} are supported for two classes and no post_transform"
-        )
-    scaled = ctx.emit(graph.MulOp(sums, ctx.literal(-slope, sums)))
-    scaled = ctx.emit(graph.SubOp(scaled, ctx.literal(offset, scaled)))
+    """The probabilities of classes (Platt, 1999); labels go by the votes all the same."""
+    if transform != "NONE":
+        ctx.unsupported(f"probabilities of {ctx.op_type} with a post_transform are not supported")
+    slopes, offsets = (np.array(values, np.float32) for values in sigmoids)
+    scaled = ctx.emit(graph.MulOp(sums, ctx.array(-slopes)))
+    scaled = ctx.emit(graph.SubOp(scaled, ctx.array(offsets)))
     first = ctx.emit(graph.SigmoidOp(scaled))
     first = ctx.emit(graph.ClipOp(first, min=_LEAST, max=1 - _LEAST))
+    if len(pairs) > 1:
+        return coupled(ctx, first, pairs)
     second = ctx.emit(graph.SubOp(ctx.literal(1.0, first), first))
     return ctx.emit(graph.ConcatOp([first, second], axis=1))

@@ -162,6 +162,9 @@ def narrow_inputs(
 class Symbols:
     """The extents of symbols that are known, each with what says so.
 
+    Attributes:
+        given: the symbols whose extents the caller gives, which all inputs must have.
+
     Args:
         inputs: whose declarations have the symbols.
         dims: extents that are given for them.
@@ -176,6 +179,7 @@ class Symbols:
         self._known = {d for d in declared if isinstance(d, str)}
         self._parts = {term for d in self._known for term in terms_of(d) if isinstance(term, str)}
         self.extents: dict[str, int] = {}
+        self.given = frozenset(dims)
         self._origins: dict[str, str] = {}
         for name, extent in dims.items():
             self._check(name, extent)
@@ -249,6 +253,8 @@ def _fix_shape(item: ModelInput, shape: Sequence[int], symbols: Symbols) -> None
         cause = None
         if isinstance(own, str):
             cause = symbols.fix(own, extent, f"input {item.name!r} is {extents}")
+            # Other inputs may differ where no operator needs them alike: exporters reuse names.
+            cause = cause if own in symbols.given else None
         if cause or (isinstance(own, int) and own != extent):
             fixed = f", where {own} is {symbols.extents[str(own)]}: {cause}" if cause else ""
             raise InputError(

@@ -95,6 +95,7 @@ def _texts(model: ModelProto) -> Iterator[object]:
         yield opset.domain
     for named in (*graph.input, *graph.output, *graph.initializer):
         yield named.name
+    yield from (weight.values.name for weight in graph.sparse_initializer)
     for info in graph.input:
         for dim in info.type.tensor_type.shape.dim:
             yield dim.dim_param

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from onnx import NodeProto, TensorProto
+from onnx import NodeProto, SparseTensorProto
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.types import type_of
+from tcopt.frontends.onnx.model.tensors import Weight
 from tcopt.frontends.onnx.model.types import onnx_element_type, onnx_type_name
 from tcopt.frontends.onnx.model.values import OptionalValue, Scope, SequenceValue, Value
 from tcopt.support.errors import ImportModelError, NodeFacts, TcoptError, UnsupportedError
@@ -29,7 +30,7 @@ def add_facts(
     node: NodeProto,
     opset: int | None,
     scope: Scope,
-    weights: Mapping[str, TensorProto],
+    weights: Mapping[str, Weight],
 ) -> None:
     """Say in an error what node it is about, and what to do, unless it says so already."""
     if error.node is not None:
@@ -50,13 +51,15 @@ def general_advice(error: TcoptError) -> str | None:
     return None
 
 
-def _described(name: str, scope: Scope, weights: Mapping[str, TensorProto]) -> str:
+def _described(name: str, scope: Scope, weights: Mapping[str, Weight]) -> str:
     if not name:
         return "-"
     if name in scope:
         return _value_text(scope[name])
     if name in weights:
         weight = weights[name]
+        if isinstance(weight, SparseTensorProto):
+            return _tensor_text(onnx_type_name(weight.values.data_type), list(weight.dims))
         return _tensor_text(onnx_type_name(weight.data_type), list(weight.dims))
     return "?"
 

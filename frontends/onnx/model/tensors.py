@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
-from onnx import TensorProto, numpy_helper
+from onnx import GraphProto, SparseTensorProto, TensorProto, numpy_helper
 
 from tcopt.frontends.onnx.model.types import declared_dtype, elements_per_byte
 from tcopt.support.errors import ImportModelError, UnsupportedError
@@ -17,6 +17,18 @@ from tcopt.support.strings import array_of_texts, is_text
 
 _NAME_LIMIT = 4096
 _MOST_DIGITS = 18
+
+
+Weight = TensorProto | SparseTensorProto
+"""An initialiser: stored in full, or by its elements that are not 0."""
+
+
+def graph_weights(graph: GraphProto) -> Iterator[tuple[str, Weight]]:
+    """The initialisers of a graph with their names."""
+    for weight in graph.initializer:
+        yield weight.name, weight
+    for sparse in graph.sparse_initializer:
+        yield sparse.values.name, sparse
 
 
 class TensorReader:
@@ -70,6 +82,35 @@ class TensorReader:
                 np.frombuffer(raw, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(dims)
             )
         return self._read_typed(tensor, dtype, dims, where)
+
+    def read_sparse(self, tensor: SparseTensorProto, where: str) -> np.ndarray:
+        """The value of a tensor of which few elements are stored; the others are 0.
+
+        Raises:
+            ImportModelError: as `read`, or indices that do not fit the dimensions.
+        """
+        dims = tuple(tensor.dims)
+        values, indices = self.read(tensor.values, where), self.read(tensor.indices, where)
+        if any(d < 0 for d in dims) or is_text(values.dtype) or values.ndim != 1:
+            raise ImportModelError(f"a sparse tensor of {list(dims)} is malformed", where=where)
+        count = len(values)
+        if indices.shape not in ((count,), (count, len(dims))) or indices.dtype != np.int64:
+            raise ImportModelError(
+                f"indices {list(indices.shape)} do not fit {count} values of a sparse tensor of "
+                f"{list(dims)}",
+                where=where,
+            )
+        limits = np.array([math.prod(dims)] if indices.ndim == 1 else dims, np.int64)
+        if ((indices < 0) | (indices.reshape(count, -1) >= limits).reshape(indices.shape)).any():
+            raise ImportModelError(
+                f"an index of a sparse tensor is outside of {list(dims)}", where=where
+            )
+        found = np.zeros(dims, values.dtype)
+        if indices.ndim == 1:
+            found.reshape(-1)[indices] = values
+        else:
+            found[tuple(indices.T)] = values
+        return found
 
     def _read_typed(
         self, tensor: TensorProto, dtype: np.dtype, dims: tuple[int, ...], where: str

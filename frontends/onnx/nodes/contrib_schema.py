@@ -6,6 +6,7 @@ Element types are left to the ops that handlers make.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from onnx import AttributeProto
@@ -25,8 +26,15 @@ Attributes = Mapping[str, tuple[int, Any]]
 """Of each attribute its kind and its default, None where it may be left out without one."""
 
 
+@dataclass(frozen=True)
 class ContribSchema(NodeSchema):
-    """What an operator without a schema of ONNX allows."""
+    """What an operator without a schema of ONNX allows.
+
+    Attributes:
+        takes_texts: whether operands may be strings; the handler then marks results that are.
+    """
+
+    takes_texts: bool = False
 
     @property
     def has_body(self) -> bool:
@@ -36,8 +44,8 @@ class ContribSchema(NodeSchema):
     def check_types(
         self, types: Sequence[Attribute | None], where: str, texts: Sequence[bool] = ()
     ) -> Sequence[bool]:
-        """Nothing is stated of types; none of them is strings."""
-        if any(texts):
+        """Nothing is stated of types; few operators take strings."""
+        if any(texts) and not self.takes_texts:
             raise UnsupportedError(f"{self.op_type} of strings is not supported", where=where)
         return ()
 
@@ -48,6 +56,8 @@ def contrib_schema(
     most: int,
     attributes: Attributes | None = None,
     results: tuple[int, int] = (1, 1),
+    *,
+    takes_texts: bool = False,
 ) -> ContribSchema:
     """A schema of an operator with one result, or with at least and at most so many."""
     known = attributes or {}
@@ -67,4 +77,5 @@ def contrib_schema(
         tuple(name for name, (_, value) in known.items() if value is REQUIRED),
         defaults,
         None,
+        takes_texts=takes_texts,
     )

@@ -333,17 +333,29 @@ class Bodies:
     def _scan_of_batches(self, operands: Values) -> Values:
         """The first version: every operand has a batch, whose entries are scanned apart."""
         inputs = self.ctx.get_int("num_scan_inputs")
-        if operands[0] is not None:
-            self.ctx.unsupported("Scan with sequence lengths is not supported")
         values = [value for value in operands[1:] if isinstance(value, SSAValue)]
         self.ctx.check(len(values) == len(operands) - 1, "an operand is not a tensor")
         turned = self._per_item("directions", inputs)
         count, batch = len(values) - inputs, shape_of(values[0])[0]
         entries: list[list[SSAValue]] = []
-        for entry in range(batch):
+        steps = shape_of(values[-1])[1]
+        lengths = [steps] * batch
+        if operands[0] is not None:
+            if not isinstance(operands[0], SSAValue):
+                self.ctx.malformed("the lengths are not a tensor")
+            lengths = self.ctx.known_ints(operands[0], "the sequence lengths")
+            self.ctx.check(
+                len(lengths) == batch and all(0 <= n <= steps for n in lengths),
+                f"sequence lengths {lengths} do not fit {batch} sequences of {steps} steps",
+            )
+        for entry, length in enumerate(lengths):
             own = [self._entry(value, entry) for value in values]
-            rows = [self._turned(v, b) for v, b in zip(own[count:], turned, strict=True)]
+            rows = [
+                self._turned(self._cut(v, length), b)
+                for v, b in zip(own[count:], turned, strict=True)
+            ]
             found = self._scanned(own[:count], rows, None, None)
+            found[count:] = [self._filled(value, steps) for value in found[count:]]
             entries.append([self._moved(v, graph.ReshapeOp(v, (1, *shape_of(v)))) for v in found])
         return [self._moved(c[0], graph.ConcatOp(c, axis=0)) for c in zip(*entries, strict=True)]
 
@@ -352,6 +364,22 @@ class Bodies:
         starts = [entry, *[0] * (len(shape) - 1)]
         part = self._moved(value, graph.SliceOp(value, starts, [1, *shape[1:]]))
         return self._moved(part, graph.ReshapeOp(part, shape[1:]))
+
+    def _cut(self, value: SSAValue, length: int) -> SSAValue:
+        """The first slices of a value."""
+        shape = shape_of(value)
+        if length == shape[0]:
+            return value
+        return self._moved(value, graph.SliceOp(value, [0] * len(shape), [length, *shape[1:]]))
+
+    def _filled(self, value: SSAValue, length: int) -> SSAValue:
+        """A value with slices of zeros after its own."""
+        shape = shape_of(value)
+        if length == shape[0]:
+            return value
+        others = [0] * (len(shape) - 1)
+        op = graph.PadOp(value, low=[0, *others], high=[length - shape[0], *others])
+        return self._moved(value, op)
 
     def _per_item(self, name: str | None, count: int) -> list[int]:
         listed = (self.ctx.get_ints(name) if name else None) or [0] * count

@@ -47,6 +47,11 @@ _LSTM: Attributes = {
     "hidden_size": (INT, None),
     "input_forget": (INT, 0),
 }
+_FOURIER: Attributes = {
+    "normalized": (INT, 0),
+    "onesided": (INT, 1),
+    "signal_ndim": (INT, 1),
+}
 _MANY = 1 << 30
 _QUANTISED = (
     contrib_schema("QuantizeLinear", 2, 3, {"axis": (INT, 1), "block_size": (INT, 0)}),
@@ -187,6 +192,72 @@ _ATTENTIONS = (
     contrib_schema("RotaryEmbedding", 4, 4, _ROTARY),
     contrib_schema("GroupQueryAttention", 7, 16, _GROUPED, (1, 4)),
 )
+_CONTRIBUTED = (
+    contrib_schema("BiasDropout", 2, 5, {"seed": (INT, 0)}, (1, 2)),
+    contrib_schema("CDist", 2, 2, {"metric": (STRING, b"sqeuclidean")}),
+    contrib_schema(
+        "CropAndResize",
+        4,
+        4,
+        {"extrapolation_value": (FLOAT, 0.0), "mode": (STRING, b"bilinear")},
+    ),
+    contrib_schema("ExpandDims", 2, 2),
+    contrib_schema("GatherND", 2, 2),
+    contrib_schema(
+        "GridSample",
+        2,
+        2,
+        {
+            "align_corners": (INT, 0),
+            "mode": (STRING, b"bilinear"),
+            "padding_mode": (STRING, b"zeros"),
+        },
+    ),
+    contrib_schema("Inverse", 1, 1),
+    contrib_schema("Irfft", 1, 1, _FOURIER),
+    contrib_schema(
+        "NhwcMaxPool",
+        1,
+        1,
+        {**_WINDOW, "ceil_mode": (INT, 0), "dilations": (INTS, None)},
+    ),
+    contrib_schema("Pad", 2, 3, {"mode": (STRING, b"constant")}),
+    contrib_schema("Range", 2, 3),
+    contrib_schema("Rfft", 1, 1, _FOURIER),
+    contrib_schema(
+        "Tokenizer",
+        1,
+        1,
+        {
+            "mark": (INT, REQUIRED),
+            "mincharnum": (INT, REQUIRED),
+            "pad_value": (STRING, REQUIRED),
+            "separators": (STRINGS, None),
+            "tokenexp": (STRING, None),
+        },
+        takes_texts=True,
+    ),
+    contrib_schema("Trilu", 1, 2, {"upper": (INT, 1)}),
+    contrib_schema(
+        "UnfoldTensor", 1, 1, {"dim": (INT, -1), "size": (INT, REQUIRED), "step": (INT, 1)}
+    ),
+    contrib_schema("Unique", 1, 1, {}, (3, 3)),
+)
+"""What exporters write of onnxruntime's for what ONNX lacks, or lacked at their opset."""
+
+_EXPERIMENTAL = (
+    contrib_schema("Affine", 1, 1, {"alpha": (FLOAT, 1.0), "beta": (FLOAT, 0.0)}),
+    contrib_schema("Crop", 1, 1, {"border": (INTS, REQUIRED), "scale": (INTS, None)}),
+    contrib_schema("ImageScaler", 1, 1, {"bias": (FLOATS, None), "scale": (FLOAT, 1.0)}),
+    contrib_schema(
+        "ParametricSoftplus", 1, 1, {"alpha": (FLOAT, REQUIRED), "beta": (FLOAT, REQUIRED)}
+    ),
+    contrib_schema("Scale", 1, 1, {"scale": (FLOAT, 1.0)}),
+    contrib_schema("ScaledTanh", 1, 1, {"alpha": (FLOAT, REQUIRED), "beta": (FLOAT, REQUIRED)}),
+    contrib_schema("ThresholdedRelu", 1, 1, {"alpha": (FLOAT, 1.0)}),
+)
+"""Experimental operators of ONNX's first opsets, which onnxruntime has at any."""
+
 _NORM: Attributes = {"axis": (INT, -1), "epsilon": (FLOAT, 1e-5), "stash_type": (INT, 1)}
 _STANDARD = (
     contrib_schema("LayerNormalization", 2, 3, _NORM, (1, 3)),
@@ -195,8 +266,10 @@ _STANDARD = (
 """What onnxruntime's optimiser writes as operators of ONNX's own domain, at any opset."""
 
 _BY_DOMAIN = {
-    MICROSOFT: {schema.op_type: schema for schema in (*_QUANTISED, *_FUSED, *_ATTENTIONS)},
-    "": {schema.op_type: schema for schema in _STANDARD},
+    MICROSOFT: {
+        schema.op_type: schema for schema in (*_QUANTISED, *_FUSED, *_ATTENTIONS, *_CONTRIBUTED)
+    },
+    "": {schema.op_type: schema for schema in (*_STANDARD, *_EXPERIMENTAL)},
 }
 
 

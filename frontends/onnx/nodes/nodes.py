@@ -6,14 +6,14 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from traceback import walk_tb
 
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.types import shape_of
 from tcopt.frontends.onnx.context.builder import GraphBuilder, name_hint, named_location
 from tcopt.frontends.onnx.context.context import NodeContext
-from tcopt.frontends.onnx.context.registry import Handler, find_handler
+from tcopt.frontends.onnx.context.registry import Handler, find_handler, handled_since
 from tcopt.frontends.onnx.context.schemas import (
     NodeSchema,
     check_form_of,
@@ -24,6 +24,7 @@ from tcopt.frontends.onnx.model.errors import ExpansionError, MissingValuesError
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.model.node_facts import STANDARD_DOMAINS, add_facts, operator_name
 from tcopt.frontends.onnx.model.problems import AlreadyReported, Problems
+from tcopt.frontends.onnx.model.tensors import Weight, graph_weights
 from tcopt.frontends.onnx.model.values import FAILED, Failed, Scope, Value, Values
 from tcopt.frontends.onnx.nodes.contrib import find_contrib_schema
 from tcopt.frontends.onnx.nodes.control_flow import CONTROL_FLOW, Bodies
@@ -66,7 +67,7 @@ class NodeImporter:
         self,
         model: ModelProto,
         builder: GraphBuilder,
-        weights: Mapping[str, TensorProto],
+        weights: Mapping[str, Weight],
         opsets: Mapping[str, int],
         problems: Problems,
         limits: Limits = DEFAULT_LIMITS,
@@ -107,7 +108,7 @@ class NodeImporter:
                 raise ImportModelError(
                     f"the value {name!r} is used but nothing defines it", where=where
                 )
-            value = self.builder.constant(self.builder.reader.read(weight, name), name)
+            value = self.builder.constant(self.builder.read(weight, name), name)
         except TcoptError as error:
             self.problems.add(error)
         scope[name] = value
@@ -212,7 +213,7 @@ class NodeImporter:
         has_bodies = name in CONTROL_FLOW
         handle = find_handler(name, opset)
         if not (handle or schema.has_body or takes_lists or has_bodies):
-            raise UnsupportedError(f"operator {name} is not supported", where=where)
+            raise _unsupported(name, opset, where)
         if any(isinstance(value, Failed) for value in operands):
             return [FAILED] * len(node.output)
         schema.check_form(node, where)
@@ -235,7 +236,7 @@ class NodeImporter:
                 return results
         body = standard_body(node, schema, opset, operands)
         if body is None:
-            raise UnsupportedError(f"operator {name} is not supported", where=where)
+            raise _unsupported(name, opset, where)
         return self._call(body, node, operands, where, depth)
 
     def _schema(self, node: NodeProto, where: str) -> NodeSchema:
@@ -325,9 +326,8 @@ class NodeImporter:
 
     def import_body(self, body: GraphProto, scope: Scope, where: str, depth: int) -> list[Value]:
         """The values of a body's outputs; `scope` holds its inputs and the names around it."""
-        for weight in body.initializer:
-            value = self.builder.reader.read(weight, weight.name)
-            scope[weight.name] = self.builder.constant(value, weight.name)
+        for name, weight in graph_weights(body):
+            scope[name] = self.builder.constant(self.builder.read(weight, name), name)
         self._budget.spend(len(body.node), depth, where)
         available = scope.keys() | self.weights.keys()
         self.import_nodes(body.node, available, scope, f"{where}/", depth)
@@ -360,6 +360,19 @@ _MISTAKES = (
     MemoryError,
     RecursionError,
 )
+
+
+def _unsupported(name: str, opset: int, where: str) -> UnsupportedError:
+    """An operator without a handler at an opset."""
+    since = [version for version in handled_since(name) if version > opset]
+    if not since:
+        return UnsupportedError(f"operator {name} is not supported", where=where)
+    return UnsupportedError(
+        f"operator {name} of opset {opset} is not supported",
+        where=where,
+        hint=f"it is supported since opset {min(since)}: convert the model with "
+        "onnx.version_converter",
+    )
 
 
 def _line_in(path: str, error: Exception) -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from onnx import AttributeProto, GraphProto, NodeProto
 
+from tcopt.frontends.onnx.model.tensors import graph_weights
+
 
 def captured_names(body: GraphProto) -> list[str]:
     """The names that a body, or a body in it, takes from around it, each once."""
-    own = {info.name for info in body.input} | {weight.name for weight in body.initializer}
+    own = {info.name for info in body.input} | {name for name, _ in graph_weights(body)}
     own.update(name for node in body.node for name in node.output)
     names: dict[str, None] = {}
     for node in body.node:

@@ -375,3 +375,9 @@ func.func @tile(%a: tensor<2x3xf32>) -> tensor<4x9xf32> {
   %b = graph.tile %a {reps = [2, 3]} : tensor<4x9xf32>
   func.return %b : tensor<4x9xf32>
 }
+
+// CHECK: graph.inverse %a : tensor<1x2x2xf32>
+func.func @inverse(%a: tensor<1x2x2xf32>) -> tensor<1x2x2xf32> {
+  %b = graph.inverse %a : tensor<1x2x2xf32>
+  return %b : tensor<1x2x2xf32>
+}

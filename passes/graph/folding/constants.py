@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.constant import ConstantOp, is_uniform
-from tcopt.dialects.graph.types import Array, numpy_dtype, type_of
+from tcopt.dialects.graph.types import Array, numpy_dtype, type_of, zeros
 from tcopt.dialects.graph.weights import WeightStore, attach_weights, weights_of
 
 LITERAL_ELEMENTS = 16
@@ -36,7 +36,7 @@ class Constants:
             return self.store.get(op.weight_name or "")
         type = type_of(value)
         if 0 in type.get_shape():
-            return np.zeros(type.get_shape(), numpy_dtype(type.element_type))
+            return zeros(type)
         return None
 
     def make(self, array: Array, hint: str) -> ConstantOp:

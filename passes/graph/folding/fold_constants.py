@@ -6,13 +6,17 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.traits import Pure
+from xdsl.utils.hints import isa
 
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.types import Array, bytes_of, numpy_dtype, type_of
+from tcopt.dialects.graph.scan import ScanOp
+from tcopt.dialects.graph.types import AnyTensor, Array, bytes_of, numpy_dtype, type_of, zeros
 from tcopt.passes.graph.folding.constants import Constants, EraseUnusedConstant
 from tcopt.support.rewriting import rewrite
 
@@ -22,6 +26,35 @@ GROWTH = 4
 SPREAD_BYTES = 2**28
 """What uniform operands, each of them one stored element, may come to when they are computed
 with, and by how much all results may exceed the weights that are there."""
+
+
+class FoldEmpty(RewritePattern):
+    """Put constants in the place of an operation whose results have no elements.
+
+        %y = graph.conv %x, %w : tensor<0x8x4x4xf32>
+    ->
+        %y = graph.constant dense<> : tensor<0x8x4x4xf32>
+
+    Later passes thus never see an operator that computes nothing, whatever its operands are.
+
+    Attributes:
+        steps: names of the functions that loops which were removed had as their step.
+    """
+
+    def __init__(self) -> None:
+        self.steps: set[str] = set()
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Rewrite one operation."""
+        if isinstance(op, ConstantOp) or not op.results or not op.has_trait(Pure):
+            return
+        types = [type_of(result) for result in op.results if isa(result.type, AnyTensor)]
+        if len(types) < len(op.results) or any(0 not in t.get_shape() for t in types):
+            return
+        if isinstance(op, ScanOp):
+            self.steps.add(op.body.string_value())
+        constants = [ConstantOp.literal(zeros(t)) for t in types]
+        rewriter.replace(op, constants, [constant.result for constant in constants])
 
 
 class FoldConstant(RewritePattern):
@@ -87,6 +120,15 @@ def _stored_bytes(value: SSAValue) -> int:
     return bytes_of(type)
 
 
+def _erase_unused(module: ModuleOp, steps: set[str]) -> None:
+    """Erase those of some functions that no loop has as its step any more."""
+    used = {op.body.string_value() for op in module.walk() if isinstance(op, ScanOp)}
+    for function in list(module.ops):
+        if isinstance(function, FuncOp) and function.sym_name.data in steps - used:
+            function.detach()
+            function.erase()
+
+
 _Key = tuple[object, ...]
 
 
@@ -119,8 +161,8 @@ class FoldConstantsPass(ModulePass):
     Small and uniform results become literals, others weights of the module's store. A
     result that is much larger than its operands together, and larger than `max-bytes`, is
     not evaluated: a broadcast of a constant stays a broadcast, but channels are filled up
-    to whole blocks. Ops that pack weights for others are always evaluated. A tensor without
-    elements is known too.
+    to whole blocks. Ops that pack weights for others are always evaluated. Tensors without
+    elements are constants, whatever computes them.
     Constants that end up unused are removed.
 
         %a = graph.constant @scale : tensor<8xf32>
@@ -139,5 +181,7 @@ class FoldConstantsPass(ModulePass):
     max_bytes: int = 65536
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, [FoldConstant(Constants(op), self.max_bytes)], once=True)
+        empty = FoldEmpty()
+        rewrite(op, [empty, FoldConstant(Constants(op), self.max_bytes)], once=True)
+        _erase_unused(op, empty.steps)
         rewrite(op, [EraseUnusedConstant()])

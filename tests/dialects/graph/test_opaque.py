@@ -132,6 +132,12 @@ def test_blockwise_matmul(rows, columns, bits):
     run(graph.BlockwiseMatmulOp, f32(rows, depth), codes, scales, offsets, **options)
 
 
+def test_inverse():
+    x = f32(4, 5, 5)
+    x[2, 0, 0] = 0
+    run(graph.InverseOp, x, atol=1e-4)
+
+
 def test_determinant():
     x = f32(4, 5, 5)
     x[1, 2] = x[1, 0]

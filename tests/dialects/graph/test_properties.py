@@ -14,6 +14,7 @@ from tcopt.dialects.graph.types import broadcast_shapes
 
 FEW = settings(max_examples=25)
 small = st.integers(1, 3)
+count = st.sampled_from([1, 2, 0, 3])
 
 
 def data(*shape):
@@ -39,23 +40,23 @@ def windows(draw):
 
 
 @FEW
-@given(windows(), small, small, small, st.lists(small, min_size=2, max_size=2), st.data())
+@given(windows(), small, count, count, st.lists(small, min_size=2, max_size=2), st.data())
 def test_convolutions(window, groups, per_in, per_out, kernel, rest):
     rank, options = window
-    extents = rest.draw(st.lists(st.integers(1, 8), min_size=rank, max_size=rank))
-    x = data(1, groups * per_in, *extents)
+    extents = rest.draw(st.lists(st.integers(0, 8), min_size=rank, max_size=rank))
+    x = data(rest.draw(count), groups * per_in, *extents)
     options = {**options, "groups": groups}
     forward = data(groups * per_out, per_in, *kernel[:rank])
     run(lambda a, b: graph.ConvOp(a, b, **options), x, forward)
 
 
 @FEW
-@given(windows(), small, small, small, st.lists(small, min_size=2, max_size=2), st.data())
+@given(windows(), small, count, count, st.lists(small, min_size=2, max_size=2), st.data())
 def test_transposed_convolutions(window, groups, per_in, per_out, kernel, rest):
     rank, options = window
-    extents = rest.draw(st.lists(st.integers(1, 5), min_size=rank, max_size=rank))
+    extents = rest.draw(st.lists(st.integers(0, 5), min_size=rank, max_size=rank))
     extra = rest.draw(st.lists(st.integers(0, 2), min_size=rank, max_size=rank))
-    x = data(1, groups * per_in, *extents)
+    x = data(rest.draw(count), groups * per_in, *extents)
     weights = data(groups * per_in, per_out, *kernel[:rank])
     options = {**options, "groups": groups, "output_pads": extra}
     run(lambda a, b: graph.ConvTransposeOp(a, b, **options), x, weights)
@@ -124,12 +125,12 @@ def test_sums_of_taps(window, kernel, groups, channels):
 @given(windows(), st.lists(small, min_size=2, max_size=2), st.booleans(), st.data())
 def test_pools(window, kernel, ceil_mode, rest):
     rank, options = window
-    extents = rest.draw(st.lists(st.integers(1, 8), min_size=rank, max_size=rank))
+    extents = rest.draw(st.lists(st.integers(0, 8), min_size=rank, max_size=rank))
     kind = rest.draw(st.sampled_from(["max", "average", "lp"]))
     include = rest.draw(st.booleans())
     # A window without any input element has no average.
     assume(max(options["pads"]) < min(kernel[:rank]) or include)
-    x = data(1, 2, *extents)
+    x = data(rest.draw(count), 2, *extents)
 
     def make(a):
         return graph.PoolOp(
@@ -159,7 +160,7 @@ def test_reshapes(shape, rest):
 
 
 @FEW
-@given(st.lists(st.sampled_from([1, 3]), max_size=3), st.lists(st.sampled_from([1, 3]), max_size=3))
+@given(*[st.lists(st.sampled_from([1, 3]), max_size=3)] * 2)
 def test_broadcasting(a, b):
     result = run(graph.AddOp, data(*a), data(*b))
     assert result.shape == np.broadcast_shapes(a, b) == broadcast_shapes(a, b)
@@ -192,3 +193,16 @@ def test_layouts(channels, first, second):
         moved,
     )
     np.testing.assert_array_equal(back, x)
+
+
+@FEW
+@given(st.lists(count, min_size=1, max_size=3), st.data())
+def test_reductions_and_norms(shape, rest):
+    """Along an axis of any extent, 0 included."""
+    x, axis = data(*shape), rest.draw(st.integers(0, len(shape) - 1))
+    run(lambda a: graph.SoftmaxOp(a, axis=axis), x)
+    run(lambda a: graph.LogSoftmaxOp(a, axis=axis), x)
+    for kind in ("sum", "mean", "max", "prod", "l2", "log_sum_exp"):
+        run(lambda a, kind=kind: graph.ReduceOp(a, kind=kind, axes=[axis]), x)
+    run(lambda a, b: graph.LayerNormOp(a, b, axis=axis), x, data(*shape[axis:]))
+    run(lambda a, b: graph.MatmulOp(a, b), data(2, *shape[:1]), data(*shape[:1], 3))

@@ -79,3 +79,12 @@ func.func @shared() -> (tensor<100xi64>, tensor<100xi64>, tensor<100xi64>) {
   %3 = graph.abs %0 : tensor<100xi64>
   return %1, %2, %3 : tensor<100xi64>, tensor<100xi64>, tensor<100xi64>
 }
+
+// Results without elements need no operands: neither an operator nor a loop is left of them.
+// CHECK-LABEL: func.func @nothing
+// CHECK-NEXT: %[[Y:.*]] = graph.constant dense<> : tensor<0x2x3xf32>
+// CHECK-NEXT: return %[[Y]]
+func.func @nothing(%x: tensor<0x4x3xf32>, %w: tensor<2x4x1xf32>) -> tensor<0x2x3xf32> {
+  %0 = graph.conv %x, %w : tensor<0x2x3xf32>
+  return %0 : tensor<0x2x3xf32>
+}

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import tcopt
-from models.checks import run_reference
+from models.checks import check_node, run_reference
 from tcopt.support.errors import ImportModelError, InputError, UnsupportedError
 
 X = np.array([[1, -2, 3], [-1, -5, -3], [0, 0, 0], [-1, -2, 0]], np.float32)
@@ -181,6 +181,37 @@ def test_support_vector_classes(sizes, kernel, rng):
     if classes == 2:
         # onnxruntime nears these probabilities step by step, until they are within 0.005 / 2.
         check("SVMClassifier", x, atol=2.5e-3, prob_a=[-1.5], prob_b=[0.25], **options)
+
+
+def test_probabilities_of_three_classes(rng):
+    """Those of pairs are coupled by libsvm's iteration."""
+    x, vectors = (rng.standard_normal((n, 3)).astype(np.float32) for n in (6, 6))
+    options = {
+        "outputs": 2,
+        "domain": "ai.onnx.ml",
+        "classlabels_ints": [2, 5, 7],
+        "coefficients": rng.standard_normal(12).astype(np.float32).tolist(),
+        "kernel_params": [0.5, 0.0, 3.0],
+        "kernel_type": "RBF",
+        "prob_a": [-1.0, -2.0, -1.5],
+        "prob_b": [0.1, 0.2, -0.1],
+        "rho": [0.1, 0.2, 0.3],
+        "support_vectors": vectors.ravel().tolist(),
+        "vectors_per_class": [1, 2, 3],
+    }
+    check_node("SVMClassifier", x, **options)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_linear_svm_classifiers(classes: int, sign: int, rng):
+    """Without support vectors; of two classes the second wins above a limit."""
+    x = rng.standard_normal((12, 2)).astype(np.float32)
+    weights = np.abs(rng.standard_normal(2 * classes)).astype(np.float32) * sign
+    labels = list(range(classes))
+    options = {"classlabels_ints": labels, "coefficients": weights.tolist(), "rho": [0.1]}
+    options["kernel_params"] = [0.0, 0.0, 3.0]
+    check_node("SVMClassifier", x, outputs=2, domain="ai.onnx.ml", kernel_type="LINEAR", **options)
 
 
 @pytest.mark.parametrize("labels", [["a", "é"], [4, 9]])

@@ -75,3 +75,12 @@ def test_columns_to_images(channels: int, image: tuple, block: tuple, options: d
     x = f32(2, channels * int(np.prod(block)), int(np.prod(positions)))
     sizes = np.array(image), np.array(block)
     check_node("Col2Im", x, *sizes, constants=[1, 2], opset=18, **options)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.5])
+def test_max_roi_pool(scale: float, rng):
+    """Regions beyond the image, of one element, and of none."""
+    x = rng.standard_normal((2, 3, 7, 8)).astype(np.float32)
+    corners = [[0, 1, 1, 6, 6], [1, 0, 0, 3, 3], [1, 5, 4, 12, 9], [0, 2, 2, 2, 2], [0, 9, 9, 9, 9]]
+    rois = np.array(corners, np.float32)
+    check_node("MaxRoiPool", x, rois, pooled_shape=[2, 3], spatial_scale=scale)

@@ -1,0 +1,113 @@
+"""Strings taken apart into tokens, as onnxruntime's Tokenizer does it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import re2
+
+from tcopt.support.errors import InputError
+from tcopt.support.host_functions.registry import Array, Form, Settings, host_function
+from tcopt.support.strings import array_of_texts, check_characters
+
+_START, _END = "\x02", "\x03"
+
+
+@lru_cache(maxsize=64)
+def _compiled(pattern: str) -> Any:
+    options = re2.Options()
+    options.longest_match, options.log_errors = True, False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        raise InputError(
+            f"{pattern[:80]!r} is not a regular expression: {error}",
+            hint="the syntax is RE2's, without look-around and back-references",
+        ) from None
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Takes strings apart.
+
+    Attributes:
+        expression: matches tokens; None where separators match what is between them.
+        separators: matched one after the other, each within what the one before left.
+        shortest: minimum number of characters of a token.
+        mark: whether a token marks the start of a string, and one its end.
+    """
+
+    expression: Any
+    separators: tuple[Any, ...]
+    shortest: int
+    mark: bool
+
+    @classmethod
+    def of(cls, settings: Settings) -> Tokens:
+        """The tokens that a call's settings describe.
+
+        Raises:
+            InputError: there is not one of an expression and separators, or a pattern is malformed.
+        """
+        expression, separators = settings["expression"], settings["separators"]
+        if bool(expression) == bool(separators) or settings["shortest"] < 1:
+            raise InputError(
+                "tokens need one of tokenexp and separators, and at least one character"
+            )
+        single = separators == [""]
+        return cls(
+            _compiled("(?s)." if single else expression) if expression or single else None,
+            () if single else tuple(_compiled(each) for each in separators),
+            settings["shortest"],
+            settings["mark"],
+        )
+
+    def parts(self, text: str) -> list[str]:
+        """The tokens of a string."""
+        if self.expression is not None:
+            found = list(self._matches(text))
+        else:
+            found = [text]
+            for separator in self.separators:
+                found = [part for each in found for part in self._between(separator, each)]
+        found = [part for part in found if len(part) >= self.shortest]
+        return [_START, *found, _END] if self.mark else found
+
+    def _matches(self, text: str) -> Iterator[str]:
+        start = 0
+        while start <= len(text) and (match := self.expression.search(text, start)) is not None:
+            yield match.group()
+            start = max(match.end(), match.start() + 1)
+
+    def _between(self, separator: Any, text: str) -> Iterator[str]:
+        start = position = 0
+        while position <= len(text) and (match := separator.search(text, position)) is not None:
+            position = max(match.end(), match.start() + 1)
+            if match.end() > match.start():
+                yield text[start : match.start()]
+                start = match.end()
+        yield text[start:]
+
+
+@host_function("token_counts", takes=(True,), gives=(False,))
+def token_counts(settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]) -> list[Array]:
+    """How many tokens each string has."""
+    (x,), tokens = arrays, Tokens.of(settings)
+    counts = [len(tokens.parts(text)) for text in x.reshape(-1).tolist()]
+    return [np.array(counts, np.int64).reshape(x.shape)]
+
+
+@host_function("tokens", takes=(True,), gives=(True,))
+def tokens_of(settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]) -> list[Array]:
+    """The tokens of each string along a last axis, which the setting `pad` fills up."""
+    (x,), width, tokens = arrays, forms[0].shape[-1], Tokens.of(settings)
+    check_characters(x.size * width)
+    rows: list[str] = []
+    for text in x.reshape(-1).tolist():
+        parts = tokens.parts(text)[:width]
+        rows += parts + [settings["pad"]] * (width - len(parts))
+    return [array_of_texts(rows, forms[0].shape)]
