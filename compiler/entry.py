@@ -396,6 +396,10 @@ class _Specializer(Specialization):
         self._values = values
         self._by_value: set[str] = {*values, *by_value}
 
+    @property
+    def needs_values(self) -> bool:
+        return bool(self._by_value)
+
     def key(self, feeds: Mapping[str, Feed]) -> tuple[object, ...]:
         by_value = [
             (name, tuple(array.flat) if is_text(array.dtype) else array.tobytes())

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 from weakref import WeakSet
 
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tcopt.runtime.explanation import Explanation
 from tcopt.runtime.profile import Profile, measure_profile
 from tcopt.runtime.signature import Feed, flatten, group, select_values
-from tcopt.runtime.specs import TensorSpec, fixed_symbols, select_feeds
+from tcopt.runtime.specs import ReadyFeeds, Shapes, TensorSpec, fixed_symbols, select_feeds
 from tcopt.runtime.staged import StagedProgram
 from tcopt.runtime.stopping import Cancellation, Control
 from tcopt.runtime.summary import html_summary, summary
@@ -63,6 +63,18 @@ class Specialization(ABC):
     def compile(self, feeds: Mapping[str, Feed]) -> AnyProgram:
         """Compile for these feeds."""
 
+    @property
+    @abstractmethod
+    def needs_values(self) -> bool:
+        """Whether keys depend on values of the feeds, in addition to their shapes."""
+
+
+class _Accepted(NamedTuple):
+    """The program for shapes of inputs that were checked, and its key."""
+
+    program: AnyProgram
+    key: tuple[object, ...]
+
 
 class Model:
     """A compiled model: `outputs = model.run({"data": x})`.
@@ -92,6 +104,8 @@ class Model:
         self._names = [spec.name for spec in self.outputs]
         self._programs_kept = PROGRAMS_KEPT
         self._programs: OrderedDict[tuple[object, ...], AnyProgram] = OrderedDict()
+        self._accepted: dict[Shapes, _Accepted] = {}
+        self._ready = ReadyFeeds(self.inputs)
         self._lock = Lock()
         self._last = program
         self._threads: int | None = None
@@ -246,14 +260,19 @@ class Model:
     ) -> list[Any]:
         names = self._names
         wanted = None if outputs is None else _known_outputs(names, outputs)
-        values: Any
-        if self._tensors_only:
-            values = select_feeds(self.inputs, feeds, self.fixed_by)
-        else:
+        values: Any = None
+        accepted = None
+        if (ready := self._ready.of(feeds)) is not None:
+            values, shapes = ready
+            accepted = self._accepted.get(shapes)
+        if accepted is None:
             values = self._select(feeds)
         with self._lock if control is None else control.holding(self._lock):
             try:
-                program = self._last = self._program_for(values)
+                program = self._program_for(values) if accepted is None else accepted.program
+                if accepted is not None and program is not self._last:
+                    self._touch(accepted.key)
+                self._last = program
                 results: Any
                 if program.signature is None:
                     results = program.run(values, self._threads, control)
@@ -347,9 +366,11 @@ class Model:
         return self._timed[1]
 
     def _program_for(self, values: Sequence[Feed]) -> AnyProgram:
-        if self._program is not None:
+        """The program for checked feeds, compiled if there is none yet."""
+        if self._specialization is None:
+            assert self._program is not None
+            self._accept(values, (), self._program)
             return self._program
-        assert self._specialization is not None
         feeds = {spec.name: a for spec, a in zip(self.inputs, values, strict=True)}
         program = self._programs.get(self._specialization.key(feeds))
         if program is None:
@@ -357,13 +378,30 @@ class Model:
         # The key is asked again: compiling may find inputs whose values decide shapes.
         key = self._specialization.key(feeds)
         self._programs[key] = program
-        self._programs.move_to_end(key)
+        self._touch(key)
         self._evict()
+        if self._specialization.needs_values:
+            self._accepted.clear()
+        else:
+            self._accept(values, key, program)
         return program
+
+    def _accept(self, values: Sequence[Feed], key: tuple[object, ...], program: AnyProgram) -> None:
+        """Let later runs with the shapes of these feeds skip checks that depend on shapes alone."""
+        if self._tensors_only:
+            shapes = tuple(array.shape for array in cast("Sequence[Array]", values))
+            self._accepted[shapes] = _Accepted(program, key)
+
+    def _touch(self, key: tuple[object, ...]) -> None:
+        """Make a program the most recently used one."""
+        if key in self._programs:
+            self._programs.move_to_end(key)
 
     def _evict(self) -> None:
         while len(self._programs) > self._programs_kept:
-            self._programs.popitem(last=False)
+            gone, _ = self._programs.popitem(last=False)
+            for shapes in [s for s, each in self._accepted.items() if each.key == gone]:
+                del self._accepted[shapes]
 
     def __reduce__(self) -> tuple[object, ...]:
         """The model as its saved file, for `pickle` and `copy`.

@@ -70,6 +70,8 @@ class OutputPool:
         return np.ndarray(self.shape, self.dtype, raw, start), address
 
     def _free_block(self) -> _Block:
+        if self.blocks and self.blocks[-1].references() <= _UNUSED_REFERENCES:
+            return self.blocks[-1]
         found: _Block | None = None
         in_use: list[_Block] = []
         for block in self.blocks:

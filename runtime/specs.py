@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from tcopt.support.strings import dtype_text, is_text
 from tcopt.support.structures import Kind
 
 Array = NDArray[Any]
+Shapes: TypeAlias = "tuple[tuple[int, ...], ...]"
+"""The shape of each input."""
 
 
 class TensorSpec(NamedTuple):
@@ -52,6 +54,38 @@ def fixed_symbols(specs: Iterable[TensorSpec]) -> dict[str, int]:
     return {name: extent for spec in specs for name, extent in spec.symbols(spec.shape)}
 
 
+class ReadyFeeds:
+    """A quick check of feeds that are arrays which a program can take as they are.
+
+    Args:
+        specs: the inputs.
+    """
+
+    def __init__(self, specs: Sequence[TensorSpec]):
+        self._wanted = [(spec.name, spec.dtype) for spec in specs]
+        # Strings are checked one by one, and sequences consist of several arrays.
+        self._is_possible = all(
+            spec.kind is Kind.TENSOR and not spec.dtype.hasobject for spec in specs
+        )
+
+    def of(self, feeds: Any) -> tuple[list[Array], Shapes] | None:
+        """The arrays in order and their shapes, which are not checked; None if one is not ready."""
+        if type(feeds) is not dict or not self._is_possible or len(feeds) != len(self._wanted):
+            return None
+        arrays: list[Array] = []
+        shapes: list[tuple[int, ...]] = []
+        for name, dtype in self._wanted:
+            array = feeds.get(name)
+            if type(array) is not np.ndarray:
+                return None
+            own = array.dtype
+            if (own is not dtype and own != dtype) or not array.flags.c_contiguous:
+                return None
+            arrays.append(array)
+            shapes.append(array.shape)
+        return arrays, tuple(shapes)
+
+
 def select_feeds(
     specs: Sequence[TensorSpec],
     feeds: Mapping[str, Any],
@@ -64,11 +98,6 @@ def select_feeds(
     Raises:
         InputError: an input is missing or unknown, or its shape or type is wrong.
     """
-    if type(feeds) is not dict:
-        check_mapping(feeds)
-    arrays = [feeds.get(spec.name) for spec in specs]
-    if len(feeds) == len(specs) and all(map(_is_ready, specs, arrays)):
-        return cast("list[Array]", arrays)
     check_names(specs, feeds)
     for spec in specs:
         if spec.name not in feeds:
@@ -125,17 +154,6 @@ def _check_symbols(specs: Sequence[TensorSpec], arrays: Sequence[Array]) -> None
                     f'but {first} in input "{other}"',
                     stacklevel=2,
                 )
-
-
-def _is_ready(spec: TensorSpec, array: Any) -> bool:
-    """Whether an array can be used as it is; that of an input with open dimensions is not."""
-    return (
-        type(array) is np.ndarray
-        and array.shape == spec.shape
-        and array.dtype == spec.dtype
-        and array.flags.c_contiguous
-        and not array.dtype.hasobject
-    )
 
 
 def _checked(spec: TensorSpec, given: Any, fixed_by: Mapping[str, str]) -> Array:

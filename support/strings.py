@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.support.errors import InputError, ResourceError
-from tcopt.support.stop_checks import in_steps
+from tcopt.support.stop_checks import check_stop
 
 Array = NDArray[Any]
 
@@ -25,6 +25,9 @@ TEXT = np.dtype(object)
 
 TEXT_NAME = "string"
 """What that type is called in descriptions and messages."""
+
+_STEP = 1 << 15
+"""Strings that are looked up between two checks for a stop."""
 
 MOST_CHARACTERS = 1 << 28
 """Of the strings that one run of a program may make or be given, together."""
@@ -57,12 +60,14 @@ class StringTable:
         self._base: StringTable | None = None
         self._start = 0
         self._characters = 0
+        self._listed = np.empty(0, TEXT)
 
     def fork(self) -> StringTable:
         """A table that starts with the strings of this one, which it leaves as they are."""
         other = StringTable.__new__(StringTable)
         other._texts, other._places = [], {}
         other._base, other._start, other._characters = self, len(self), 0
+        other._listed = np.empty(0, TEXT)
         return other
 
     def __len__(self) -> int:
@@ -82,38 +87,65 @@ class StringTable:
         """
         if self._base is not None and (known := self._base._places.get(text)) is not None:
             return known
-        known = self._places.get(text)
-        return self._add(text) if known is None else known
+        if text not in self._places:
+            self._add([text])
+        return self._places[text]
 
-    def _add(self, text: str) -> int:
-        if not text.isascii():
-            check_unicode(text)
-        self._characters += len(text)
+    def _add(self, texts: Sequence[str]) -> None:
+        """Add different strings that are new."""
+        self._characters += sum(map(len, texts))
         if self._base is not None:
             check_characters(self._characters)
-        place = self._places[str(text)] = len(self)
-        self._texts.append(str(text))
-        return place
+        for text in texts:
+            if not text.isascii():
+                check_unicode(text)
+        plain = list(map(str, texts))
+        self._places.update(zip(plain, range(len(self), len(self) + len(plain)), strict=True))
+        self._texts += plain
 
     def encode(self, array: Array) -> NDArray[np.int64]:
         """The places of the strings of an array, which are added if they are new."""
-        places = (self.place(text) for text in in_steps(array.reshape(-1).tolist(), len))
-        return np.fromiter(places, np.int64, array.size).reshape(array.shape)
+        texts = array.reshape(-1)
+        places = np.empty(texts.size, np.int64)
+        for start in range(0, texts.size, _STEP):
+            check_stop()
+            part = slice(start, start + _STEP)
+            places[part] = self._places_of_array(texts[part])
+        return places.reshape(array.shape)
+
+    def _places_of_array(self, texts: Array) -> NDArray[np.int64]:
+        base = self if self._base is None else self._base
+        try:
+            # One loop in C. Most feeds consist of strings that the model has.
+            return np.fromiter(map(base._places.__getitem__, texts), np.int64, texts.size)
+        except KeyError:
+            return np.array(self._places_of(base, texts.tolist()), np.int64)
+
+    def _places_of(self, base: StringTable, texts: list[str]) -> list[int]:
+        """The places of strings some of which `base` does not have."""
+        known, own = list(map(base._places.get, texts)), self._places
+        pairs = list(zip(texts, known, strict=True))
+        missing = dict.fromkeys([text for text, place in pairs if place is None])
+        self._add([text for text in missing if text not in own])
+        return [own[text] if place is None else place for text, place in pairs]
 
     def decode(self, places: NDArray[np.int64]) -> Array:
         """The strings at places; a place that there is not has the empty one."""
-        count = len(self)
-        found = np.empty(places.size, TEXT)
-        found[:] = [
-            self._at(place) if 0 <= place < count else ""
-            for place in in_steps(places.reshape(-1).tolist())
-        ]
+        flat = places.reshape(-1)
+        found = np.full(flat.size, "", TEXT) if self._base is None else self._base.decode(flat)
+        inside = (flat >= self._start) & (flat < len(self))
+        if inside.all():
+            found = self._array()[flat - self._start]
+        elif inside.any():
+            found[inside] = self._array()[flat[inside] - self._start]
         return found.reshape(places.shape)
 
-    def _at(self, place: int) -> str:
-        if self._base is not None and place < self._start:
-            return self._base._at(place)
-        return self._texts[place - self._start]
+    def _array(self) -> Array:
+        """The strings that this table adds to those of its base, as an array."""
+        if len(self._listed) != len(self._texts):
+            self._listed = np.empty(len(self._texts), TEXT)
+            self._listed[:] = self._texts
+        return self._listed
 
 
 def check_unicode(text: str) -> None:

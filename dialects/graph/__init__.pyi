@@ -48,6 +48,7 @@ from tcopt.dialects.graph.contraction import ContractionOp as ContractionOp
 from tcopt.dialects.graph.conv import ConvOp as ConvOp
 from tcopt.dialects.graph.conv import ConvolutionOp as ConvolutionOp
 from tcopt.dialects.graph.conv_transpose import ConvTransposeOp as ConvTransposeOp
+from tcopt.dialects.graph.count_ngrams import CountNgramsOp as CountNgramsOp
 from tcopt.dialects.graph.cumulative import CumprodOp as CumprodOp
 from tcopt.dialects.graph.cumulative import CumsumOp as CumsumOp
 from tcopt.dialects.graph.cumulative import CumulativeOp as CumulativeOp

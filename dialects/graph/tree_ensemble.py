@@ -20,10 +20,13 @@ from tcopt.dialects.graph.attributes import (
 )
 from tcopt.dialects.graph.opaque import OpaqueOp
 from tcopt.dialects.graph.types import AnyTensor, Array, element_type, is_float, shape_of, tensor
-from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
+from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar, Variable
 
 _TOGETHER = 8
-"""Rows that go down a tree together, or trees that a row goes down together."""
+"""Ways down trees that are followed together: rows times trees."""
+
+_STEPS = 2
+"""Steps between two checks whether all of these ways have reached leaves."""
 
 
 class Relation(IntFlag):
@@ -166,8 +169,9 @@ class TreeEnsembleOp(OpaqueOp):
         blocks = rows // _TOGETHER
         with k.loop(blocks, parallel=True) as block:
             self._walk(k, buffers, [block * _TOGETHER + row for row in range(_TOGETHER)])
-        with k.loop(rows % _TOGETHER, parallel=True) as row:
-            self._walk(k, buffers, [row + blocks * _TOGETHER])
+        if rest := rows % _TOGETHER:
+            first = k.scalar(blocks * _TOGETHER, INDEX)
+            self._walk(k, buffers, [first + row for row in range(rest)])
 
     def _walk(self, k: KernelWriter, buffers: Sequence[Buffer], rows: Sequence[Scalar]) -> None:
         """All that some rows get."""
@@ -181,7 +185,7 @@ class TreeEnsembleOp(OpaqueOp):
                 result[row, target] = 0
                 if own is not None:
                     own[target] = 0
-        width = 1 if len(rows) > 1 else _TOGETHER
+        width = _TOGETHER // len(rows)
         blocks, rest = divmod(roots.shape[0], width)
         with k.loop(blocks) as block:
             trees = [block * width + tree for tree in range(width)]
@@ -201,10 +205,19 @@ class TreeEnsembleOp(OpaqueOp):
         _, _, _, _, _, roots, steps, targets, weights, result = buffers
         nodes = [[k.variable(i32, roots[tree]) for tree in trees] for _ in rows]
         most = reduce(Scalar.maximum, [steps[tree] for tree in trees]).maximum(0)
-        with k.loop(most.cast(INDEX)):
-            for row, own in zip(rows, nodes, strict=True):
-                for node in own:
-                    node.set(self._step(k, buffers, row, node.get()))
+        extent = most.cast(INDEX)
+        if len(rows) == 1:
+            # Different trees end at different depths, so a check rarely pays off.
+            with k.loop(extent):
+                self._advance(k, buffers, rows, nodes)
+        else:
+            # Most rows are at a leaf long before the longest way through their tree ends.
+            everywhere = [node for own in nodes for node in own]
+            with k.loop((extent + (_STEPS - 1)).divided(_STEPS)):
+                first = reduce(Scalar.minimum, [node.get() for node in everywhere])
+                with k.when(first < self._inner):
+                    for _ in range(_STEPS):
+                        self._advance(k, buffers, rows, nodes)
         for row, own, marks in zip(rows, nodes, seen, strict=True):
             for node in own:
                 leaf = _place(node.get() - self._inner, weights.shape[0])
@@ -212,6 +225,18 @@ class TreeEnsembleOp(OpaqueOp):
                     target = _place(targets[leaf, entry], result.shape[1])
                     old, new = result[row, target], weights[leaf, entry]
                     result[row, target] = self._combined(k, old, new, marks, target)
+
+    def _advance(
+        self,
+        k: KernelWriter,
+        buffers: Sequence[Buffer],
+        rows: Sequence[Scalar],
+        nodes: Sequence[Sequence[Variable]],
+    ) -> None:
+        """Take one step down each of the ways."""
+        for row, own in zip(rows, nodes, strict=True):
+            for node in own:
+                node.set(self._step(k, buffers, row, node.get()))
 
     def _combined(
         self, k: KernelWriter, old: Scalar, new: Scalar, seen: Buffer | None, target: Scalar

@@ -318,3 +318,28 @@ def test_repr_names_target_inputs_and_outputs(model):
     html = model._repr_html_()
     assert "x&amp;y for cpu:haswell" in html
     assert "<td>&lt;b&gt;</td><td>float32[n, ?]</td>" in html
+
+
+def test_shapes_seen_before_are_checked_and_found_again():
+    """Open shapes: a second run with known shapes refuses what the first would, and an evicted
+    program is made again."""
+    net = Network("open")
+    total = net.add("Add", net.input("a", ["n"]), net.input("b", ["n"]))
+    compiled = tcopt.compile(net.model(**{total: ["n"]}), programs_kept=1)
+    feeds = {n: {"a": np.arange(n, dtype=np.float32), "b": np.ones(n, np.float32)} for n in (2, 3)}
+    for n in (2, 2, 3, 3, 2, 2):
+        np.testing.assert_array_equal(compiled.run(feeds[n])[0], np.arange(1, n + 1))
+    known = feeds[2]
+    spread = np.zeros((2, 2), np.float32)[:, 0]
+    np.testing.assert_array_equal(compiled.run({**known, "a": spread})[0], [1, 1])
+    np.testing.assert_array_equal(compiled.run({**known, "a": [1, 2]})[0], [2, 3])
+    for wrong in (
+        {**known, "a": np.zeros(2)},
+        {**known, "a": np.zeros((2, 1), np.float32)},
+        {**known, "a": feeds[3]["a"]},
+        {**known, "c": known["a"]},
+        {"a": known["a"], "c": known["b"]},
+        {"a": known["a"]},
+    ):
+        with pytest.raises(InputError):
+            compiled.run(wrong)

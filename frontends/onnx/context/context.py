@@ -166,6 +166,24 @@ class NodeContext:
         value: list[float] | None = self._get(name, list, None)
         return None if value is None else [float(v) for v in value]
 
+    def get_int_array(self, name: str) -> np.ndarray:
+        """An integer list attribute as a vector, an empty one when left out."""
+        attribute = self._attributes.get(name)
+        if attribute is None or attribute.type != AttributeProto.INTS:
+            return np.array(self.get_ints(name) or [], np.int64)
+        return np.fromiter(attribute.ints, np.int64, len(attribute.ints))
+
+    def get_float_array(self, name: str) -> np.ndarray:
+        """A float list attribute as a vector of f64, an empty one when left out."""
+        attribute = self._attributes.get(name)
+        if attribute is None or attribute.type != AttributeProto.FLOATS:
+            return np.array(self.get_floats(name) or [], np.float64)
+        return np.fromiter(attribute.floats, np.float64, len(attribute.floats))
+
+    def get_bytes(self, name: str) -> list[bytes]:
+        """A string list attribute as it is stored, empty when left out."""
+        return self._get(name, list, None) or []
+
     def get_strings(self, name: str) -> list[str] | None:
         """A string list attribute, None when left out."""
         value: list[bytes] | None = self._get(name, list, None)

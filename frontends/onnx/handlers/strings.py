@@ -10,6 +10,7 @@ from tcopt.dialects import graph
 from tcopt.dialects.graph.types import broadcast_shapes
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
+from tcopt.frontends.onnx.handlers.label_encoder import positions
 from tcopt.frontends.onnx.handlers.selection import nonzero_indices
 from tcopt.frontends.onnx.handlers.shaping import reshaped
 from tcopt.support.errors import InputError
@@ -68,7 +69,8 @@ def string_normalizer(ctx: NodeContext) -> SSAValue:
     ctx.check(action in ("NONE", "LOWER", "UPPER"), f"case_change_action cannot be {action!r}")
     stops = ctx.get_strings("stopwords") or []
     change = {"LOWER": "lower", "UPPER": "upper"}.get(action)
-    words = reshaped(ctx, x, (shape[-1],))
+    ctx.check(ctx.is_text(x), "the data should be strings")
+    words = ctx.text(reshaped(ctx, x, (shape[-1],)))
     changed = words if change is None else ctx.host("string_case", [words], shape[-1:], case=change)
     if not stops:
         return reshaped(ctx, changed, shape)
@@ -83,17 +85,23 @@ def string_normalizer(ctx: NodeContext) -> SSAValue:
 def _without(
     ctx: NodeContext, words: SSAValue, compared: SSAValue, stops: list[str], shape: tuple[int, ...]
 ) -> SSAValue:
-    """Words but those for which `compared` is one of others; one empty word if none is left."""
-    unlike = ctx.array(np.array(True))
-    for stop in dict.fromkeys(stops):
-        differs = ctx.emit(
-            graph.CompareOp(compared, ctx.array(np.array(stop, TEXT)), predicate="eq")
-        )
-        unlike = ctx.emit(graph.AndOp(unlike, ctx.emit(graph.NotOp(differs))))
-    kept, count = nonzero_indices(ctx, unlike)
-    (left,) = ctx.measured(count, "the number of words")
-    lead = shape[:-1]
-    if not left:
-        return ctx.array(np.full((*lead, 1), "", TEXT))
-    places = ctx.emit(graph.SliceOp(kept, [0], [left]))
-    return reshaped(ctx, ctx.emit(graph.GatherOp(words, places, axis=0)), (*lead, left))
+    """Words except those whose `compared` is a stop word; one empty word if none is left."""
+    (length,), lead = ctx.shape(words), shape[:-1]
+    nothing = ctx.array(np.full((*lead, 1), "", TEXT))
+    if not length:
+        return nothing
+    place = positions(ctx, compared, np.array(stops, TEXT))
+    behind = ctx.literal(len(stops), place)
+    kept, count = nonzero_indices(ctx, ctx.emit(graph.CompareOp(place, behind, predicate="eq")))
+    if ctx.known(count) is not None or not ctx.may_bound:
+        (left,) = ctx.measured(count, "the number of words")
+        if not left:
+            return nothing
+        kept = ctx.emit(graph.SliceOp(kept, [0], [left]))
+        return reshaped(ctx, ctx.emit(graph.GatherOp(words, kept, axis=0)), (*lead, left))
+    found = ctx.emit(graph.GatherOp(words, kept, axis=0))
+    one = ctx.literal(1, count)
+    is_empty = ctx.emit(graph.CompareOp(count, one, predicate="lt"))
+    found = ctx.emit(graph.SelectOp(is_empty, ctx.literal(ctx.place_of(""), found), found))
+    found = ctx.text(reshaped(ctx, found, (*lead, length)))
+    return ctx.bounded(found, len(lead), ctx.emit(graph.MaxOp(count, one)))

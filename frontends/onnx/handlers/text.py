@@ -1,11 +1,13 @@
-"""Operators on words: numbers, or strings by their places."""
+"""Operators on words: numbers, or strings by their positions in the table of strings."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import deque
+from dataclasses import dataclass, field
+from operator import itemgetter
 
 import numpy as np
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i64
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
@@ -14,7 +16,20 @@ from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast
 from tcopt.frontends.onnx.handlers.shaping import reshaped
 
-_Gram = tuple[int, ...]
+
+@dataclass
+class _Node:
+    """A node of the trie of n-grams: what follows it, and the column if an n-gram ends here."""
+
+    children: dict[int, _Node] = field(default_factory=dict["int", "_Node"])
+    column: int = -1
+
+    def add(self, gram: list[int], column: int) -> None:
+        """Add an n-gram below this node."""
+        node = self
+        for word in gram:
+            node = node.children.setdefault(word, _Node())
+        node.column = column
 
 
 @handler("TfIdfVectorizer")
@@ -26,66 +41,53 @@ def tf_idf_vectorizer(ctx: NodeContext) -> SSAValue:
     columns = ctx.get_ints("ngram_indexes") or []
     ctx.check(columns and min(columns) >= 0, "columns should be numbers from 0 on")
     width, (*beside, length) = max(columns) + 1, ctx.shape(x)
-    rows = reshaped(ctx, x, (*(beside or [1]), length))
-    total = ctx.builder.splat((ctx.shape(rows)[0], width), np.float32(0))
+    limit = ctx.builder.limits.made_elements
+    ctx.check(width <= limit, f"there are {width} columns, more than {limit}")
+    rows = cast(ctx, reshaped(ctx, x, (*(beside or [1]), length)), i64)
     least, most = ctx.get_int("min_gram_length"), ctx.get_int("max_gram_length")
     skips = ctx.get_int("max_skip_count")
     ctx.check(0 < least <= most and skips >= 0, f"no n-grams of {least} to {most} words")
-    for size, grams in _pool(ctx, columns).items():
-        if not least <= size <= most:
-            continue
-        # The words of an n-gram are as far from each other; one word has no distance.
-        farthest = 1 if size == 1 else min(skips + 1, (length - 1) // (size - 1))
-        for distance in range(1, farthest + 1):
-            starts = length - (size - 1) * distance
-            if starts > 0:
-                found = _occurrences(ctx, rows, grams, width, distance, starts)
-                total = ctx.emit(graph.AddOp(total, found))
-    return reshaped(ctx, _weighted(ctx, total, mode, columns), (*beside, width))
+    root, depth = _trie(ctx, columns, least, most)
+    # A distance beyond the row's length is one at which nothing occurs.
+    distances = min(skips, length) + 1
+    tables = [ctx.array(table) for table in _tables(root)]
+    found = graph.CountNgramsOp(rows, *tables, width=width, depth=depth, distances=distances)
+    return reshaped(ctx, _weighted(ctx, ctx.emit(found), mode, columns), (*beside, width))
 
 
-def _pool(ctx: NodeContext, columns: list[int]) -> dict[int, list[tuple[_Gram, int]]]:
-    """The n-grams of each size, with their columns."""
+def _trie(ctx: NodeContext, columns: list[int], least: int, most: int) -> tuple[_Node, int]:
+    """The n-grams of `least` to `most` words as a trie, and its depth."""
     pool, starts = ctx.get_ints("pool_int64s"), ctx.get_ints("ngram_counts") or []
-    words = ctx.get_strings("pool_strings")
-    ctx.check((pool is None) != (words is None), "there should be one pool")
-    ctx.check((words is not None) == ctx.is_text(ctx.input(0)), "pool and data differ in type")
-    if pool is None:
-        pool = [ctx.place_of(word) for word in words or ()]
-    found: dict[int, dict[_Gram, int]] = defaultdict(dict)
-    number = 0
-    for size, (start, end) in enumerate(zip(starts, [*starts[1:], len(pool)], strict=True), 1):
-        ctx.check(0 <= start <= end <= len(pool), f"n-grams from {start} to {end} are none")
+    texts = ctx.get_strings("pool_strings")
+    ctx.check((pool is None) != (texts is None), "there should be one pool")
+    ctx.check((texts is not None) == ctx.is_text(ctx.input(0)), "pool and data differ in type")
+    words = [ctx.place_of(text) for text in texts or ()] if pool is None else pool
+    root, depth, number = _Node(), 0, 0
+    for size, (start, end) in enumerate(zip(starts, [*starts[1:], len(words)], strict=True), 1):
+        ctx.check(0 <= start <= end <= len(words), f"n-grams from {start} to {end} are none")
         for place in range(start, end - size + 1, size):
             ctx.check(number < len(columns), f"there are columns for {len(columns)} n-grams only")
-            found[size][tuple(pool[place : place + size])] = columns[number]
+            if least <= size <= most:
+                root.add(words[place : place + size], columns[number])
+                depth = size
             number += 1
-    return {size: list(grams.items()) for size, grams in found.items()}
+    return root, depth
 
 
-def _occurrences(
-    ctx: NodeContext,
-    rows: SSAValue,
-    grams: list[tuple[_Gram, int]],
-    width: int,
-    distance: int,
-    starts: int,
-) -> SSAValue:
-    """How often n-grams occur in each row with their words so far apart, by column."""
-    count = ctx.shape(rows)[0]
-    matches: SSAValue | None = None
-    for word in range(len(grams[0][0])):
-        part = ctx.emit(graph.SliceOp(rows, [0, word * distance], (count, starts)))
-        wanted = ctx.literal(np.array([gram[word] for gram, _ in grams]), rows)
-        part = reshaped(ctx, part, (count, starts, 1))
-        equal = ctx.emit(graph.CompareOp(part, wanted, predicate="eq"))
-        matches = equal if matches is None else ctx.emit(graph.AndOp(matches, equal))
-    assert matches is not None
-    sums = ctx.emit(graph.ReduceOp(cast(ctx, matches, f32), kind="sum", axes=[1]))
-    spread = np.zeros((len(grams), width), np.float32)
-    spread[np.arange(len(grams)), [column for _, column in grams]] = 1
-    sums = reshaped(ctx, sums, (count, len(grams)))
-    return ctx.emit(graph.MatmulOp(sums, ctx.array(spread)))
+def _tables(root: _Node) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The tables of a trie that `graph.count_ngrams` reads: children, words and columns."""
+    children: list[tuple[int, int, int]] = []
+    words, columns = [0], [-1]
+    pending = deque([root])
+    while pending:
+        node = pending.popleft()
+        first, count = len(words), len(node.children)
+        children.append((first, first + count, count.bit_length()))
+        for word, child in sorted(node.children.items(), key=itemgetter(0)):
+            words.append(word)
+            columns.append(child.column)
+            pending.append(child)
+    return np.array(children, np.int32), np.array(words, np.int64), np.array(columns, np.int32)
 
 
 def _weighted(ctx: NodeContext, counts: SSAValue, mode: str, columns: list[int]) -> SSAValue:

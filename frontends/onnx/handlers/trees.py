@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import NoReturn, Protocol
+from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import f32, f64
@@ -15,6 +13,7 @@ from tcopt.dialects.graph.attributes import TreeAggregate
 from tcopt.dialects.graph.tree_ensemble import Relation, TreeEnsembleOp
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
+from tcopt.frontends.onnx.context.trees import NodeNames, Trees
 from tcopt.frontends.onnx.handlers.casting import cast
 from tcopt.frontends.onnx.handlers.scores import (
     chosen_label,
@@ -36,35 +35,6 @@ _MODES = (*_TESTS, "BRANCH_MEMBER")
 """By the numbers that TreeEnsemble has for them."""
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
-
-
-@dataclass(frozen=True)
-class Node:
-    """An inner node: where it goes if its test holds, and otherwise. Leaves are below zero."""
-
-    feature: int
-    threshold: float
-    test: Relation
-    holds: int
-    fails: int
-
-
-@dataclass
-class Trees:
-    """Trees as ONNX's forms have them in common.
-
-    Attributes:
-        nodes: by number; one whose number is negative, -1 - l, is leaf l.
-        leaves: what each leaf gives to which targets.
-    """
-
-    nodes: list[Node]
-    leaves: list[list[tuple[int, float]]]
-    roots: list[int]
-
-
-class _Fails(Protocol):
-    def __call__(self, message: str) -> NoReturn: ...
 
 
 # The form since version 5
@@ -90,59 +60,72 @@ def _named(ctx: NodeContext, name: str, names: Sequence[str], default: int) -> s
 
 def _trees(ctx: NodeContext) -> Trees:
     """The trees of a TreeEnsemble."""
-    features = ctx.get_ints("nodes_featureids") or []
+    features = _list(ctx, "nodes_featureids")
     count = len(features)
     splits = _tensor(ctx, "nodes_splits", count)
-    modes = [int(m) for m in _tensor(ctx, "nodes_modes", count)]
-    tracks = _list(ctx, "nodes_missing_value_tracks_true", count)
+    modes = _tensor(ctx, "nodes_modes", count).astype(np.int64)
+    unknown = modes[(modes < 0) | (modes >= len(_MODES))]
+    ctx.check(not unknown.size, f"nodes_modes cannot be {[*unknown[:1]]}")
     weights = ctx.get_tensor("leaf_weights")
-    targets = ctx.get_ints("leaf_targetids") or []
+    targets = _list(ctx, "leaf_targetids")
     if weights is None or weights.size != len(targets):
         ctx.malformed("leaf_weights and leaf_targetids differ in length")
-    leaves = [[(t, float(w))] for t, w in zip(targets, weights.reshape(-1), strict=True)]
-    sides = []
+    sides: list[np.ndarray] = []
     for name in ("true", "false"):
         places = _list(ctx, f"nodes_{name}nodeids", count)
-        is_leaf = _list(ctx, f"nodes_{name}leafs", count)
-        pairs = zip(places, is_leaf, strict=True)
-        sides.append([-1 - place if leaf else place for place, leaf in pairs])
-    nodes: list[Node] = []
-    rows = zip(features, splits, modes, tracks, *sides, strict=True)
-    for feature, split, mode, track, holds, fails in rows:
-        ctx.check(0 <= mode < len(_MODES), f"nodes_modes cannot be {mode}")
-        test = _TESTS.get(_MODES[mode], _EQUAL)
-        nodes.append(Node(feature, float(split), _tracking(test, track), holds, fails))
-    _write_out_members(ctx, nodes, modes)
-    roots = ctx.get_ints("tree_roots") or []
-    return Trees(nodes, leaves, roots)
+        is_leaf = _list(ctx, f"nodes_{name}leafs", count) != 0
+        sides.append(np.where(is_leaf, -1 - places, places))
+    tests = np.array([_TESTS.get(mode, _EQUAL) for mode in _MODES], np.int64)[modes]
+    trees = Trees(
+        features,
+        splits,
+        _tracking(ctx, tests),
+        *sides,
+        leaves=len(targets),
+        leaf=np.arange(len(targets)),
+        targets=targets,
+        weights=weights.reshape(-1).astype(np.float64),
+        roots=_list(ctx, "tree_roots"),
+    )
+    _write_out_members(ctx, trees, np.flatnonzero(modes == _MODES.index("BRANCH_MEMBER")))
+    return trees
 
 
-def _tracking(test: Relation, track: int) -> Relation:
-    return test | Relation.UNORDERED if track else test
+def _tracking(ctx: NodeContext, tests: np.ndarray) -> np.ndarray:
+    """Tests, which hold for a missing value too where nodes track it."""
+    tracks = _list(ctx, "nodes_missing_value_tracks_true", len(tests))
+    return np.where(tracks != 0, tests | Relation.UNORDERED, tests)
 
 
-def _write_out_members(ctx: NodeContext, nodes: list[Node], modes: Sequence[int]) -> None:
-    """Tests of membership in a set as chains of tests for equality."""
-    places = [place for place, mode in enumerate(modes) if _MODES[mode] == "BRANCH_MEMBER"]
-    if not places:
+def _write_out_members(ctx: NodeContext, trees: Trees, places: np.ndarray) -> None:
+    """Make tests of membership in a set, which some nodes have, chains of tests for equality."""
+    if not places.size:
         return
     values = ctx.get_tensor("membership_values")
     sets: list[list[float]] = [[]]
-    for value in [] if values is None else values.reshape(-1):
-        if np.isnan(value):
+    for value in [] if values is None else values.reshape(-1).tolist():
+        if value != value:
             sets.append([])
         else:
-            sets[-1].append(float(value))
+            sets[-1].append(value)
     ctx.check(len(sets) >= len(places), f"membership_values has no {len(places)} sets")
-    for place, members in zip(places, sets, strict=False):
-        node = nodes[place]
-        unordered = node.test & Relation.UNORDERED
+    added: list[tuple[int, float, int, int]] = []
+    for place, members in zip(places.tolist(), sets, strict=False):
         first, *others = members or [np.nan]
-        fails = node.fails
+        feature, holds, fails = (
+            int(table[place]) for table in (trees.features, trees.holds, trees.fails)
+        )
         for member in reversed(others):
-            nodes.append(Node(node.feature, member, _EQUAL, node.holds, fails))
-            fails = len(nodes) - 1
-        nodes[place] = Node(node.feature, first, _EQUAL | unordered, node.holds, fails)
+            added.append((feature, member, holds, fails))
+            fails = trees.inner + len(added) - 1
+        trees.thresholds[place], trees.fails[place] = first, fails
+    if added:
+        columns = [np.array(column) for column in zip(*added, strict=True)]
+        tests = np.full(len(added), _EQUAL, np.int64)
+        for name, more in zip(("thresholds", "holds", "fails"), columns[1:], strict=True):
+            setattr(trees, name, np.concatenate([getattr(trees, name), more]))
+        trees.tests = np.concatenate([trees.tests, tests])
+        trees.features = np.concatenate([trees.features, columns[0]])
 
 
 # The forms before
@@ -153,7 +136,7 @@ def tree_ensemble_regressor(ctx: NodeContext) -> SSAValue:
     """Targets of regression, f32."""
     x = _rows(ctx)
     trees, targets = _older_trees(ctx, "target")
-    count = ctx.get_int("n_targets", max(targets, default=0) + 1)
+    count = ctx.get_int("n_targets", int(targets.max(initial=0)) + 1)
     aggregate = ctx.get_string("aggregate_function", "SUM")
     ctx.check(aggregate in _AGGREGATES, f"aggregate_function cannot be {aggregate!r}")
     scores = _scores(ctx, x, trees, count, aggregate)
@@ -169,7 +152,7 @@ def tree_ensemble_classifier(ctx: NodeContext) -> Sequence[SSAValue]:
     labels = class_labels(ctx)
     transform = ctx.get_string("post_transform", "NONE")
     if len(labels) == 2:
-        label, scores = _two_classes(ctx, x, trees, labels, transform, set(classes))
+        label, scores = _two_classes(ctx, x, trees, labels, transform, set(classes.tolist()))
         return label, cast(ctx, scores, f32)
     count = max(len(labels), 1)
     scores = _scores(ctx, x, trees, count, "SUM")
@@ -195,9 +178,9 @@ def _two_classes(
         scores = [ctx.emit(graph.SliceOp(both, (0, place), (rows, 1))) for place in (0, 1)]
     else:
         (place,) = stored
-        trees.leaves = [[(0, weight) for _, weight in leaf] for leaf in trees.leaves]
+        trees.targets = np.zeros_like(trees.targets)
         scores[place] = _scores(ctx, x, trees, 1, "SUM")
-    votes = all(weight >= 0 for leaf in trees.leaves for _, weight in leaf)
+    votes = bool((trees.weights >= 0).all())
     return two_classes(ctx, scores, labels, transform, _base(ctx), votes=votes)
 
 
@@ -210,84 +193,87 @@ def _rows(ctx: NodeContext) -> SSAValue:
     return cast(ctx, x, f64 if ctx.element(x) == f64 else f32)
 
 
-def _older_trees(ctx: NodeContext, what: str) -> tuple[Trees, list[int]]:
+def _older_trees(ctx: NodeContext, what: str) -> tuple[Trees, np.ndarray]:
     """The trees of an ensemble whose nodes are named by tree and number; all of its targets."""
-    owners = ctx.get_ints("nodes_treeids") or []
+    owners = _list(ctx, "nodes_treeids")
     count = len(owners)
-    numbers = _list(ctx, "nodes_nodeids", count)
+    names = NodeNames(owners, _list(ctx, "nodes_nodeids", count))
+    ctx.check(names.are_unique, "two nodes have one number")
     features = _list(ctx, "nodes_featureids", count)
     values = _values(ctx, "nodes_values", count)
-    modes = ctx.get_strings("nodes_modes") or []
-    ctx.check(len(modes) == count, f"nodes_modes has {len(modes)} entries for {count} nodes")
-    tracks = _list(ctx, "nodes_missing_value_tracks_true", count)
-    names = list(zip(owners, numbers, strict=True))
-    ctx.check(len(set(names)) == count, "two nodes have one number")
-    inner = [place for place, mode in enumerate(modes) if mode != "LEAF"]
-    leaves = {names[place]: -1 - n for n, place in enumerate(_others(inner, count))}
-    known = {names[place]: n for n, place in enumerate(inner)} | leaves
-    sides = [_list(ctx, f"nodes_{side}nodeids", count) for side in ("true", "false")]
-
-    def follow(place: int, side: Sequence[int]) -> int:
-        name = owners[place], side[place]
-        ctx.check(name in known, f"node {name[1]} of tree {name[0]} is missing")
-        return known[name]
-
-    nodes: list[Node] = []
-    for place in inner:
-        ctx.check(modes[place] in _TESTS, f"nodes_modes cannot be {modes[place]!r}")
-        test = _tracking(_TESTS[modes[place]], tracks[place])
-        ways = [follow(place, side) for side in sides]
-        nodes.append(Node(features[place], values[place], test, *ways))
-    given, targets = _leaf_entries(ctx, what, leaves)
-    pointed = {way for node in nodes for way in (node.holds, node.fails)}
-    starts = [known[name] for name in names if known[name] not in pointed]
-    trees = len(set(owners))
-    ctx.check(len(starts) == trees, f"{trees} trees have {len(starts)} roots")
-    return Trees(nodes, given, starts), targets
-
-
-def _others(places: Sequence[int], count: int) -> Iterable[int]:
-    chosen = set(places)
-    return (place for place in range(count) if place not in chosen)
-
-
-def _leaf_entries(
-    ctx: NodeContext, what: str, leaves: dict[tuple[int, int], int]
-) -> tuple[list[list[tuple[int, float]]], list[int]]:
-    """What each leaf gives to which targets, and the targets of all."""
-    targets = ctx.get_ints(f"{what}_ids") or []
-    owners = _list(ctx, f"{what}_treeids", len(targets))
-    numbers = _list(ctx, f"{what}_nodeids", len(targets))
+    tests = _older_tests(ctx, count)
+    is_leaf = tests < 0
+    inner = np.flatnonzero(~is_leaf)
+    # Inner nodes and leaves are numbered in the order of all nodes.
+    leaves = np.cumsum(is_leaf, dtype=np.int64)
+    known = np.where(is_leaf, -leaves, np.arange(count) - leaves)
+    is_root = np.ones(count, np.bool_)
+    sides: list[np.ndarray] = []
+    for side in ("true", "false"):
+        wanted = _list(ctx, f"nodes_{side}nodeids", count)[inner]
+        found = names.find(owners[inner], wanted)
+        for lost in np.flatnonzero(found < 0)[:1]:
+            ctx.malformed(f"node {wanted[lost]} of tree {owners[inner[lost]]} is missing")
+        is_root[found] = False
+        sides.append(known[found])
+    targets, entries = _list(ctx, f"{what}_ids"), []
+    for part in ("treeids", "nodeids"):
+        entries.append(_list(ctx, f"{what}_{part}", len(targets)))
     weights = _values(ctx, f"{what}_weights", len(targets))
-    given: list[list[tuple[int, float]]] = [[] for _ in leaves]
-    for target, owner, number, weight in zip(targets, owners, numbers, weights, strict=True):
-        leaf = leaves.get((owner, number))
-        if leaf is not None:  # What is stored for inner nodes is never given.
-            given[-1 - leaf].append((target, weight))
-    return given, targets
+    giver = names.find(entries[0], entries[1])
+    # Entries of inner nodes, which no row gets, do not count.
+    there = np.flatnonzero((giver >= 0) & is_leaf[giver]) if count else np.zeros(0, np.int64)
+    roots = known[is_root]
+    number = len(np.unique(owners))
+    ctx.check(len(roots) == number, f"{number} trees have {len(roots)} roots")
+    trees = Trees(
+        features[inner],
+        values[inner],
+        _tracking(ctx, tests)[inner],
+        *sides,
+        leaves=count - len(inner),
+        leaf=-1 - known[giver[there]],
+        targets=targets[there],
+        weights=weights[there],
+        roots=roots,
+    )
+    return trees, targets
 
 
-def _list(ctx: NodeContext, name: str, count: int) -> list[int]:
-    """An attribute with an entry for each of some; zeros where it is left out."""
-    found = ctx.get_ints(name) or [0] * count
+def _older_tests(ctx: NodeContext, count: int) -> np.ndarray:
+    """The test of each node, -1 for leaves."""
+    modes = ctx.get_bytes("nodes_modes")
+    ctx.check(len(modes) == count, f"nodes_modes has {len(modes)} entries for {count} nodes")
+    codes = {name.encode(): int(test) for name, test in _TESTS.items()} | {b"LEAF": -1}
+    for mode in set(modes) - set(codes):
+        ctx.malformed(f"nodes_modes cannot be {mode.decode(errors='replace')!r}")
+    return np.fromiter(map(codes.__getitem__, modes), np.int64, count)
+
+
+def _list(ctx: NodeContext, name: str, count: int | None = None) -> np.ndarray:
+    """An attribute with an integer for each of `count`; zeros where it is left out."""
+    found = ctx.get_int_array(name)
+    if count is None:
+        return found
+    found = found if found.size else np.zeros(count, np.int64)
     ctx.check(len(found) == count, f"{name} has {len(found)} entries for {count}")
     return found
 
 
-def _tensor(ctx: NodeContext, name: str, count: int) -> list[float]:
+def _tensor(ctx: NodeContext, name: str, count: int) -> np.ndarray:
     found = ctx.get_tensor(name)
     size = 0 if found is None else found.size
     ctx.check(found is not None and size == count, f"{name} has {size} entries for {count}")
     assert found is not None
-    return [float(value) for value in found.reshape(-1)]
+    return found.reshape(-1).astype(np.float64)
 
 
-def _values(ctx: NodeContext, name: str, count: int) -> list[float]:
+def _values(ctx: NodeContext, name: str, count: int) -> np.ndarray:
     """Numbers that are floats, or a tensor of 64-bit ones."""
     if ctx.get_tensor(f"{name}_as_tensor") is not None:
         return _tensor(ctx, f"{name}_as_tensor", count)
     # Of 32 bits, as the model has them: a threshold decides to the last bit.
-    found = ctx.get_floats(name) or []
+    found = ctx.get_float_array(name)
     ctx.check(len(found) == count, f"{name} has {len(found)} entries for {count}")
     return found
 
@@ -298,81 +284,48 @@ def _values(ctx: NodeContext, name: str, count: int) -> list[float]:
 def _scores(ctx: NodeContext, x: SSAValue, trees: Trees, count: int, aggregate: str) -> SSAValue:
     """[rows, count]: what the trees give to each target."""
     ctx.check(1 <= count <= ctx.builder.limits.made_elements, f"there are {count} targets")
-    ctx.check(bool(trees.roots), "there are no trees")
-    steps = _depths(trees, ctx.malformed)
-    inner, leaves = len(trees.nodes), max(len(trees.leaves), 1)
-    most = max((len(leaf) for leaf in trees.leaves), default=0)
-    targets = np.zeros((leaves, max(most, 1)), np.int32)
-    weights = np.zeros(targets.shape, np.float64)
-    for number, leaf in enumerate(trees.leaves):
-        for place, (target, weight) in enumerate(leaf):
-            ctx.check(0 <= target < count, f"target {target} is none of {count}")
-            targets[number, place], weights[number, place] = target, weight
-        # Places beyond give nothing, and to nobody new.
-        targets[number, len(leaf) :] = leaf[0][0] if leaf else 0
+    ctx.check(trees.roots.size, "there are no trees")
+    steps = trees.depths(ctx.malformed)
     columns = ctx.shape(x)[1]
-    for node in trees.nodes:
-        ctx.check(0 <= node.feature < columns, f"feature {node.feature} is none of {columns}")
+    for what, numbers, limit in (
+        ("target", trees.targets, count),
+        ("feature", trees.features, columns),
+    ):
+        for wrong in numbers[(numbers < 0) | (numbers >= limit)][:1]:
+            ctx.malformed(f"{what} {wrong} is none of {limit}")
+    given, targets, weights = trees.entries()
     ctx.check(
-        aggregate in ("SUM", "AVERAGE") or all(len(leaf) == most for leaf in trees.leaves),
+        aggregate in ("SUM", "AVERAGE") or (given == given.max()).all(),
         "the least or the greatest of leaves with different numbers of targets is not defined",
     )
+    inner, leaves = trees.inner, len(given)
 
-    def number_of(place: int) -> int:
-        return inner - 1 - place if place < 0 else place
+    def numbered(places: np.ndarray) -> np.ndarray:
+        return np.where(places < 0, inner - 1 - places, places).astype(np.int32)
 
-    rest = [0] * leaves
-    itself = [(n, n) for n in range(inner, inner + leaves)]
-    ways = [(number_of(node.fails), number_of(node.holds)) for node in trees.nodes]
+    rest = np.zeros(leaves, np.int32)
+    itself = np.arange(inner, inner + leaves, dtype=np.int32)
+    ways = [np.concatenate([numbered(side), itself]) for side in (trees.fails, trees.holds)]
     dtype = ctx.builder.dtype_of(x)
     tables = (
-        np.array([n.feature for n in trees.nodes] + rest, np.int32),
-        np.array([n.threshold for n in trees.nodes] + rest).astype(dtype),
-        np.array([int(n.test) for n in trees.nodes] + rest, np.int32),
-        np.array(ways + itself, np.int32),
-        np.array([number_of(root) for root in trees.roots], np.int32),
-        np.array(steps, np.int32),
-        targets,
+        np.concatenate([trees.features.astype(np.int32), rest]),
+        np.concatenate([trees.thresholds.astype(dtype), rest.astype(dtype)]),
+        np.concatenate([trees.tests.astype(np.int32), rest]),
+        np.stack(ways, axis=1),
+        numbered(trees.roots),
+        steps.astype(np.int32),
+        targets.astype(np.int32),
         weights.astype(dtype),
     )
     kinds = {"MIN": TreeAggregate.MIN, "MAX": TreeAggregate.MAX}
     operands = [x, *(ctx.array(table) for table in tables)]
     kind = kinds.get(aggregate, TreeAggregate.SUM)
-    tests = {int(node.test) for node in trees.nodes} or {0}
-    test = tests.pop() if len(tests) == 1 else None
+    tests = np.unique(trees.tests) if inner else np.zeros(1, np.int64)
+    test = int(tests[0]) if len(tests) == 1 else None
     scores = ctx.emit(TreeEnsembleOp(operands, count, kind, test))
     if aggregate == "AVERAGE":
         scores = ctx.emit(graph.DivOp(scores, ctx.literal(float(len(trees.roots)), scores)))
     return scores
-
-
-def _depths(trees: Trees, fail: Callable[[str], NoReturn]) -> list[int]:
-    """How many inner nodes there are at most on a way down each tree."""
-    depth: dict[int, int] = {-1 - leaf: 0 for leaf in range(len(trees.leaves))}
-    open_: set[int] = set()
-    for root in trees.roots:
-        pending = [root]
-        while pending:
-            place = pending[-1]
-            if place in depth:
-                pending.pop()
-                continue
-            if not 0 <= place < len(trees.nodes):
-                fail(f"there is no {'node' if place >= 0 else 'leaf'} {max(place, -1 - place)}")
-            node = trees.nodes[place]
-            below = [way for way in (node.holds, node.fails) if way not in depth]
-            if not below:
-                depth[place] = 1 + max(depth[node.holds], depth[node.fails])
-                open_.discard(place)
-                pending.pop()
-            elif place in open_:
-                fail("a tree has a cycle")
-            else:
-                open_.add(place)
-                pending += below
-    if len(depth) < len(trees.nodes) + len(trees.leaves):
-        fail("a tree has a cycle, or no root leads to some of its nodes")
-    return [depth[root] for root in trees.roots]
 
 
 def _base(ctx: NodeContext) -> list[float]:

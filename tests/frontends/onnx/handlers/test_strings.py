@@ -186,6 +186,23 @@ def test_words_that_are_left_out():
     same(compiled.run({"x": ["mon", "tue"]}), [texts("")])
 
 
+@pytest.mark.parametrize("lead", ["", "1, "])
+def test_stop_words_leave_any_number(lead: str):
+    """However many words are left, it is one program of one stage."""
+    stops = ", ".join(f'"stop{number}"' for number in range(300))
+    compiled = tcopt.compile(
+        model_of(
+            f"(string[{lead}4] x) => (string[{lead}k] y) "
+            f"{{ y = StringNormalizer<is_case_sensitive = 1, stopwords = [{stops}]>(x) }}"
+        )
+    )
+    for words in (["stop1"] * 4, ["stop299", "", "stop1", "STOP1"], ["a", "b", "stop300", "a"]):
+        x = texts(*words).reshape((1, 4) if lead else 4)
+        left = [word for word in words if f'"{word}"' not in stops] or [""]
+        same(compiled.run({"x": x}), [texts(*left).reshape((1, -1) if lead else -1)])
+        assert len(compiled.parts) == 1
+
+
 def test_optionals_and_functions():
     text = """<ir_version: 10, opset_import: ["" : 20, "own" : 1]>
     g (optional(string[n]) x) => (string[n] y) { a = OptionalGetElement(x) y = own.twice(a) }

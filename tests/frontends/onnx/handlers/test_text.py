@@ -1,12 +1,14 @@
-"""n-grams of numbers, against onnxruntime."""
+"""n-grams of words, against onnxruntime."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 import pytest
 
-from models.checks import check_node, node_model
-from tcopt.frontends.onnx import import_model
+import tcopt
+from models.checks import check_node, node_model, run_imported, run_reference
 
 POOL = {
     "pool_int64s": [2, 3, 5, 4, 5, 6, 7, 6, 7, 3, 3, 5, 2],
@@ -26,9 +28,60 @@ def test_ngrams(mode: str, least: int, most: int, skips: int, rng: np.random.Gen
         check_node("TfIdfVectorizer", x, max_skip_count=skips, weights=weights, **options, **POOL)
 
 
-def test_distances_are_bounded_by_the_length_of_rows(rng: np.random.Generator):
-    options = {"mode": "TF", "min_gram_length": 1, "max_gram_length": 3, **POOL}
-    x = rng.integers(2, 8, (2, 7))
-    models = (node_model("TfIdfVectorizer", [x], max_skip_count=n, **options) for n in (2**62, 6))
-    far, near = (len(list(import_model(model).walk())) for model in models)
-    assert far == near
+@pytest.mark.parametrize("kind", ["int32", "int64", "string"])
+def test_vocabulary(kind: str, rng: np.random.Generator):
+    """n-grams of up to four words of a vocabulary: prefixes of others or not, with words apart."""
+    vocabulary = rng.permutation(40)
+    grams = [np.unique(rng.integers(0, 40, (30, size)), axis=0) for size in range(1, 5)]
+    flat = vocabulary[np.concatenate([each.reshape(-1) for each in grams])]
+    starts = np.cumsum([0, *(each.size for each in grams[:-1])])
+    columns = rng.permutation(sum(map(len, grams)))
+    x = rng.integers(0, 44, (3, 60))
+    # Rows that contain n-grams of the pool.
+    x[1, : grams[3].size : 3] = flat[starts[3] :][:20]
+    x = x.astype(kind if kind != "string" else "int64")
+    pool: dict[str, list[int] | list[str]] = {"pool_int64s": flat.tolist()}
+    if kind == "string":
+        pool = {"pool_strings": [f"w{word}" for word in flat]}
+        x = np.array([[f"w{word}" for word in row] for row in x], object)
+    model = node_model(
+        "TfIdfVectorizer",
+        [x],
+        mode="TF",
+        min_gram_length=1,
+        max_gram_length=3,
+        max_skip_count=4,
+        ngram_counts=starts.tolist(),
+        ngram_indexes=columns.tolist(),
+        **pool,
+    )
+    run = tcopt.compile(model).run if kind == "string" else partial(run_imported, model)
+    np.testing.assert_array_equal(run({"x0": x})[0], run_reference(model, {"x0": x})[0])
+
+
+def test_compiled(rng: np.random.Generator):
+    """Compiled code counts as the evaluation does; more skips than words end like all."""
+    x = rng.integers(2, 8, (4, 20))
+    options = {"mode": "TF", "min_gram_length": 1, "max_gram_length": 3}
+    model = node_model("TfIdfVectorizer", [x], max_skip_count=2**31 - 1, **options, **POOL)
+    few = node_model("TfIdfVectorizer", [x], max_skip_count=20, **options, **POOL)
+    (result,) = tcopt.compile(model).run({"x0": x})
+    np.testing.assert_array_equal(result, run_reference(few, {"x0": x})[0])
+
+
+def test_words_beyond_the_data_type():
+    """A word of the pool that 32-bit data cannot hold equals none of it."""
+    x = np.array([[2, 3, 2, 5]], np.int32)
+    model = node_model(
+        "TfIdfVectorizer",
+        [x],
+        mode="TF",
+        min_gram_length=1,
+        max_gram_length=1,
+        max_skip_count=0,
+        ngram_counts=[0],
+        ngram_indexes=[0, 1],
+        pool_int64s=[2**32 + 2, 3],
+    )
+    (result,) = run_imported(model, {"x0": x})
+    assert result.tolist() == [[0, 1]]

@@ -1,0 +1,151 @@
+"""Decision trees as arrays, whatever form of ONNX's they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.int64]
+Fail = Callable[[str], NoReturn]
+
+
+@dataclass
+class Trees:
+    """The inner nodes and leaves of all trees.
+
+    Attributes:
+        features, thresholds, tests: of each inner node the column it compares, with what, and the
+            set of relations (`dialects.graph.tree_ensemble.Relation`) in which its test holds.
+        holds, fails: the node that follows if its test holds, and otherwise; -1 - l is leaf l.
+        leaves: the number of leaves.
+        leaf, targets, weights: of each entry the leaf that has it, and what it gives to which
+            target.
+        roots: the first node of each tree.
+    """
+
+    features: Numbers
+    thresholds: NDArray[np.float64]
+    tests: Numbers
+    holds: Numbers
+    fails: Numbers
+    leaves: int
+    leaf: Numbers
+    targets: Numbers
+    weights: NDArray[np.float64]
+    roots: Numbers
+
+    @property
+    def inner(self) -> int:
+        """The number of inner nodes."""
+        return len(self.features)
+
+    def depths(self, fail: Fail) -> Numbers:
+        """The maximum number of inner nodes on a way down each tree.
+
+        Args:
+            fail: reports nodes that do not form trees.
+        """
+        below = np.concatenate([self.holds, self.fails])
+        for ways in (below, self.roots):
+            self._check_exist(ways, fail)
+        if self._has_orphans(below):
+            fail("a tree has a cycle, or no root leads to some of its nodes")
+        heights = self._heights(below)
+        if (heights == 0).any():
+            fail("a tree has a cycle")
+        return np.where(self.roots < 0, 0, heights[np.maximum(self.roots, 0)] if self.inner else 0)
+
+    def _check_exist(self, ways: Numbers, fail: Fail) -> None:
+        outside = ways[(ways >= self.inner) | (ways < -self.leaves)]
+        if outside.size:
+            place = int(outside[0])
+            fail(f"there is no {'node' if place >= 0 else 'leaf'} {max(place, -1 - place)}")
+
+    def _has_orphans(self, below: Numbers) -> bool:
+        """Whether nothing leads to a node or leaf; without cycles, a root leads to all others."""
+        reached = np.zeros(self.inner + self.leaves, np.bool_)
+        reached[below + self.leaves] = True
+        reached[self.roots + self.leaves] = True
+        return not reached.all()
+
+    def _heights(self, below: Numbers) -> Numbers:
+        """1 for nodes above leaves alone, and so on upwards; 0 for those with a cycle below."""
+        heights = np.zeros(self.inner, np.int64)
+        inside = np.flatnonzero(below >= 0)
+        inside = inside[np.argsort(below[inside], kind="stable")]
+        children, parents = below[inside], inside % max(self.inner, 1)
+        waiting = np.bincount(parents, minlength=self.inner)
+        starts = np.searchsorted(children, np.arange(self.inner + 1))
+        level, ready = 0, np.flatnonzero(waiting == 0)
+        while ready.size:
+            level += 1
+            heights[ready] = level
+            counts = starts[ready + 1] - starts[ready]
+            # The edges of all nodes that are ready, which are consecutive for each.
+            shift = starts[ready] - np.cumsum(counts) + counts
+            above = parents[np.arange(counts.sum()) + np.repeat(shift, counts)]
+            above, edges = np.unique(above, return_counts=True)
+            waiting[above] -= edges
+            ready = above[waiting[above] == 0]
+        return heights
+
+    def entries(self) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
+        """How many entries each leaf has, and targets and weights as [leaves, entries].
+
+        Entries that a leaf does not have give 0 to the target of its first one.
+        """
+        counts = np.bincount(self.leaf, minlength=max(self.leaves, 1))
+        order = np.argsort(self.leaf, kind="stable")
+        own = self.leaf[order]
+        place = np.arange(len(own)) - (np.cumsum(counts) - counts)[own]
+        shape = len(counts), max(int(counts.max(initial=0)), 1)
+        targets, weights = np.zeros(shape, np.int64), np.zeros(shape)
+        first = place == 0
+        targets[own[first]] = self.targets[order][first, None]
+        targets[own, place], weights[own, place] = self.targets[order], self.weights[order]
+        return counts, targets, weights
+
+
+class NodeNames:
+    """Numbers of nodes that are named by a tree and a number in it.
+
+    Args:
+        owners, numbers: of each node.
+    """
+
+    def __init__(self, owners: Numbers, numbers: Numbers):
+        self._owners, self._numbers = np.unique(owners), np.unique(numbers)
+        keys, _ = self._keys(owners, numbers)
+        self._order = np.argsort(keys, kind="stable")
+        self._keys_in_order = keys[self._order]
+
+    @property
+    def are_unique(self) -> bool:
+        """Whether no two nodes have one name."""
+        return bool((np.diff(self._keys_in_order) > 0).all())
+
+    def find(self, owners: Numbers, numbers: Numbers) -> Numbers:
+        """The node of each name, -1 where there is none."""
+        if not self._order.size:
+            return np.full(owners.shape, -1, np.int64)
+        keys, known = self._keys(owners, numbers)
+        place = np.minimum(np.searchsorted(self._keys_in_order, keys), len(self._order) - 1)
+        return np.where(known & (self._keys_in_order[place] == keys), self._order[place], -1)
+
+    def _keys(self, owners: Numbers, numbers: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
+        """A number for each name, and whether both parts occur in names."""
+        owner, is_owner = _ranks(self._owners, owners)
+        number, is_number = _ranks(self._numbers, numbers)
+        return owner * len(self._numbers) + number, is_owner & is_number
+
+
+def _ranks(known: NDArray[Any], values: NDArray[Any]) -> tuple[Numbers, NDArray[np.bool_]]:
+    """The position of each value among sorted ones, and whether it is one of them."""
+    if not known.size:
+        return np.zeros(values.shape, np.int64), np.zeros(values.shape, np.bool_)
+    place = np.minimum(np.searchsorted(known, values), len(known) - 1)
+    return place, known[place] == values
