@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import Float8E8M0FNUType, IntegerType, TensorType, f32, i1
+from xdsl.dialects.builtin import Float8E8M0FNUType, TensorType, f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def
 from xdsl.utils.exceptions import VerifyException
@@ -68,7 +68,7 @@ class CastOp(ElementwiseOp):
         if is_narrow(source) and is_narrow(target):
             # numpy has no conversions between all of them.
             x = x.astype(np.float32 if is_float(source) else np.int8)
-        if is_float(source) and isinstance(target, IntegerType) and target != i1:
+        if is_float(source) and not is_float(target) and target != i1:
             x = saturated(x, np.dtype(np.int32) if is_narrow(target) else numpy_dtype(target))
             if is_narrow(target):
                 x = x.astype(np.int8)

@@ -55,7 +55,8 @@ def _mean(x: Array, **options: Any) -> Array:
     """The mean, NaN of no elements; numpy would warn then."""
     if x.size:
         return np.mean(x, **options)
-    return np.full_like(np.sum(x, **options, dtype=np.float64), np.nan)
+    total: Array = np.add.reduce(x.astype(np.float64), **options)
+    return np.full_like(total, np.nan)
 
 
 # In numpy: what is done to each element, the reduction (sum by default), what follows.

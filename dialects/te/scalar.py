@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import (
@@ -288,15 +288,16 @@ class Emitter:
 
     def _float_to_int(self, x: SSAValue, source: Attribute, target: Attribute) -> SSAValue:
         """Towards zero, saturating, and 0 for a NaN."""
-        assert isinstance(source, AnyFloat) and isinstance(target, IntegerType)
+        assert isinstance(source, AnyFloat)
+        integer = cast(IntegerType, target)
         if isinstance(source, Float16Type | BFloat16Type):
             x, source = self.add(_extf(x, f32)), f32
-        op = FPToUIOp if is_unsigned(target) else FPToSIOp
+        op = FPToUIOp if is_unsigned(integer) else FPToSIOp
 
         def convert(value: SSAValue) -> SSAValue:
-            return self.add(op(value, storage_type(target)))
+            return self.add(op(value, storage_type(integer)))
 
-        return saturated(self, x, source, target, self._ranges.of(x), convert)
+        return saturated(self, x, source, integer, self._ranges.of(x), convert)
 
     def _int_to_int(self, x: SSAValue, source: Attribute, target: Attribute) -> SSAValue:
         have, want = width_of(source), width_of(target)

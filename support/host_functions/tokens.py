@@ -4,30 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import re2
 
 from tcopt.support.errors import InputError
 from tcopt.support.host_functions.registry import Array, Form, Settings, host_function
+from tcopt.support.patterns import compile_pattern
+from tcopt.support.stop_checks import in_steps
 from tcopt.support.strings import array_of_texts, check_characters
 
 _START, _END = "\x02", "\x03"
 
 
-@lru_cache(maxsize=64)
 def _compiled(pattern: str) -> Any:
-    options = re2.Options()
-    options.longest_match, options.log_errors = True, False
-    try:
-        return re2.compile(pattern, options)
-    except re2.error as error:
-        raise InputError(
-            f"{pattern[:80]!r} is not a regular expression: {error}",
-            hint="the syntax is RE2's, without look-around and back-references",
-        ) from None
+    return compile_pattern(pattern, longest_match=True)
 
 
 @dataclass(frozen=True)
@@ -78,15 +69,11 @@ class Tokens:
         return [_START, *found, _END] if self.mark else found
 
     def _matches(self, text: str) -> Iterator[str]:
-        start = 0
-        while start <= len(text) and (match := self.expression.search(text, start)) is not None:
-            yield match.group()
-            start = max(match.end(), match.start() + 1)
+        return (match.group() for match in in_steps(self.expression.finditer(text)))
 
     def _between(self, separator: Any, text: str) -> Iterator[str]:
-        start = position = 0
-        while position <= len(text) and (match := separator.search(text, position)) is not None:
-            position = max(match.end(), match.start() + 1)
+        start = 0
+        for match in in_steps(separator.finditer(text)):
             if match.end() > match.start():
                 yield text[start : match.start()]
                 start = match.end()
@@ -97,7 +84,7 @@ class Tokens:
 def token_counts(settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]) -> list[Array]:
     """How many tokens each string has."""
     (x,), tokens = arrays, Tokens.of(settings)
-    counts = [len(tokens.parts(text)) for text in x.reshape(-1).tolist()]
+    counts = [len(tokens.parts(text)) for text in in_steps(x.reshape(-1).tolist(), len)]
     return [np.array(counts, np.int64).reshape(x.shape)]
 
 
@@ -107,7 +94,7 @@ def tokens_of(settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]
     (x,), width, tokens = arrays, forms[0].shape[-1], Tokens.of(settings)
     check_characters(x.size * width)
     rows: list[str] = []
-    for text in x.reshape(-1).tolist():
+    for text in in_steps(x.reshape(-1).tolist(), len):
         parts = tokens.parts(text)[:width]
         rows += parts + [settings["pad"]] * (width - len(parts))
     return [array_of_texts(rows, forms[0].shape)]

@@ -23,6 +23,11 @@ LONG = [*["x"] * 3, "a " * 300_000]
 CASES: dict[str, tuple[str, dict[str, Any], list[str] | np.ndarray]] = {
     "case": ("string_case", {"case": "lower"}, WORDS),
     "match": ("regex_full_match", {"pattern": "a+"}, WORDS),
+    "tokens": (
+        "token_counts",
+        {"expression": "", "separators": [" "], "shortest": 1, "mark": False},
+        WORDS,
+    ),
     "ranks": ("string_ranks", {}, WORDS),
     "counts": ("string_split_counts", {"delimiter": "", "maxsplit": -1}, WORDS),
     "words of a long string": ("string_split_counts", {"delimiter": "", "maxsplit": -1}, LONG),

@@ -176,7 +176,7 @@ def _fits(column: Column[Any], value: Any) -> bool:
     match column.type:
         case JSON():
             kind = list if column is TRIAL.c.ns else dict
-            return type(value) is kind and _is_json(value)
+            return type(value) is kind and _is_json(cast(object, value))
         case String() as kind:
             return _is_text(value) and len(value) <= (kind.length or len(value))
         case Boolean():

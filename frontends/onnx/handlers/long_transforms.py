@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
 from tcopt.frontends.onnx.context.context import NodeContext
+
+Complex = NDArray[np.number[Any]]
 
 _STEP_LIMIT = 1 << 10
 """Length of the longest transform that is one product in a long one."""
@@ -35,7 +39,7 @@ def transformed(ctx: NodeContext, x: SSAValue, *, inverse: bool) -> SSAValue:
     return _in_two_steps(ctx, x, factor, inverse=inverse)
 
 
-def multiplied(ctx: NodeContext, x: SSAValue, factors: np.ndarray) -> SSAValue:
+def multiplied(ctx: NodeContext, x: SSAValue, factors: Complex) -> SSAValue:
     """Complex numbers [..., 2] times complex constants of the same or fewer dimensions."""
     shape = ctx.shape(x)
     turned = ctx.emit(graph.GatherOp(x, ctx.array(np.array([1, 0])), axis=len(shape) - 1))
@@ -114,7 +118,7 @@ def _waves(length: int, *, inverse: bool) -> np.ndarray:
     return np.exp(sign * 1j * angles) * scale
 
 
-def _parts(matrix: np.ndarray) -> np.ndarray:
+def _parts(matrix: Complex) -> np.ndarray:
     """A complex matrix as one of real numbers, for pairs of real and imaginary parts."""
     real, imaginary = matrix.real, matrix.imag
     own = np.stack([np.stack([real, imaginary], -1), np.stack([-imaginary, real], -1)], 1)

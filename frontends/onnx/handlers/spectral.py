@@ -44,9 +44,8 @@ def real_transform(ctx: NodeContext) -> SSAValue:
     shape = ctx.shape(x)
     ctx.check(not inverse or (len(shape) > 1 and shape[-1] == 2), f"{list(shape)} holds no spectra")
     parts = 2 if inverse else 1
-    given = shape[-2] if inverse else shape[-1]
+    *beside, given = list(shape[:-1] if inverse else shape)
     length = 2 * (given - 1) if inverse else given
-    beside = shape[:-2] if inverse else shape[:-1]
     rows = ctx.emit(graph.ReshapeOp(x, (math.prod(beside), given * parts)))
     found = _transformed(ctx, rows, given, parts, length, inverse=inverse, onesided=True)
     extents = (length,) if inverse else (length // 2 + 1, 2)

@@ -171,7 +171,8 @@ class WidenContraction(RewritePattern):
         rewriter: PatternRewriter,
     ) -> None:
         """Put the same contraction with a result of f32 in the place of one."""
-        kept = {k: v for k, v in op.properties.items() if k != "result_element"} | changed
+        kept = {k: v for k, v in op.properties.items() if k != "result_element"}
+        kept.update(changed)
         result = tensor(op.shape, f32)
         wide = type(op).create(operands=operands, result_types=[result], properties=kept)
         rewriter.replace(op, [wide, *self.roundings.rounded(wide, op)])

@@ -63,10 +63,9 @@ def _reduce(b: FloatBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
     then = replace(b, ops=[], constants=PureValues())
     far = _reduce_far(then, wide)
     chosen = [then.select(is_far, *each) for each in zip(far, near, strict=True)]
-    regions = [*then.ops, scf.YieldOp(*chosen)], [scf.YieldOp(*near)]
-    branch = scf.IfOp(
-        any_far, [value.type for value in near], *(Region(Block(ops)) for ops in regions)
-    )
+    types = [value.type for value in near]
+    is_some = Region(Block([*then.ops, scf.YieldOp(*chosen)]))
+    branch = scf.IfOp(any_far, types, is_some, Region(Block([scf.YieldOp(*near)])))
     b.add_op(branch)
     return branch.results[0], branch.results[1]
 
