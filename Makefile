@@ -10,6 +10,9 @@ READY := $(VENV)/.ready
 JOBS ?= 2
 PYTEST = $(BIN)/pytest -n $(JOBS) --dist worksteal
 
+# Tools start many short processes; each would compile all modules again without their bytecode.
+unexport PYTHONDONTWRITEBYTECODE
+
 # `make test CPU=haswell`: what is compiled for if nothing is said, here and in the tests.
 ifdef CPU
 export TCOPT_CPU := $(CPU)

@@ -12,6 +12,7 @@ EXTRAS = {
     "pyopencl": "opencl",
     "pycuda": "cuda",
     "PIL": "images",
+    "re2": "text",
     "onnxruntime": "bench",
     "openvino": "bench",
     "matplotlib": "bench",

@@ -6,7 +6,8 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from tcopt.support.errors import InputError, UnsupportedError
+from tcopt.support.errors import InputError
+from tcopt.support.extras import missing_package
 
 _LONGEST = 1 << 16
 """Longest pattern, in characters."""
@@ -24,15 +25,12 @@ def compile_pattern(pattern: str, **options: bool) -> Any:
         options: of RE2, such as `longest_match`.
     Raises:
         PatternError: the pattern is malformed, or too large.
-        UnsupportedError: RE2 is not installed.
+        InputError: RE2 is not installed.
     """
     try:
         re2: Any = import_module("re2")
-    except ImportError:
-        raise UnsupportedError(
-            "regular expressions are matched by the package google-re2, which is not installed",
-            hint="install it: pip install google-re2",
-        ) from None
+    except ImportError as error:
+        raise missing_package(error) or error from None
     if len(pattern) > _LONGEST:
         raise PatternError(f"the pattern has {len(pattern)} characters, at most {_LONGEST} can be")
     settings = re2.Options()

@@ -93,7 +93,7 @@ class SplitOp(SchedOp):
             start = parser.pos
             number = parser.parse_integer(allow_boolean=False)
             if number < 1:
-                parser.raise_error("a factor is a number from 1 on", start, parser.pos)
+                parser.raise_error("a factor is below 1", start, parser.pos)
             return number
 
         return cls(loop, parser.parse_comma_separated_list(parser.Delimiter.SQUARE, factor))

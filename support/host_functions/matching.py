@@ -24,7 +24,7 @@ def matcher_of(pattern: str) -> Callable[[str], bool]:
 
     Raises:
         PatternError: the pattern is malformed, or too large.
-        UnsupportedError: RE2 is not installed.
+        InputError: RE2 is not installed.
     """
     # Without groups, one pass over the text is enough.
     return partial(_matches, compile_pattern(pattern, never_capture=True))

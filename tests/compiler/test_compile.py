@@ -314,7 +314,8 @@ def test_symbols_shared_by_inputs_must_agree(rng):
     compiled = tcopt.compile(model)
     one, two = np.ones(3, np.float32), np.ones(4, np.float32)
     check(model, compiled, {"x": one, "y": one})
-    with pytest.raises(InputError, match='n is 4, but 3 in input "x"'):
+    # They may differ, as in onnxruntime, but here the operator needs equal ones.
+    with pytest.warns(UserWarning, match="n is 4"), pytest.raises(ImportModelError):
         compiled.run({"x": one, "y": two})
     # A failed specialisation leaves the model usable.
     check(model, compiled, {"x": two, "y": two})

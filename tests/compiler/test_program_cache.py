@@ -73,6 +73,7 @@ def test_progress_tells_that_a_program_was_found():
     assert seen == [("load", 0, 1), ("done", 1, 1)]
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize(
     "options",
     [
@@ -149,6 +150,7 @@ def test_a_file_that_changes_meanwhile_is_not_kept(folder, tmp_path):
     assert not cached(path) and cached(path)
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("damage", ["cut", "empty", "flipped", "gone", "facts"])
 def test_damage_is_recovered_from(folder, damage):
     model = dense()

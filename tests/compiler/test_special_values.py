@@ -38,6 +38,7 @@ INTEGERS = {"int8": 3, "uint8": 2, "int16": 5, "uint16": 4,
             "int32": 6, "uint32": 12, "int64": 7, "uint64": 13}  # fmt: skip
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize(("type_", "target"), [("float", "cpu:x86-64"), ("double", "cpu")])
 def test_casts_saturate_in_every_lane(type_, target):
     # Three times, so that one value is in vectors and in the elements after them.

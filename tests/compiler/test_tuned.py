@@ -247,6 +247,7 @@ def lines_swapped(text: str) -> str:
 DEEP = "[" * 3000 + "]" * 3000
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize(
     "change",
     [

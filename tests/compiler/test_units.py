@@ -149,6 +149,7 @@ def test_remarks_are_told_from_the_cache_too():
 # Workers.
 
 
+@pytest.mark.nightly
 def test_workers_make_the_same_code():
     model = softmax_net()
     alone = tcopt.compile(model, cache=False, workers=0).program

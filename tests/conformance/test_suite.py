@@ -36,7 +36,7 @@ def _chosen() -> list[str]:
     return [
         name
         for name in passing_cases()
-        if sum(name.encode()) % _PART == 0 or name.startswith(stems or "none")
+        if sum(name.encode()) % _PART == 1 or name.startswith(stems or "none")
     ]
 
 

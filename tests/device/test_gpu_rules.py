@@ -83,6 +83,7 @@ def check(text: str, target: str, rules: set[str]) -> None:
         assert_close(ours, np.asarray(theirs), TOLERANCE)
 
 
+@pytest.mark.nightly
 @needs_device
 def test_register_tiles_of_convolutions() -> None:
     check(CONVOLUTIONS, "opencl:mali", {"gpu-register-tile"})

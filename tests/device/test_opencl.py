@@ -186,6 +186,7 @@ print(model.run({{"x": np.ones((700, 700), np.float32)}})[0][0, 0])
     assert (done.returncode, done.stdout) == (0, "490000.0\n"), done.stderr[-2000:]
 
 
+@pytest.mark.nightly
 @needs_device
 def test_launches_are_timed(rng: np.random.Generator) -> None:
     model = transformers.bert_block(11, 40, 5)

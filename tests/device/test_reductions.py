@@ -28,6 +28,7 @@ def test_ones_are_counted() -> None:
     assert y == count
 
 
+@pytest.mark.nightly(every=3)
 @needs_device
 @pytest.mark.parametrize("target", ["opencl", "opencl:mali"])
 @pytest.mark.parametrize("op", ["ReduceSum", "ReduceMean", "ReduceL2"])
@@ -60,6 +61,7 @@ OPERATORS = {
 }
 
 
+@pytest.mark.nightly
 @needs_device
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(data=st.data())

@@ -93,7 +93,13 @@ def _line_pattern(line: str) -> str:
 
 
 @pytest.mark.nightly(
-    only=["docs/tuning.md", "docs/quantization.md", "docs/adding_an_accelerator.md"]
+    only=[
+        "docs/tuning.md",
+        "docs/quantization.md",
+        "docs/adding_an_accelerator.md",
+        "docs/benchmarking.md",
+        "docs/accuracy.md",
+    ]
 )
 @pytest.mark.parametrize(
     "page",

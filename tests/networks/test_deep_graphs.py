@@ -30,6 +30,7 @@ def chain(operators: list[str], length: int) -> ModelProto:
     return model_of(nodes, {"x": SHAPE}, {"y": SHAPE})
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize(("axis", "count"), [(0, 500), (1, 60)])
 def test_concatenations_of_many_parts(axis, count):
     parts = {f"x{n}": np.full((1 + n % 2, 3), n, np.float32) for n in range(count)}

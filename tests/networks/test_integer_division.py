@@ -9,6 +9,7 @@ import tcopt
 from models.checks import node_model
 
 
+@pytest.mark.nightly(every=4)
 @pytest.mark.parametrize("count", [1, 4, 8, 13])
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.int8, np.uint32])
 def test_division_by_zero_and_by_minus_one(count: int, dtype: type[np.integer]) -> None:

@@ -58,17 +58,20 @@ def _check(name: str, target: str) -> None:
     assert_close(ours, np.asarray(theirs), 2e-3 if x.dtype == np.float16 else 1e-5)
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_on_this_cpu(name: str) -> None:
     _check(name, "cpu")
 
 
+@pytest.mark.nightly(every=4)
 @needs_device
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_on_a_device(name: str) -> None:
     _check(name, "opencl")
 
 
+@pytest.mark.nightly(every=6)
 @pytest.mark.parametrize("target", ["cuda:sm_80", "vdla"])
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_compiles_for_others(name: str, target: str) -> None:

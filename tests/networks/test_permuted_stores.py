@@ -104,6 +104,7 @@ def check(proto: onnx.ModelProto) -> None:
     np.testing.assert_allclose(actual, expected, atol=TOLERANCE * np.abs(expected).max(), rtol=0)
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("perm", [(0, 2, 1, 3), (0, 2, 3, 1)])
 @pytest.mark.parametrize(
     ("tokens", "heads", "width", "fused"),
@@ -123,6 +124,7 @@ def test_merged_heads(batch: int, tokens: int, width: int) -> None:
     assert kernels(proto) == ["fused_matmul_transpose"]
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("after", ["", "Transpose", "tokens", "shuffle"])
 @pytest.mark.parametrize(("channels", "size"), [(24, 13), (20, 9)])
 def test_convolutions(channels: int, size: int, after: str) -> None:

@@ -41,6 +41,7 @@ NETWORKS = {
 }
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks_in_bf16(name: str) -> None:
     model = NETWORKS[name]()

@@ -60,6 +60,7 @@ def steps_apart(model: ModelProto, target: str) -> tuple[float, float]:
     return tuple(float(np.abs(ours - other).max()) / step for other in (exact, theirs))
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize(
     ("network", "kind"),
     [(residual, "QDQ_by_channel"), (residual, "QOperator"), (mixed, "QDQ_signed")],
@@ -89,6 +90,7 @@ def _has_device() -> bool:
     return True
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not _has_device(), reason="no OpenCL device")
 def test_results_on_a_device() -> None:
     model = KINDS["QDQ_by_channel"](convolutional.residual_net(12, 5))

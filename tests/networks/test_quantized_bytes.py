@@ -56,6 +56,7 @@ def compiled(model: ModelProto, target: str) -> tuple[ModuleOp, Counter[str], li
     return module, dots, data
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize(
     ("target", "zero", "signed", "dots", "element"),
     [

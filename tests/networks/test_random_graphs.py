@@ -19,6 +19,7 @@ from tcopt.runtime.build import build_program
 TOLERANCE = 1e-4
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("bits", [128, None])
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(case=networks())

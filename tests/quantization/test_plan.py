@@ -75,6 +75,7 @@ def _run(folder: Path, *arguments: str) -> int:
     return main(given)
 
 
+@pytest.mark.nightly
 def test_a_plan_is_made_shown_and_reported(
     files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

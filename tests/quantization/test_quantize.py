@@ -11,6 +11,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 import tcopt
+from models.checks import exact_options
 from models.quantization_models import Feeds, chain, dense, images, normalized, residual
 from tcopt.frontends.onnx.building.network import Network
 from tcopt.quantization.batch_norm import FoldBatchNorm
@@ -23,10 +24,8 @@ from tcopt.support.errors import InputError, TcoptError, UnsupportedError
 
 
 def _reference(model: ModelProto, feeds: Feeds) -> np.ndarray:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
     session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        model.SerializeToString(), exact_options(), providers=["CPUExecutionProvider"]
     )
     return session.run(None, feeds)[0]
 
@@ -43,6 +42,7 @@ def _count(model: ModelProto, operator: str) -> int:
     return sum(node.op_type == operator for node in model.graph.node)
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize(
     "settings",
     [
@@ -74,6 +74,7 @@ def test_a_quantized_model_is_a_standard_one(settings: dict[str, object]) -> Non
     assert _error(ours, theirs) < 0.02
 
 
+@pytest.mark.nightly
 def test_functions_and_sums_behind_layers_run_elsewhere_in_integers(tmp_path: Path) -> None:
     net = Network("behind")
     x = net.conv(net.input("x", [1, 3, 12, 12]), 3, 8)
@@ -133,6 +134,7 @@ def test_a_constant_activation_has_a_scale() -> None:
     assert np.isfinite(result).all()
 
 
+@pytest.mark.nightly
 def test_open_extents_and_old_opsets_are_taken() -> None:
     model = residual(batch="batch")
     del model.opset_import[:]
@@ -178,6 +180,7 @@ def test_equalized_layers_compute_the_same_with_ranges_alike() -> None:
     assert last.name == "Conv_4"
 
 
+@pytest.mark.nightly
 def test_equalization_helps_weights_with_one_scale() -> None:
     model = chain(spread=4.0)
     data = images(model)

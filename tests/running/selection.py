@@ -2,7 +2,7 @@
 
 Tests marked `nightly` repeat what cheaper tests check, on more models, machines or random inputs.
 They run with `--nightly` only. `nightly(daily=[...])` names the parameter sets that always run,
-`nightly(only=[...])` those that do not.
+`nightly(only=[...])` those that do not; with `nightly(every=4)`, one in four runs.
 `--quick` runs the files that take less than `QUICK_SECONDS`, and the tests marked `quick`.
 
 Tests run longest file first, by the CPU times that `--record-times` wrote last, so that no worker
@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Generator
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     for line in (
-        "nightly(daily, only): runs with --nightly only",
+        "nightly(daily, only, every): runs with --nightly only",
         "quick: runs with --quick as well",
     ):
         config.addinivalue_line("markers", line)
@@ -52,8 +52,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     times: dict[str, float] = json.loads(_TIMES.read_text()) if _TIMES.exists() else {}
     kept, left = [], []
+    positions: Counter[str] = Counter()
     for item in items:
-        runs = config.getoption("nightly") or _is_daily(item)
+        function = item.nodeid.partition("[")[0]
+        runs = config.getoption("nightly") or _is_daily(item, positions[function])
+        positions[function] += 1
         if config.getoption("quick") and item.get_closest_marker("quick") is None:
             runs = runs and times.get(_file_of(item.nodeid), 0.0) < QUICK_SECONDS
         (kept if runs else left).append(item)
@@ -66,18 +69,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = kept
 
 
-def _is_daily(item: pytest.Item) -> bool:
-    """Whether a test runs without `--nightly`."""
+def _is_daily(item: pytest.Item, position: int) -> bool:
+    """Whether a test runs without `--nightly`.
+
+    Args:
+        position: of its parameters among those of its function.
+    """
     mark = item.get_closest_marker("nightly")
     if mark is None:
         return True
-    parameters = getattr(item, "callspec", None)
-    name = None if parameters is None else parameters.id
-    return (
-        name not in mark.kwargs["only"]
-        if "only" in mark.kwargs
-        else (name in mark.kwargs.get("daily", ()))
+    if "every" in mark.kwargs:
+        return position % mark.kwargs["every"] == 0
+    name = (
+        item.callspec.id if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ""
     )
+    if "only" in mark.kwargs:
+        return name not in mark.kwargs["only"]
+    return name in mark.kwargs.get("daily", ())
 
 
 def _file_of(nodeid: str) -> str:

@@ -90,6 +90,7 @@ def run_library(library: Path, feeds: dict[str, np.ndarray], runner: list[str]) 
     return arrays
 
 
+@pytest.mark.nightly(every=5)
 @pytest.mark.parametrize(
     ("target", "model"),
     [*(("cortex-a72", model) for model in MODELS), ("cortex-a53", "residual"), ("x86-64", "bert")],
@@ -110,6 +111,7 @@ def test_models_on_other_cpus(target: str, model: str, tmp_path: Path):
         np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5 * np.abs(theirs).max())
 
 
+@pytest.mark.nightly(every=6)
 @pytest.mark.parametrize("target", ["cortex-a53", "haswell", "x86-64"])
 @pytest.mark.parametrize("numbers", [(-1, 1), (-1, 0, 1)], ids=["signs", "ternary"])
 @pytest.mark.parametrize("method", ["popcount", "lookup"])
@@ -131,6 +133,7 @@ def test_few_bits(target: str, numbers: tuple[int, ...], method: str, tmp_path: 
 
 
 # How many times the error of direct convolutions tiles may have: see test_winograd_rounded.py.
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("proto", "accuracy", "growth", "said"),
     [

@@ -14,7 +14,7 @@ from models import convolutional
 from models.network import Network
 from tcopt.backends.llvm.machine.host import default_threads
 from tcopt.runtime import Model, TensorSpec
-from tcopt.support.errors import InputError
+from tcopt.support.errors import InputError, TcoptError
 
 
 def two_outputs() -> ModelProto:
@@ -336,10 +336,11 @@ def test_shapes_seen_before_are_checked_and_found_again():
     for wrong in (
         {**known, "a": np.zeros(2)},
         {**known, "a": np.zeros((2, 1), np.float32)},
-        {**known, "a": feeds[3]["a"]},
         {**known, "c": known["a"]},
         {"a": known["a"], "c": known["b"]},
         {"a": known["a"]},
     ):
         with pytest.raises(InputError):
             compiled.run(wrong)
+    with pytest.warns(UserWarning, match="n is"), pytest.raises(TcoptError):
+        compiled.run({**known, "a": feeds[3]["a"]})

@@ -13,6 +13,8 @@ from programs.kernel_modules import parse_kernel
 from tcopt.backends.llvm.module import emit_module
 from tcopt.support.threads import has_room, map_side_by_side
 
+pytestmark = pytest.mark.nightly
+
 _COMMON = """
 import os, resource, sys, threading
 import numpy as np, onnx.parser, tcopt

@@ -14,7 +14,7 @@ from tcopt.support.errors import InputError
 from tcopt.support.extras import EXTRAS, missing_package
 
 ROOT = Path(__file__).resolve().parents[2]
-_DISTRIBUTIONS = {"PIL": "pillow"}
+_DISTRIBUTIONS = {"PIL": "pillow", "re2": "google-re2"}
 
 
 def test_the_table_is_that_of_the_project():
@@ -37,6 +37,7 @@ def test_a_missing_package_is_named(module: str, monkeypatch: pytest.MonkeyPatch
     assert isinstance(error, InputError) and f"[{EXTRAS[module]}]" in (error.hint or "")
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize(
     "program",
     [

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tcopt.support.errors import ResourceError
-from tcopt.support.host_functions.matching import PatternError, matcher_of
+from tcopt.support.host_functions.matching import matcher_of
+from tcopt.support.patterns import PatternError
 
 
 @pytest.mark.parametrize(

@@ -63,12 +63,10 @@ def test_a_host_function_stops(name: str, calls: int):
 
 
 def test_the_table_of_strings_stops():
-    table = StringTable()
-    places = table.encode(array_of_texts(WORDS, (MANY,)))
-    texts = array_of_texts(WORDS, (MANY,))
-    for compute in (lambda: table.encode(texts), lambda: table.decode(places)):
-        with checking_stops(Stop(2)), pytest.raises(CancelledError):
-            compute()
+    many = 4 * MANY
+    texts = array_of_texts(WORDS * 4, (many,))
+    with checking_stops(Stop(2)), pytest.raises(CancelledError):
+        StringTable().encode(texts)
 
 
 def test_long_strings_are_split_as_short_ones_are():

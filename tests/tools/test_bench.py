@@ -136,6 +136,7 @@ def test_limits_are_measured():
     assert geometric_mean([2.0, 8.0]) == pytest.approx(4.0)
 
 
+@pytest.mark.nightly
 def test_the_benchmarks_run_resume_and_sum_up(tmp_path):
     output, chart = tmp_path / "results.json", tmp_path / "results.svg"
     command = [sys.executable, "benchmarks/run.py", "--only", "depthwise", "--output", str(output)]
@@ -172,6 +173,7 @@ def run(command: list[str]) -> str:
     return done.stdout
 
 
+@pytest.mark.nightly
 def test_the_search_for_slow_cases_draws_shrinks_and_groups(tmp_path):
     output = tmp_path / "cliffs.json"
     command = [sys.executable, "benchmarks/cliffs.py", "--only", "product", "--cases", "1"]
@@ -185,6 +187,7 @@ def test_the_search_for_slow_cases_draws_shrinks_and_groups(tmp_path):
     assert all(case["ratio"] > 0 and not case["error"] for case in found["cases"])
 
 
+@pytest.mark.nightly
 def test_networks_are_compared_with_and_without_lock_files(tmp_path: Path) -> None:
     script = [sys.executable, "benchmarks/tuned_networks.py", "--folder", str(tmp_path)]
     chosen = [*script, "--only", "dqn", "--threads", "1"]

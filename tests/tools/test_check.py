@@ -42,7 +42,7 @@ def found(model: ModelProto) -> dict[str | None, TcoptError]:
 def test_everything_is_found_at_once() -> None:
     """Every kind of problem has its node, operator, opset, inputs and advice."""
     model = model_of(
-        node("MaxRoiPool", "x", "a"),
+        node("Custom", "x", "a", domain="com.example"),
         node("Rleu", "a", "b"),
         node("Gelu", "x", "c"),
         helper.make_node("Bar", ["b"], ["d"], name="n_d", domain="com.example"),
@@ -51,14 +51,14 @@ def test_everything_is_found_at_once() -> None:
         node("Not", "x", "g"),
         node("Relu", "x", "h", alpha=1.0),
         node("Relu", "j", "i"),
-        node("MaxRoiPool", "i", "j"),
+        node("Custom", "i", "j", domain="com.example"),
         helper.make_node("Relu", ["x"], ["a"], name="n_twice"),
         outputs="d e f g h i k",
     )
     errors = found(model)
     expected = {
         "n_twice": ("bad-model", "'a' is defined twice", "float[2x3]"),
-        "n_a": ("unsupported", "MaxRoiPool is not supported", "float[2x3]"),
+        "n_a": ("unsupported", "com.example.Custom is not supported", "float[2x3]"),
         "n_b": ("unsupported", "no operator 'Rleu' in opset 17", "float[2x3]"),
         "n_c": ("unsupported", "no operator 'Gelu' in opset 17", "float[2x3]"),
         "n_d": ("unsupported", "com.example.Bar is not supported", "?"),
@@ -66,7 +66,7 @@ def test_everything_is_found_at_once() -> None:
         "n_f": ("bad-model", "'gone' is used but nothing", "float[2x3], ?"),
         "n_g": ("bad-model", "cannot be tensor(float)", "float[2x3]"),
         "n_h": ("bad-model", "no attribute 'alpha'", "float[2x3]"),
-        "n_j": ("unsupported", "MaxRoiPool is not supported", "?"),
+        "n_j": ("unsupported", "com.example.Custom is not supported", "?"),
     }
     for name, (code, message, inputs) in expected.items():
         error = errors.pop(name)
@@ -81,7 +81,10 @@ def test_everything_is_found_at_once() -> None:
 
 def test_problems_inside_bodies_and_functions() -> None:
     body = helper.make_graph(
-        [node("MaxRoiPool", "x", "u")], "then", [], [helper.make_empty_tensor_value_info("u")]
+        [node("Custom", "x", "u", domain="com.example")],
+        "then",
+        [],
+        [helper.make_empty_tensor_value_info("u")],
     )
     other = helper.make_graph(
         [node("Foo", "x", "v")], "else", [], [helper.make_empty_tensor_value_info("v")]
@@ -90,11 +93,11 @@ def test_problems_inside_bodies_and_functions() -> None:
         node("ReduceMax", "x", "m", keepdims=0),
         node("Cast", "m", "flag", to=TensorProto.BOOL),
         node("If", "flag", "y", then_branch=body, else_branch=other),
-        node("MaxRoiPool", "y", "z"),
+        node("Custom", "y", "z", domain="com.example"),
         outputs="z",
     )
     assert {"n_y/then_branch/n_u", "n_y/else_branch/n_v", "n_z"} <= set(found(model))
-    with pytest.raises(TcoptError, match="MaxRoiPool is not supported") as caught:
+    with pytest.raises(TcoptError, match="com.example.Custom is not supported") as caught:
         import_model(model)
     assert caught.value.code == "unsupported"
 
@@ -148,7 +151,9 @@ def test_missing_files_are_all_named(tmp_path: Path) -> None:
 def test_values_that_come_with_a_run() -> None:
     """A shape from an input is not a problem: the model is compiled for the values of a run."""
     report = check_model(
-        model_of(node("Reshape", "x s"), node("MaxRoiPool", "y", "z"), outputs="z")
+        model_of(
+            node("Reshape", "x s"), node("Custom", "y", "z", domain="com.example"), outputs="z"
+        )
     )
     assert [error.where for error in report.at_first_run] == ["n_y"]
     assert [error.where for error in report.problems] == ["n_z"]
@@ -198,12 +203,12 @@ def test_a_sound_model(tmp_path: Path, capsys: Output) -> None:
 def test_a_bad_model(tmp_path: Path, capsys: Output) -> None:
     path = tmp_path / "bad.onnx"
     names = [f"h{i}" for i in range(8)]
-    nodes = [node("MaxRoiPool", "x", name) for name in names]
+    nodes = [node("Custom", "x", name, domain="com.example") for name in names]
     onnx.save(model_of(*nodes, node("Sum", " ".join(names))), str(path))
     assert tcopt_check.main([str(path)]) == 1
     output = capsys.readouterr().out
-    assert "  unsupported: operator MaxRoiPool is not supported" in output
-    assert "    at n_h0: MaxRoiPool(float[2x3]) of opset 17" in output
+    assert "  unsupported: operator com.example.Custom is not supported" in output
+    assert "    at n_h0: com.example.Custom(float[2x3]) of opset 17" in output
     assert "    and 3 more (--all lists them)" in output
     assert "    -> export it as other operators" in output
     assert "1 problem at 8 places" in output
@@ -212,7 +217,9 @@ def test_a_bad_model(tmp_path: Path, capsys: Output) -> None:
     assert tcopt_check.main([str(path), "--json"]) == 1
     problems = json.loads(capsys.readouterr().out)["problems"]
     assert len(problems) == 8
-    assert problems[0]["operator"] == "MaxRoiPool" and problems[0]["inputs"] == ["float[2x3]"]
+    assert problems[0]["operator"] == "com.example.Custom" and problems[0]["inputs"] == [
+        "float[2x3]"
+    ]
 
 
 def test_bad_arguments(tmp_path: Path, capsys: Output) -> None:

@@ -131,6 +131,7 @@ def test_what_is_found_is_kept_and_obeyed(model: Path, db: str, faster: list[flo
     assert "a schedule by cpu-matmul" in str(remarks.as_json())
 
 
+@pytest.mark.nightly
 def test_the_same_command_goes_on(model: Path, db: str, faster: list[float]) -> None:
     faster[:] = [1.0, 1.0, 1.0, 1.0]
     first, second = ScheduleMeasurer(), ScheduleMeasurer()
@@ -158,6 +159,7 @@ def test_a_tuned_model_that_is_not_faster_is_not_written(
     assert "not kept" in tcopt_tune.summary(found)
 
 
+@pytest.mark.nightly
 def test_an_interrupted_search_is_compared_and_written(
     model: Path, db: str, faster: list[float]
 ) -> None:

@@ -87,6 +87,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Generator[Task]:
         yield found
 
 
+@pytest.mark.nightly
 def test_a_rule_that_fails_is_a_typed_outcome(task: Task):
     builders = LocalBuilders(1)
     try:
@@ -120,6 +121,7 @@ def product() -> onnx.ModelProto:
     return model
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize(("target", "rule"), [("cpu", "cpu-fallback"), ("opencl", "gpu-fallback")])
 def test_a_product_is_measured_under_two_rules(target: str, rule: str):
     if target == "opencl":

@@ -17,6 +17,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import tcopt
+from models.checks import exact_options
 from models.quantised_networks import QuantisedNetwork, Value
 from tcopt.runtime.program import Program
 
@@ -78,7 +79,7 @@ def compare(
         assert np.abs(found - expected).max() < 1.5 * np.diff(numbers).min()
     else:
         np.testing.assert_array_equal(found, expected)
-        session = onnxruntime.InferenceSession(model.SerializeToString())
+        session = onnxruntime.InferenceSession(model.SerializeToString(), exact_options())
         np.testing.assert_array_equal(found, session.run(None, feeds)[0])
     assert isinstance(compiled.program, Program)
     return compiled.program

@@ -33,3 +33,15 @@ func.func @choices(%a: vector<4xf32>, %b: vector<4xf32>, %c: i1, %x: i32, %y: i3
 // CHECK-NEXT:  %1 = arith.select %0, %a, %b : vector<4xi1>, vector<4xf32>
 // CHECK-NEXT:  %2 = arith.select %c, %a, %b : vector<4xf32>
 // CHECK-NEXT:  %3 = arith.cmpi ult, %x, %y : i32
+
+// -----
+
+// Remainders keep the sign of the dividend, of numbers and of vectors.
+func.func @remainders(%a: f32, %b: f32, %x: vector<4xf64>, %y: vector<4xf64>) {
+  %0 = arith.remf %a, %b : f32
+  %1 = arith.remf %x, %y : vector<4xf64>
+  func.return
+}
+// CHECK-LABEL: func.func @remainders
+// CHECK:       arith.remf %a, %b : f32
+// CHECK-NEXT:  arith.remf %x, %y : vector<4xf64>

@@ -48,6 +48,8 @@ class FoldEmpty(RewritePattern):
         """Rewrite one operation."""
         if isinstance(op, ConstantOp) or not op.results or not op.has_trait(Pure):
             return
+        if not isinstance(op, GraphOp | ScanOp):
+            return
         types = [type_of(result) for result in op.results if isa(result.type, AnyTensor)]
         if len(types) < len(op.results) or any(0 not in t.get_shape() for t in types):
             return

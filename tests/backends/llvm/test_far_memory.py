@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.nightly
+
 _SCRIPT = """
 import ctypes
 import numpy as np
 import onnx.parser
 import tcopt
-
-pytestmark = pytest.mark.nightly
 
 libc = ctypes.CDLL(None)
 libc.mmap.restype = ctypes.c_void_p

@@ -390,6 +390,7 @@ def test_layout_transform(src, dst, shape, result):
     run(graph.LayoutTransformOp, x, src=src, dst=dst, shape=result)
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 def test_sample(mode, padding):

@@ -52,6 +52,7 @@ def test_top_k(k, smallest):
     run(graph.TopKOp, RNG.integers(0, 255, (2, 50)).astype(np.uint8), k=k, smallest=smallest)
 
 
+@pytest.mark.nightly(every=6)
 @pytest.mark.parametrize("k", [1, 16, 17, 140, 151, 300])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64, np.int8, np.uint8, np.int64])
 def test_top_k_of_many(k, dtype):
@@ -187,6 +188,7 @@ def test_argsort_rows():
         np.testing.assert_array_equal(places, sorted(range(40), key=lambda i: (*x[i], i)))
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("most", [0, 2, 9])
 @pytest.mark.parametrize("centred", [False, True])
 def test_non_max_suppression(most, centred):
@@ -233,6 +235,7 @@ def test_rows_with_nan_are_behind_those_without():
     assert places.tolist() == [4, 3, 1, 2, 0]
 
 
+@pytest.mark.nightly(every=4)
 @pytest.mark.parametrize("maximum", [False, True])
 @pytest.mark.parametrize("half_pixel", [False, True])
 def test_roi_align_of_regions_far_larger_than_the_image(maximum, half_pixel):

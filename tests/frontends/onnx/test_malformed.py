@@ -170,16 +170,16 @@ def test_types_that_must_agree():
 
 def test_everything_unsupported_is_told_at_once():
     model = model_of(
-        node("MaxRoiPool", "x", "a"),
+        node("Custom", "x", "a", domain="com.example"),
         node("Relu", "a", "b"),
         node("Foo", "b", "c"),
         helper.make_node("Bar", ["c"], ["d"], domain="com.example"),
-        node("MaxRoiPool", "d", "y"),
+        node("Custom", "d", "y", domain="com.example"),
     )
     with pytest.raises(UnsupportedError) as caught:
         import_model(model)
     text = str(caught.value)
-    assert 'MaxRoiPool is not supported (at "n_a", "n_y")' in text
+    assert 'com.example.Custom is not supported (at "n_a", "n_y")' in text
     assert "no operator 'Foo' in opset 17 (at \"n_c\")" in text
     assert 'com.example.Bar is not supported (at "Bar:d")' in text
 

@@ -126,6 +126,7 @@ def plain(target: str) -> tcopt.Model:
     return _plain[target]
 
 
+@pytest.mark.nightly
 @settings(max_examples=6)
 @given(texts)
 @example("".join(NASTY[:8]))
@@ -156,6 +157,7 @@ def test_opencl_has_names_as_variables_alone(text):
         assert TOKEN not in line.split("//")[0].split() and not line.endswith("\\")
 
 
+@pytest.mark.nightly(every=4)
 @needs_device
 @pytest.mark.parametrize("text", [*NASTY[:8], *NASTY[13:18]])
 def test_opencl_compiles(text):

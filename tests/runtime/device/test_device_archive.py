@@ -52,6 +52,7 @@ def test_every_flipped_bit_is_refused(saved, tmp_path):
             load(path)
 
 
+@pytest.mark.nightly(every=2)
 def test_descriptions_with_wrong_entries(saved, tmp_path):
     """Each member of the description, however deep, is replaced by values of every kind."""
     path, described = tmp_path / "x.tcm", read_container(saved).facts.values()

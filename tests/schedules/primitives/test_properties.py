@@ -59,6 +59,7 @@ def step(data: st.DataObject, sch: Schedule) -> None:
     calls[data.draw(st.sampled_from(sorted(calls)))]()
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("program", sorted(PROGRAMS))
 @settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(data=st.data())

@@ -158,6 +158,7 @@ def test_winograd_is_chosen_only_where_a_rule_carries_it_out(monkeypatch, provid
     assert reasons == ([] if provided else ["direct: target cpu has no schedule rule for winograd"])
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("target", ["cpu:haswell", "cpu:skylake-avx512"])
 def test_no_alarm_for_a_network_that_is_scheduled_well(target):
     module = import_model(find_example_model("light_squeezenet"))

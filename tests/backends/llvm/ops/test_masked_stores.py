@@ -72,6 +72,7 @@ def masks_of(lanes: int) -> list[list[bool]]:
     return masks + [[lane != one for lane in every] for one in edges[::4]]
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("cpu", LEVELS)
 @pytest.mark.parametrize(("source", "target", "lanes"), FORMS)
 def test_only_active_lanes_are_written(rng, source: str, target: str, lanes: int, cpu: str) -> None:
@@ -127,6 +128,7 @@ def quantized_product(columns: int) -> object:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("cpu", AVX512)
 def test_code_for_other_machines_has_no_wide_stores(cpu: str) -> None:
     """What a machine without AVX-512 can tell of its code."""

@@ -129,6 +129,7 @@ def test_integer_products(rng: np.random.Generator):
     check_node("ConvInteger", x, w, zero, zero, strides=[2, 2], constants=[1, 3])
 
 
+@pytest.mark.nightly(every=4)
 @pytest.mark.parametrize("left", [np.uint8, np.int8])
 @pytest.mark.parametrize("right", [np.uint8, np.int8])
 @pytest.mark.parametrize(

@@ -77,6 +77,7 @@ def run(seed: int | None = None, target: str = "cpu", **options) -> list[np.ndar
     return model.run(FEEDS, seed=seed)
 
 
+@pytest.mark.nightly
 def test_distributions():
     u, n, ud, nd, uh, c, b, kept, mask = run(seed=11)
     assert distance((u + 1) / 4, lambda v: v) < LIMIT and u.min() >= -1 and u.max() < 3
@@ -124,6 +125,7 @@ def test_runs_differ_unless_seeded(tmp_path):
     assert [spec.name for spec in model.inputs] == list(FEEDS)
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("target", ["cpu:haswell", "cpu:x86-64-v2"])
 def test_targets_agree(target):
     try:

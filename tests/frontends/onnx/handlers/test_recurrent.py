@@ -80,6 +80,7 @@ def check(model: ModelProto, **more: np.ndarray) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.nightly(every=4)
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("kind", GATES)
 def test_directions(kind: str, direction: str):

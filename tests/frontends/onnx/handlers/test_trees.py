@@ -93,6 +93,7 @@ def check(model: onnx.ModelProto, rng: np.random.Generator, dtype=np.float32) ->
 ALL_MODES = tuple(f"BRANCH_{name}" for name in ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ"))
 
 
+@pytest.mark.nightly(every=4)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("modes", [*((mode,) for mode in ALL_MODES), ALL_MODES])
 def test_sums(dtype, modes, rng: np.random.Generator):
@@ -101,6 +102,7 @@ def test_sums(dtype, modes, rng: np.random.Generator):
     check(model_of("TreeEnsembleRegressor", options, KINDS[dtype]), rng, dtype)
 
 
+@pytest.mark.nightly(every=6)
 @pytest.mark.parametrize("aggregate", ["AVERAGE", "MIN", "MAX"])
 @pytest.mark.parametrize("targets", [1, 3])
 def test_aggregates(aggregate: str, targets: int, rng: np.random.Generator):
@@ -109,6 +111,7 @@ def test_aggregates(aggregate: str, targets: int, rng: np.random.Generator):
     check(model_of("TreeEnsembleRegressor", {**forest.attributes("target"), **options}), rng)
 
 
+@pytest.mark.nightly(every=6)
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
 @pytest.mark.parametrize("base", [0, 3])
 def test_classes(transform: str, base: int, rng: np.random.Generator):
@@ -119,6 +122,7 @@ def test_classes(transform: str, base: int, rng: np.random.Generator):
     check(model_of("TreeEnsembleClassifier", attributes, outputs=2), rng)
 
 
+@pytest.mark.nightly(every=6)
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
 @pytest.mark.parametrize("base", [[], [0.25], [0.5, -0.25]])
 @pytest.mark.parametrize(("low", "stored"), [(-1.0, 0), (0.0, 0), (-1.0, 1), (0.0, 1)])
@@ -131,6 +135,7 @@ def test_two_classes(transform, base, low, stored, rng: np.random.Generator):
     check(model_of("TreeEnsembleClassifier", attributes, outputs=2), rng)
 
 
+@pytest.mark.nightly(every=4)
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
 @pytest.mark.parametrize("base", [[], [0.25], [0.5, -0.25]])
 def test_two_classes_with_scores_of_their_own(transform, base, rng: np.random.Generator):

@@ -128,6 +128,7 @@ def test_all_bytes_are_onnxruntimes(name: str, dtype: type[np.generic]) -> None:
     assert apart.max() <= 1 and np.count_nonzero(apart) <= 2
 
 
+@pytest.mark.nightly
 def test_convolutions_take_tables_in(rng: np.random.Generator) -> None:
     """What a layer's sums are rounded to is looked up before it is stored, whatever its padding."""
     chain = _Chain(np.uint8)

@@ -100,6 +100,7 @@ def transformed(body: str, passes: list[ModulePass]):
     return module
 
 
+@pytest.mark.nightly(every=4)
 @pytest.mark.parametrize("passes", PASSES)
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("count", [0, 1, 5])

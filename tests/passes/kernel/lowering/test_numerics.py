@@ -34,6 +34,7 @@ def test_parallel_iterations_may_run_in_any_order(name: str) -> None:
     assert_same(results(module), results(module, shuffle_seed=7))
 
 
+@pytest.mark.nightly(every=4)
 @pytest.mark.parametrize(
     "passes",
     [

@@ -160,6 +160,7 @@ TRANSPOSED = {
 }
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("name", TRANSPOSED)
 def test_transposed_convolutions_by_phases_match_onnxruntime(name):
     model = model_of("ConvTranspose", *TRANSPOSED[name])

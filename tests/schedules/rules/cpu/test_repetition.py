@@ -38,6 +38,7 @@ def test_integer_scales_are_shuffles_and_plain_stores(scale):
     assert "memref.store" not in text
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 @pytest.mark.parametrize(
     ("scales", "shape", "coordinate"),

@@ -44,6 +44,7 @@ CONVOLUTIONS = {
 }
 
 
+@pytest.mark.nightly(every=4)
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 @pytest.mark.parametrize("width", [512, 256])
 def test_convolutions(name: str, width: int) -> None:

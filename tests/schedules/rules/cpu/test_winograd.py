@@ -32,6 +32,7 @@ CASES = (
 )
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("case", CASES)
 def test_results_are_those_of_a_direct_convolution(case):
     tile, images, a, b, height, width, pads, bits, parallel = case
@@ -69,6 +70,7 @@ STRIDED = (
 )
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("case", STRIDED)
 def test_a_stride_makes_channels_of_which_each_has_taps_of_its_own(case):
     tile, kernel, step, height, width, pads = case
@@ -158,6 +160,7 @@ def forms():
     yield conv, direct, x, w, weights, own
 
 
+@pytest.mark.nightly(every=5)
 @pytest.mark.parametrize("epilogue", EPILOGUES, ids=lambda each: each.__name__)
 @pytest.mark.parametrize("number", range(3), ids=("plain", "strided", "phases"))
 def test_an_epilogue_may_read_results_several_times(number, epilogue):

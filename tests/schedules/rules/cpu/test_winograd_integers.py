@@ -44,6 +44,7 @@ CASES = (
 )
 
 
+@pytest.mark.nightly(every=4)
 @pytest.mark.parametrize("group", [1, 2])
 @pytest.mark.parametrize("case", CASES)
 def test_results_are_those_of_a_direct_convolution(case, group):
@@ -182,6 +183,7 @@ LAYERS = (
 )
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize("name", TARGETS)
 def test_quantised_layers_give_the_same_bytes(name, layer, monkeypatch):

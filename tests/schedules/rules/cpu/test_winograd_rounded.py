@@ -53,6 +53,7 @@ CASES = (
 )
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("group", [1, 2])
 @pytest.mark.parametrize("case", CASES)
 def test_numbers_of_few_bits_are_convolved_exactly(case, group):

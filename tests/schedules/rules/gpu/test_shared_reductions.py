@@ -148,6 +148,7 @@ def test_launches(text: str, grids: list[tuple[int, int]] | None) -> None:
     assert all(threads >= 16 for _, threads in found)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "target"), [("light_shufflenet", "cuda:sm_80"), ("light_squeezenet", "opencl:mali")]
 )

@@ -60,6 +60,7 @@ def test_kernels_move_128_bits_at_once(element, target, expected):
     assert expected <= found <= {*expected, "float8"}
 
 
+@pytest.mark.nightly(every=4)
 @needs_device
 @pytest.mark.parametrize("element", ["float16", "int8", "uint8", "int16"])
 @pytest.mark.parametrize("shape", ["33, 1024", "31, 1036"])

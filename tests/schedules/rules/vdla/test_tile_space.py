@@ -90,6 +90,7 @@ def test_columns_say_what_numbers_do(conv: Conv) -> None:
             assert np.broadcast_to(level.extent, len(points))[row] == of_one.extent
 
 
+@pytest.mark.nightly
 def test_any_choice_computes_the_same(rng: np.random.Generator) -> None:
     """Choices at random fit the memories, threads too, and results are numpy's."""
     conv = Conv(7, 6, 5, 4, 3, pad=1)
