@@ -8,7 +8,7 @@ from tcopt.passes.kernel.lowering import lower_loop_to_kernel
 from tcopt.passes.kernel.memory import memory_layout
 from tcopt.passes.loop.blocks import guards
 from tcopt.passes.loop.buffers import compact_buffers
-from tcopt.schedules.primitives import decompose_reduction, fuse, parallel, split
+from tcopt.schedules.primitives import decompose_reduction, fuse, parallel
 
 PRODUCT = """loop.func @f(%x: memref<10x12xf32>, %y: memref<10xf32>) {
   loop.for %i = 0 to 10 {
@@ -36,12 +36,6 @@ TILED = (
   %ko, %ki = sched.split %k by [?, 4]
   sched.parallel %io
   sched.unroll %ki
-}"""
-)
-SPLIT = (
-    PRODUCT
-    + """  %io, %ii = sched.split %i by [?, 4]
-  sched.unroll %ii
 }"""
 )
 FUSED = (
@@ -123,8 +117,6 @@ func.func @main(%x: memref<8xf32>, %out: memref<8xf32>) {
 }"""
 
 SOURCE_FAULTS = [
-    SourceFault("a tile's offset is one short", "primitive", split, "split",
-                "index * extent +", "index * (extent - 1) +", "'sched.split'", SPLIT, KERNEL),
     SourceFault("an inner index of a fused loop wraps early", "primitive", fuse, "fuse",
                 "index % max(extents[position], 1)", "index % max(extents[position] - 1, 1)",
                 "'sched.fuse'", FUSED, KERNEL),

@@ -97,7 +97,7 @@ def test_problems_inside_bodies_and_functions() -> None:
         outputs="z",
     )
     assert {"n_y/then_branch/n_u", "n_y/else_branch/n_v", "n_z"} <= set(found(model))
-    with pytest.raises(TcoptError, match="com.example.Custom is not supported") as caught:
+    with pytest.raises(TcoptError, match=r"com\.example\.Custom is not supported") as caught:
         import_model(model)
     assert caught.value.code == "unsupported"
 
@@ -208,9 +208,8 @@ def test_a_bad_model(tmp_path: Path, capsys: Output) -> None:
     assert tcopt_check.main([str(path)]) == 1
     output = capsys.readouterr().out
     assert "  unsupported: operator com.example.Custom is not supported" in output
-    assert "    at n_h0: com.example.Custom(float[2x3]) of opset 17" in output
+    assert "    at n_h0: com.example.Custom(float[2x3])" in output
     assert "    and 3 more (--all lists them)" in output
-    assert "    -> export it as other operators" in output
     assert "1 problem at 8 places" in output
     assert tcopt_check.main([str(path), "--all"]) == 1
     assert "at n_h7: " in capsys.readouterr().out

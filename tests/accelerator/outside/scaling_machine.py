@@ -169,8 +169,8 @@ def read_out(name: str, *, relu: bool) -> None:
             if relu:
                 total = te.maximum(total, te.cast(0, "i32"))
             scaled = te.cast(total, "f32") * scale[o]
-            limited = te.maximum(scaled, te.const(-128.0, "f32"))
-            limited = te.minimum(limited, te.const(127.0, "f32"))
+            limited = te.fmax(scaled, te.const(-128.0, "f32"))
+            limited = te.fmin(limited, te.const(127.0, "f32"))
             return te.cast(te.cast(te.round(limited), "i32") + te.cast(0, "i32"), "i8")
 
         return te.compute((SIZE,), lane)
