@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, i32
+from xdsl.dialects.builtin import BoolAttr, IndexType, IntegerAttr, MemRefType, i32
 from xdsl.dialects.memref import MemRef
 from xdsl.ir import Dialect, Operation, SSAValue
 from xdsl.irdl import (
@@ -38,9 +38,9 @@ class PrefetchOp(IRDLOperation):
 
     memref = operand_def(MemRefType)
     indices = var_operand_def(IndexType)
-    isWrite = prop_def(IntegerAttr)
+    isWrite = prop_def(BoolAttr)
     localityHint = prop_def(IntegerAttr)
-    isDataCache = prop_def(IntegerAttr)
+    isDataCache = prop_def(BoolAttr)
 
     def __init__(self, memref: SSAValue | Operation, indices: Sequence[SSAValue], locality: int):
         properties = {

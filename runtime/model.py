@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakSet
 
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from tcopt.runtime.explanation import Explanation
 from tcopt.runtime.profile import Profile, measure_profile
 from tcopt.runtime.signature import Feed, flatten, group, select_values
+from tcopt.runtime.specialization import AnyProgram, Specialization
 from tcopt.runtime.specs import ReadyFeeds, Shapes, TensorSpec, fixed_symbols, select_feeds
 from tcopt.runtime.staged import StagedProgram
 from tcopt.runtime.stopping import Cancellation, Control
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 _MEMORY_HINT = "run a smaller batch, or end other programs"
-AnyProgram: TypeAlias = "WholeProgram | StagedProgram"
 
 PROGRAMS_KEPT = 16
 """How many specialisations of a model are kept unless it is said."""
@@ -50,23 +49,6 @@ def _free_locks() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_free_locks)
-
-
-class Specialization(ABC):
-    """Compiles a model for the shapes, and if need be the values, of a run's feeds."""
-
-    @abstractmethod
-    def key(self, feeds: Mapping[str, Feed]) -> tuple[object, ...]:
-        """What of the feeds decides the code; equal keys share a program."""
-
-    @abstractmethod
-    def compile(self, feeds: Mapping[str, Feed]) -> AnyProgram:
-        """Compile for these feeds."""
-
-    @property
-    @abstractmethod
-    def needs_values(self) -> bool:
-        """Whether keys depend on values of the feeds, in addition to their shapes."""
 
 
 class _Accepted(NamedTuple):

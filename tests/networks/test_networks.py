@@ -49,7 +49,13 @@ def check_compiled(model: ModelProto, seed: int = 0) -> None:
 
 
 @pytest.mark.nightly(daily=["light_squeezenet", "light_shufflenet"])
-@pytest.mark.parametrize("name", LIGHT_MODELS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.quick] if name == "light_squeezenet" else [])
+        for name in LIGHT_MODELS
+    ],
+)
 def test_light_models(name: str) -> None:
     check_compiled(light_model(name))
     # What a compile leaves behind is large; the next one shall not wait for it.

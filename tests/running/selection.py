@@ -21,10 +21,8 @@ from pathlib import Path
 import pytest
 
 _TIMES = Path(__file__).with_name("times.json")
-_ROOT = Path(__file__).resolve().parents[2]
 _KEY = "cpu_seconds"
 _recorded: defaultdict[str, float] = defaultdict(float)
-
 
 QUICK_SECONDS = 1.0
 """CPU time of a whole file, at most, for `--quick`."""

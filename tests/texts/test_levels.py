@@ -57,6 +57,7 @@ def test_lit_texts() -> None:
     assert checked > 300
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "target", ["cpu:haswell", "cpu:skylake-avx512", "cuda:sm_80", "opencl:mali"]
 )
@@ -70,6 +71,7 @@ def test_a_transformer() -> None:
     )
 
 
+@pytest.mark.nightly
 @settings(max_examples=3, suppress_health_check=list(HealthCheck))
 @given(case=networks())
 def test_random_graphs(case: tuple[ModuleOp, object]) -> None:

@@ -76,6 +76,7 @@ def _change(op: Operation, draw: st.DataObject) -> None:
             op.properties[name] = value
 
 
+@pytest.mark.nightly
 @settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_random_properties_and_attributes(data: st.DataObject) -> None:

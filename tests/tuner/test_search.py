@@ -222,6 +222,7 @@ def test_equal_seeds_search_alike() -> None:
     assert trials(1) != trials(2)
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("wide", [False, True])
 def test_a_model_finds_good_choices_in_fewer_trials(wide: bool) -> None:
     pytest.importorskip("lightgbm", reason="the model is LightGBM's")
@@ -237,6 +238,7 @@ def test_a_model_finds_good_choices_in_fewer_trials(wide: bool) -> None:
         assert learned[-1] >= 0.95 * best_speed(space)
 
 
+@pytest.mark.nightly
 def test_what_other_tasks_taught_helps_at_once() -> None:
     pytest.importorskip("lightgbm", reason="the model is LightGBM's")
     other = new_search(ProductSpace(128, 3072, 768))

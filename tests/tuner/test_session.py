@@ -158,6 +158,7 @@ def test_a_callback_may_end_it() -> None:
     assert len(measurer.measured) == 32
 
 
+@pytest.mark.nightly
 def test_an_interrupted_session_keeps_what_it_has_and_goes_on() -> None:
     session, measurer, kept = _session()
     measurer.interrupt_after = 21

@@ -123,6 +123,7 @@ def test_hardware_is_not_started_for_what_is_simulated():
         target_named("cpu").simulate(target_named("cpu").attribute(), ("f", {}), [])
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("target", ["vdla", "tile:tokens"])
 def test_a_lock_file_is_obeyed(
     target: str, measurer: SimulatedMeasurer, plugin: None, tmp_path: Path
@@ -181,6 +182,7 @@ def test_records_name_the_machine_that_is_simulated(tmp_path: Path):
         assert one.setting_of(task).machine["target"] == task.target
 
 
+@pytest.mark.nightly
 def test_the_tool_tunes_and_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """A model of which the host computes the rest; records are of the machine that was measured."""
     path, db = tmp_path / "model.onnx", str(tmp_path / "records.db")

@@ -115,6 +115,7 @@ def check(bench: Bench, stream: Stream, buffers: list[np.ndarray]) -> list[np.nd
     return found
 
 
+@pytest.mark.nightly(every=4)
 @pytest.mark.parametrize("machine", range(MACHINES))
 def test_a_core_agrees_on_results_and_cycles(machine: int) -> None:
     bench = Bench(random_machine(machine))

@@ -39,6 +39,7 @@ def values(fit: StepFit, steps: Steps, function: Any) -> tuple[Integers, Integer
     return np.clip(fit(x), *BYTES), function(x)
 
 
+@pytest.mark.nightly(every=4)
 @pytest.mark.parametrize("seed", range(8))
 def test_what_fits_has_all_steps(seed: int) -> None:
     """Of one channel there is often a form; where there is, it is the same for every sum."""
@@ -94,6 +95,7 @@ def run(source: onnx.ModelProto, accuracy: str, seed: int) -> tuple[list[Any], l
     return model.run(feeds), expected, model.program
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("seed", [5, 6, 8])
 def test_random_networks_are_what_the_cpu_computes(seed: int) -> None:
     """Any scales and zero points, by channel or not: what has no exact form is the host's."""

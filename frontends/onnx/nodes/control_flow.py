@@ -31,6 +31,7 @@ from tcopt.frontends.onnx.model.values import (
     Value,
     Values,
 )
+from tcopt.frontends.onnx.nodes.step_function import StepFunction
 from tcopt.frontends.onnx.nodes.subgraphs import captured_names
 from tcopt.support.errors import TcoptError, UnsupportedError
 
@@ -416,7 +417,7 @@ class Bodies:
     @contextmanager
     def _function(
         self, states: Sequence[SSAValue], rows: Sequence[SSAValue], body: GraphProto
-    ) -> Iterator[_StepFunction]:
+    ) -> Iterator[StepFunction]:
         """A function for a step, into which ops are emitted while the context is open."""
         outer = self.importer.builder
         names = [name for name in captured_names(body) if name in self.scope]
@@ -440,7 +441,7 @@ class Bodies:
                 scope[name] = value
         self.importer.builder = self.ctx.builder = inner
         try:
-            yield _StepFunction(inner, arguments, fixed, scope)
+            yield StepFunction(inner, arguments, fixed, scope)
         finally:
             self.importer.builder = self.ctx.builder = outer
 
@@ -450,7 +451,7 @@ class Bodies:
         steps: int,
         states: Sequence[SSAValue],
         rows: Sequence[SSAValue],
-        function: _StepFunction,
+        function: StepFunction,
         slices: Sequence[SSAValue],
     ) -> list[SSAValue]:
         types = [type_of(value) for value in slices]
@@ -487,29 +488,3 @@ def _copied(value: SSAValue, outer: GraphBuilder, inner: GraphBuilder) -> SSAVal
     known = outer.array_of(value)
     assert known is not None
     return inner.constant(known)
-
-
-class _StepFunction:
-    """The function of a step while it is written."""
-
-    def __init__(
-        self,
-        builder: GraphBuilder,
-        arguments: Sequence[SSAValue],
-        fixed: list[SSAValue],
-        scope: Scope,
-    ):
-        self.builder = builder
-        self.arguments = arguments
-        self.fixed = fixed
-        self.scope = scope
-
-    def finish(self, results: Sequence[SSAValue]) -> FuncOp:
-        """End it."""
-        checks = (refused for _, refused in self.builder.checks)
-        return self.builder.finish([*results, *checks])
-
-    def drop(self) -> None:
-        """Forget it."""
-        function = self.builder.block.parent_op()
-        self.builder.functions[:] = [f for f in self.builder.functions if f is not function]

@@ -134,6 +134,7 @@ def test_machine_code_is_the_same(text):
     assert compiled(text, "cpu").program.objects == plain("cpu").program.objects
 
 
+@pytest.mark.nightly
 @settings(max_examples=4)
 @given(texts)
 @example("".join(NASTY[:8]))
@@ -167,6 +168,7 @@ def test_opencl_compiles(text):
     np.testing.assert_allclose(result, expected, rtol=1e-5)
 
 
+@pytest.mark.nightly
 @settings(max_examples=2)
 @given(texts)
 @example("".join(NASTY))

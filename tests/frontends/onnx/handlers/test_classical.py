@@ -159,6 +159,7 @@ def test_support_vector_regression(kernel, parameters):
     check("SVMRegressor", X, **options, coefficients=[0.5, -0.25, 1], one_class=1)
 
 
+@pytest.mark.nightly(every=4)
 @pytest.mark.parametrize("kernel", ["LINEAR", "RBF"])
 @pytest.mark.parametrize("sizes", [[2, 1], [2, 1, 2]])
 def test_support_vector_classes(sizes, kernel, rng):
