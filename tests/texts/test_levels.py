@@ -44,6 +44,7 @@ def check_levels(module: ModuleOp, target: str, context: Context) -> None:
         check(module, phase.name)
 
 
+@pytest.mark.nightly
 def test_lit_texts() -> None:
     checked = 0
     for text in lit_cases():
@@ -65,6 +66,7 @@ def test_networks(target: str) -> None:
     check_levels(import_model(residual_net(8, 8)), target, new_context())
 
 
+@pytest.mark.nightly
 def test_a_transformer() -> None:
     check_levels(
         import_model(bert_block(tokens=4, width=16, heads=2)), "cpu:haswell", new_context()

@@ -286,6 +286,7 @@ def test_no_record_is_lost_or_doubled_where_workers_die(pool: Pool, tmp_path: Pa
         assert min(kept, key=lambda trial: trial.ratio).rule == "good"
 
 
+@pytest.mark.nightly
 def test_where_all_workers_die_every_candidate_ends_as_lost(pool: Pool):
     task = planted_task()
     with measurer_for(pool, ONE) as measurer:

@@ -123,6 +123,7 @@ def test_a_session_makes_kernels_faster_and_keeps_all_trials() -> None:
     assert failed and {trial.status for trial in failed} == {CRASH}
 
 
+@pytest.mark.nightly
 def test_what_takes_most_of_a_run_gets_most_of_the_time() -> None:
     session, _, _ = _session()
     session.run(300)

@@ -81,7 +81,7 @@ def expected(kind: Kind, x: np.ndarray, w: np.ndarray) -> np.ndarray:
     return result
 
 
-@pytest.mark.nightly(every=6)
+@pytest.mark.nightly(daily=["3-three_planes", "3-negative"])
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("lanes", [64, 3])
 def test_results(name: str, lanes: int, rng: np.random.Generator) -> None:
