@@ -132,13 +132,21 @@ class StringTable:
     def decode(self, places: NDArray[np.int64]) -> Array:
         """The strings at places; a place that there is not has the empty one."""
         flat = places.reshape(-1)
-        found = np.full(flat.size, "", TEXT) if self._base is None else self._base.decode(flat)
+        found = np.empty(flat.size, TEXT)
+        for start in range(0, flat.size, _STEP):
+            check_stop()
+            part = slice(start, start + _STEP)
+            found[part] = self._texts_at(flat[part])
+        return found.reshape(places.shape)
+
+    def _texts_at(self, flat: NDArray[np.int64]) -> Array:
+        found = np.full(flat.size, "", TEXT) if self._base is None else self._base._texts_at(flat)
         inside = (flat >= self._start) & (flat < len(self))
         if inside.all():
             found = self._array()[flat - self._start]
         elif inside.any():
             found[inside] = self._array()[flat[inside] - self._start]
-        return found.reshape(places.shape)
+        return found
 
     def _array(self) -> Array:
         """The strings that this table adds to those of its base, as an array."""

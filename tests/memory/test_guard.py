@@ -17,8 +17,8 @@ from memory.guard_pages import PAGE, GuardedBuffer, GuardError, run_guarded
 from memory.guarded_cases import guarded_case, is_indexing, mutated_case, node_cases
 from tcopt.runtime.program import Program
 
-CASES = 15
-FEEDS = 20
+CASES = 45
+FEEDS = 60
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -65,8 +65,11 @@ def test_a_host_function_stops(name: str, calls: int):
 def test_the_table_of_strings_stops():
     many = 4 * MANY
     texts = array_of_texts(WORDS * 4, (many,))
-    with checking_stops(Stop(2)), pytest.raises(CancelledError):
-        StringTable().encode(texts)
+    table = StringTable()
+    places = table.encode(texts)
+    for compute in (lambda: table.encode(texts), lambda: table.decode(places)):
+        with checking_stops(Stop(2)), pytest.raises(CancelledError):
+            compute()
 
 
 def test_long_strings_are_split_as_short_ones_are():
