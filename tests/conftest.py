@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import subprocess
@@ -16,14 +17,12 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from running.examples import examples, set_daily
 from tcopt.backends.llvm.machine.host import default_target
 from tcopt.compiler.extensions import extensions
 from tcopt.support.errors import InputError
 
 pytest_plugins = ["running.selection"]
-
-settings.register_profile("tcopt", deadline=None, derandomize=True, print_blob=True)
-settings.load_profile("tcopt")
 
 _BIN = Path(sys.executable).parent
 _ENDED: list[str] = []
@@ -31,12 +30,17 @@ _ENDED: list[str] = []
 RunTool = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """A CPU that the tests are not for is said once; PoCL's cache is of this process alone.
 
     PoCL ends processes that write the same cache, and reads where it is when the first test looks
     for devices. Kernels are compiled in the process of the test, since xdist uses all cores.
     """
+    set_daily(not config.getoption("--nightly"))
+    settings.register_profile(
+        "tcopt", deadline=None, derandomize=True, print_blob=True, max_examples=examples(100)
+    )
+    settings.load_profile("tcopt")
     os.environ.setdefault("TCOPT_WORKERS", "0")
     os.environ["POCL_CACHE_DIR"] = folder = tempfile.mkdtemp(prefix="pocl-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -44,6 +48,13 @@ def pytest_configure() -> None:
         default_target()
     except InputError as error:
         raise pytest.UsageError(str(error)) from error
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector leaves the tests and modules themselves alone, and looks seldom."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 50)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -58,6 +58,7 @@ def programs(model: tcopt.Model) -> list[ProgramOp]:
     return [program_in(call.settings)[0] for call in program.calls if call.function == FUNCTION]
 
 
+@pytest.mark.nightly(every=2)
 def test_a_model_computes_what_it_does_on_a_cpu(
     model: tcopt.Model, source: onnx.ModelProto, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from running.examples import examples
 from tcopt.compiler.passes import run_passes, shared_context
 from tcopt.dialects.loop import FuncOp
 from tcopt.schedules.api.apply import apply_sequence
@@ -61,7 +62,7 @@ WORDS = ["-2", "-1", "0", "1", "3", "70", "2147483648", "9" * 30, '"x"', '"matmu
 
 
 @given(data=st.data())
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_changed_tokens(tuned: tuple[str, list[Task]], data: st.DataObject):
     text, tasks = tuned
     start = text.index("sched.sequence")
@@ -77,7 +78,7 @@ def test_changed_tokens(tuned: tuple[str, list[Task]], data: st.DataObject):
 
 
 @given(data=st.data())
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 def test_moved_lines(tuned: tuple[str, list[Task]], data: st.DataObject):
     text, tasks = tuned
     lines = text.splitlines()

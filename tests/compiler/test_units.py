@@ -55,6 +55,7 @@ def units_of(model: ModelProto) -> dict[str, Unit]:
     }
 
 
+@pytest.mark.nightly(daily=["convs"])
 @pytest.mark.parametrize(
     "make", [lambda: convolutional.residual_net(8, 4), softmax_net], ids=["convs", "softmax"]
 )

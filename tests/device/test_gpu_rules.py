@@ -102,6 +102,7 @@ def test_register_tiles_on_a_cpu_through_opencl() -> None:
     check(PRODUCTS, "opencl:pocl", {"gpu-register-tile", "gpu-injective"})
 
 
+@pytest.mark.nightly
 @needs_device
 def test_shared_tiles_of_convolutions() -> None:
     check(CONVOLUTIONS, "opencl", {"gpu-shared-tile", "gpu-register-tile"})
@@ -118,7 +119,7 @@ def test_reductions() -> None:
     check(REDUCTIONS, "opencl", {"gpu-reduction", "gpu-launches"})
 
 
-@pytest.mark.nightly(daily=["1"])
+@pytest.mark.nightly
 @needs_device
 @pytest.mark.parametrize("count", [1, 30])
 def test_batched_products_with_a_bias_and_a_transpose(count: int) -> None:

@@ -92,7 +92,7 @@ def choices_of(arm: Arm, count: int) -> list[Choice]:
     return [arm.space.default(), *map(arm.space.choice, points)]
 
 
-@pytest.mark.nightly(daily=["product-gpu-generic", "sum-gpu-launches"])
+@pytest.mark.nightly(daily=["sum-gpu-launches"])
 @needs_device
 @pytest.mark.parametrize(
     ("case", "rule"), [("convolution", RULE), ("product", RULE), ("softmax", RULE), *OPEN[2:]]
@@ -108,7 +108,7 @@ def test_no_choice_changes_a_result(case: str, rule: str) -> None:
         assert outcome.status == OK, (candidate.choice, outcome.error)
 
 
-@pytest.mark.nightly(daily=["product"])
+@pytest.mark.nightly
 @pytest.mark.skipif(find_ptxas() is None, reason="no ptxas; pip install nvidia-cuda-nvcc-cu12")
 @pytest.mark.parametrize("case", CASES)
 def test_ptx_of_any_choice_assembles(case: str) -> None:
@@ -132,21 +132,14 @@ def test_a_template_is_searched_and_writes_no_default() -> None:
     assert arms[-1].space.size > 1e9
 
 
-@pytest.mark.nightly(
-    daily=[
-        "product-gpu-generic",
-        "half-gpu-tensor-core-tile",
-        "winograd-gpu-winograd",
-        "sum-gpu-launches",
-    ]
-)
+@pytest.mark.nightly(daily=["half-gpu-tensor-core-tile", "product-gpu-generic"])
 @pytest.mark.parametrize(("case", "rule"), [*((case, RULE) for case in CASES), *OPEN])
 def test_formulas_give_for_columns_what_they_give_for_numbers(case: str, rule: str) -> None:
     space = template_of(task_of(case, "cuda:sm_80"), rule).space
     assert_formulas_agree(space, rtol=1e-12)
 
 
-@pytest.mark.nightly(daily=["add-gpu-injective", "pool-gpu-reduction", "sum-gpu-launches"])
+@pytest.mark.nightly(daily=["sum-gpu-launches", "add-gpu-injective"])
 @pytest.mark.parametrize(("case", "rule"), OPEN)
 def test_a_default_is_what_a_rule_does_unasked(case: str, rule: str) -> None:
     task = task_of(case, "cuda:sm_80")
@@ -161,6 +154,7 @@ def test_a_default_is_what_a_rule_does_unasked(case: str, rule: str) -> None:
     assert len(others) > 1
 
 
+@pytest.mark.nightly(daily=["softmax-gpu-reduction", "sum-gpu-launches", "product-gpu-generic"])
 @pytest.mark.parametrize(("case", "rule"), OPEN)
 def test_loops_of_a_nest_cover_each_variable(case: str, rule: str) -> None:
     """Whatever is chosen, the product of a variable's loops is at least its extent."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import tcopt
 from machines.opencl_device import TOLERANCE, needs_device
 from models.checks import assert_close, run_reference
+from running.examples import examples
 
 _HEAD = '<ir_version: 10, opset_import: ["" : 21]>'
 
@@ -63,7 +64,12 @@ OPERATORS = {
 
 @pytest.mark.nightly
 @needs_device
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(
+    max_examples=examples(6),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize=True,
+)
 @given(data=st.data())
 def test_operators_on_odd_shapes(data: st.DataObject) -> None:
     """Few rows or many, long or short, along any axis."""

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from xdsl.ir import Block
 
+from running.examples import examples
 from tcopt.dialects.te import ComputeOp, ReadOp
 from tcopt.dialects.te import api as te
 from tcopt.dialects.value_ranges import ValueRanges
@@ -85,7 +86,7 @@ def _axis(value, ranges):
 
 
 @given(st.data())
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 def test_ranges_hold(data):
     x, f = te.placeholder((COUNT,), "i64", "x"), te.placeholder((COUNT,), "f32", "f")
     found = []
@@ -106,7 +107,7 @@ def test_ranges_hold(data):
 
 
 @given(st.data(), st.integers(1, 9))
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 def test_any_value_may_be_an_index(data, extent):
     """Whatever an operator writes is verified, and reads inside."""
     x, f = te.placeholder((COUNT,), "i64", "x"), te.placeholder((COUNT,), "f32", "f")

@@ -9,30 +9,21 @@ the examples, as in `# examples/custom_pass.py`, shows a part of that file.
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import shlex
-import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tcopt.tools import tcopt, tcopt_bench, tcopt_check, tcopt_compile, tcopt_run, tcopt_tune
+from running.forks import ForkServer
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "examples" / "README.md"])
-# These run in this process, which saves starting Python for each command.
-TOOLS = {
-    "tcopt": tcopt.main,
-    "tcopt-bench": tcopt_bench.main,
-    "tcopt-check": tcopt_check.main,
-    "tcopt-compile": tcopt_compile.main,
-    "tcopt-run": tcopt_run.main,
-    "tcopt-tune": tcopt_tune.main,
-}
+# Tools that take seconds, whose own pages show them in the nightly tests.
+SLOW = {"tcopt-tune", "tcopt-quantize"}
 _CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _SHOWN_FILE = re.compile(
     r"^```\w+\n(?:#|//) (examples/[\w.]+)\n(.*?)^```", re.MULTILINE | re.DOTALL
@@ -52,30 +43,22 @@ def commands(page: Path) -> list[tuple[str, str]]:
     return found
 
 
-def run(command: str) -> tuple[int, str]:
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    """Runs the tools and the scripts without starting Python for each."""
+    with ForkServer() as server:
+        yield server
+
+
+def run(server: ForkServer, command: str, folder: Path) -> tuple[int, str]:
     """The exit status and output of one command."""
-    command = _SUBSTITUTION.sub(lambda match: run(match[1])[1].strip(), command)
-    name, *arguments = shlex.split(command, comments=True)
-    if name not in TOOLS or set("|<>;&$") & set(command):
-        bin_folder = str(Path(sys.executable).parent)
-        path = os.pathsep.join([bin_folder, os.environ["PATH"]])
-        done = subprocess.run(
-            ["sh", "-c", command],
-            env={**os.environ, "PATH": path},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        return done.returncode, done.stdout
-    printed = io.StringIO()
-    with redirect_stdout(printed), redirect_stderr(printed):
-        try:
-            status = TOOLS[name](arguments)
-        except SystemExit as stop:
-            status = int(stop.code or 0)
-    return status, printed.getvalue()
+    command = _SUBSTITUTION.sub(lambda match: run(server, match[1], folder)[1].strip(), command)
+    words = shlex.split(command, comments=True)
+    if set("|<>;&$*") & set(command):
+        words = ["sh", "-c", command]
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = server.run(words, cwd=folder, environment={**os.environ, "PATH": path})
+    return done.returncode, done.stdout + done.stderr
 
 
 def matches(shown: str, printed: str) -> bool:
@@ -107,12 +90,13 @@ def _line_pattern(line: str) -> str:
     ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_consoles_show_what_happens(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, tmp_path: Path, server: ForkServer, request: pytest.FixtureRequest
 ) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    monkeypatch.chdir(tmp_path)
     for command, shown in commands(page):
-        status, printed = run(command)
+        if command.split()[0] in SLOW and not request.config.getoption("nightly"):
+            continue
+        status, printed = run(server, command, tmp_path)
         expected = 1 if _ERROR.search(shown) else 0
         assert status == expected, f"{command}\n{printed}"
         assert not shown.strip() or matches(shown, printed), f"{command}\n{printed}"

@@ -11,13 +11,7 @@ from exports.running import Run, compiled, interpreted, quantized_export, steps_
 from exports.stored import load
 
 
-@pytest.mark.nightly(
-    daily=[
-        "lstm.legacy.14-dynamic-compiled",
-        "vit.dynamo.18-QOperator-interpreted",
-        "gpt2.legacy.14-QDQ-interpreted",
-    ]
-)
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize(
     ("name", "kind", "way"),
     [

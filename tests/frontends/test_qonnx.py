@@ -48,6 +48,7 @@ def quant(
     return ((value - zero) * scale).astype(np.float32)
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("domain", [DOMAIN, "onnx.brevitas"])
 @pytest.mark.parametrize(
     ("scale", "zero", "bits", "options"),

@@ -14,6 +14,7 @@ from levels.guarded import GuardedBytes, OutsideError, run_guarded
 from levels.integer_models import feeds_of, integer_model
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("seed", range(12, 18))
 def test_all_cpus_give_the_same_integers(seed: int) -> None:
     model = integer_model(seed)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import tcopt
 from models.bit_models import Layer
+from running.examples import examples
 from tcopt.backends.llvm.machine.host import default_target
 from tcopt.dialects.intrinsics.table_sums import lookup_of
 from tcopt.support.remarks import collect_remarks
@@ -87,9 +88,7 @@ def check(layer: Layer, model: tcopt.Model) -> None:
     np.testing.assert_allclose(y, layer.expected(x), rtol=1e-5, atol=1e-3)
 
 
-@pytest.mark.nightly(
-    daily=["odd_weights", "zero_in_pads", "ternary", "four_signed_bits", "spare_channels"]
-)
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers(name: str) -> None:
     model, remarks = compiled(LAYERS[name])
@@ -107,7 +106,7 @@ def test_layers_in_tables(name: str) -> None:
 
 
 @pytest.mark.nightly
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(
     method=st.sampled_from(["popcount", "lookup"]),
     channels=st.integers(1, 70),
@@ -151,6 +150,7 @@ def test_the_estimate_chooses() -> None:
         assert bool(done) == counts
 
 
+@pytest.mark.nightly(daily=["a_row_by_two_bits", "few_bits"])
 @pytest.mark.parametrize(
     ("layer", "chosen"),
     [

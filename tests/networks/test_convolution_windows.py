@@ -150,7 +150,7 @@ def test_windows_beyond_the_data(seed: int) -> None:
     check(drawn(np.random.default_rng(seed)))
 
 
-@pytest.mark.nightly(every=3)
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("seed", range(12))
 def test_transposed(seed: int) -> None:
     check(drawn(np.random.default_rng(seed), transposed=True))
@@ -166,6 +166,7 @@ FEW_CHANNELS = [
 ]
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("layer", FEW_CHANNELS)
 def test_few_channels_are_sums_of_taps(layer: Layer) -> None:
     module = import_model(layer.model())
@@ -217,6 +218,7 @@ def test_groups_of_whole_blocks_read_plain_data(inputs: int, dtype: type) -> Non
     assert conv.is_plain
 
 
+@pytest.mark.nightly(every=4)
 @pytest.mark.parametrize("seed", range(8))
 def test_16_bit_floats(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -270,7 +272,7 @@ def test_taps_of_some_columns(extent: int, kernel: int, dilation: int, groups: i
         check(layer)
 
 
-@pytest.mark.nightly(every=3)
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("seed", range(8))
 def test_pools(seed: int) -> None:
     """Large windows, one dimension after the other."""
@@ -294,6 +296,7 @@ def test_pools(seed: int) -> None:
     np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("seed", range(8))
 def test_resizing(seed: int) -> None:
     """Images of all widths, narrower than vectors too."""

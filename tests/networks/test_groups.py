@@ -81,6 +81,7 @@ def graph_ops(network: onnx.ModelProto) -> list[str]:
     return [op.name for op in module.walk()]
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize(("channels", "groups", "size"), [(136, 4, 7), (51, 3, 6)])
 def test_narrow_groups(channels, groups, size) -> None:
     """Group widths that divide no vector: data stays plain around them."""

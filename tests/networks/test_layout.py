@@ -13,6 +13,7 @@ from checks.te_check import check, value
 from models.checks import run_reference
 from models.network import Network
 from networks.random_graphs import CONVOLUTIONAL, networks
+from running.examples import examples
 from tcopt.compiler import lower, pipeline
 from tcopt.dialects import graph
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
@@ -31,7 +32,7 @@ from tcopt.support.verify import verify
 TOLERANCE = 1e-5
 
 
-@settings(max_examples=80, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(80), suppress_health_check=list(HealthCheck))
 @given(
     networks(steps=CONVOLUTIONAL, channels=(1, 2, 3, 4, 6, 8, 12)),
     st.sampled_from(["", ",canonicalize", ",fold-constants,canonicalize"]),
@@ -50,7 +51,7 @@ def test_layouts_do_not_change_results(case, cleanup, block) -> None:
     check_all(run_module(module, arrays, weights=weights_of(module)), before)
 
 
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), suppress_health_check=list(HealthCheck))
 @given(networks(steps=CONVOLUTIONAL, channels=(1, 3, 4, 8), max_steps=12))
 def test_padding_moves_without_changing_results(case) -> None:
     """Borders beside pools, additions, concatenations and windows of all kinds."""

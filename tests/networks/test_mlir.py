@@ -97,7 +97,7 @@ def test_kernel_level_is_mlir(name: str) -> None:
     run_tool("mlir-opt-19", input=exported(module))
 
 
-@pytest.mark.nightly(daily=["bert_block", "residual_net"])
+@pytest.mark.nightly(daily=["bert_block"])
 @pytest.mark.parametrize(
     "build",
     [convolutional.residual_net, lambda: convolutional.unet(16, 4), transformers.bert_block],

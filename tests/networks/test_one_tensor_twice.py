@@ -58,13 +58,13 @@ def _check(name: str, target: str) -> None:
     assert_close(ours, np.asarray(theirs), 2e-3 if x.dtype == np.float16 else 1e-5)
 
 
-@pytest.mark.nightly(every=2)
+@pytest.mark.nightly(every=4)
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_on_this_cpu(name: str) -> None:
     _check(name, "cpu")
 
 
-@pytest.mark.nightly(every=4)
+@pytest.mark.nightly(every=10)
 @needs_device
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_on_a_device(name: str) -> None:

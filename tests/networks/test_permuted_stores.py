@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import tcopt
+from running.examples import examples
 from tcopt.compiler import lower, pipeline
 from tcopt.dialects.te import CallOp
 from tcopt.frontends.onnx import import_model
@@ -134,7 +135,7 @@ def test_convolutions(channels: int, size: int, after: str) -> None:
         assert kernels(proto)[-1] == "fused_blocked_conv_relu_layout_transform"
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=examples(4), deadline=None)
 @given(
     tokens=st.integers(2, 30),
     heads=st.integers(1, 4),

@@ -79,6 +79,7 @@ def test_products_are_exact(
         np.testing.assert_array_equal(ours, exact)
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize(
     ("left", "right", "kinds", "dot"),
     [

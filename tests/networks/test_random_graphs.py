@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 
 from checks.cpu_kernels import everything_parallel, target
 from networks.random_graphs import networks
+from running.examples import examples
 from tcopt.compiler import lower, pipeline
 from tcopt.dialects.graph.weights import weights_of
 from tcopt.dialects.target import TARGET_ATTRIBUTE
@@ -21,7 +22,7 @@ TOLERANCE = 1e-4
 
 @pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("bits", [128, None])
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), suppress_health_check=list(HealthCheck))
 @given(case=networks())
 def test_native_code_computes_the_same(bits, case) -> None:
     module, arrays = case

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp, f32
 from xdsl.ir import Block, Region, SSAValue
 
 import tcopt
+from running.examples import examples
 from tcopt.compiler import lower, pipeline
 from tcopt.compiler.pipeline import Phase
 from tcopt.dialects import graph, loop
@@ -98,7 +99,7 @@ def run_loops(module: ModuleOp, x: np.ndarray, like: Sequence[np.ndarray]) -> li
     return results
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(shapes, st.lists(steps, min_size=1, max_size=8))
 def test_random_slices(shape, choices):
     module = build(shape, choices)

@@ -210,6 +210,7 @@ def test_the_best_method_is_that_of_least_error() -> None:
     assert len(errors) == 4 and found.plan.error == pytest.approx(min(errors), rel=1e-2)
 
 
+@pytest.mark.nightly
 def test_biases_are_corrected_for_what_weights_lose() -> None:
     model = chain(spread=3.0)
     data = {"x": images(model)["x"] + 2}

@@ -5,12 +5,13 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from running.examples import examples
 from tcopt.support.minimum_cut import Network
 
 NODES = 5
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, NODES - 1), st.integers(0, NODES - 1), st.integers(1, 9)),

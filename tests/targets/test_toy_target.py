@@ -61,6 +61,7 @@ def feeds() -> dict[str, np.ndarray]:
     return {name: rng.standard_normal(shape, np.float32) for name, shape in SIZES.items()}
 
 
+@pytest.mark.nightly(daily=["toy:wide"])
 @pytest.mark.parametrize("machine", ["toy", "toy:wide", "wide"])
 def test_a_model_computes_what_it_does_on_a_cpu(toy: Path, model: Path, machine: str) -> None:
     # Weights are inputs here, so that blocks of channels need a kernel that reorders them.

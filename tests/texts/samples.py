@@ -29,19 +29,33 @@ def own_ops() -> tuple[str, ...]:
 
 
 @cache
-def _smallest() -> dict[str, str]:
-    """For each op the shortest text of a valid module that holds it."""
-    found: dict[str, str] = {}
-    for text in lit_cases():
+def _smallest() -> dict[str, ModuleOp]:
+    """For each op a valid module that holds it: one function of the shortest lit text."""
+    found: dict[str, ModuleOp] = {}
+    missing = set(own_ops())
+    for text in sorted(lit_cases(), key=len):
+        if not any(name in text for name in missing):
+            continue
         try:
             module = parse(text)
             verify(module)
         except (ParseError, DiagnosticException, TcoptError):
             continue
-        for name in {op.name for op in module.walk()}:
-            if len(text) < len(found.get(name, text + " ")):
-                found[name] = text
+        for name in sorted(missing & {op.name for op in module.walk()}):
+            found[name] = _part_with(name, module)
+        missing -= found.keys()
     return found
+
+
+def _part_with(name: str, module: ModuleOp) -> ModuleOp:
+    """The first function with an op of that name alone, or the module if that is not valid."""
+    part = next(top for top in module.ops if any(op.name == name for op in top.walk()))
+    alone = ModuleOp([part.clone()], module.attributes)
+    try:
+        verify(alone)
+    except (DiagnosticException, TcoptError):
+        return module
+    return alone
 
 
 def parse(text: str) -> ModuleOp:
@@ -51,7 +65,7 @@ def parse(text: str) -> ModuleOp:
 
 def sample(name: str) -> tuple[ModuleOp, Operation]:
     """A valid module, and an op of a name in it."""
-    text = _smallest().get(name)
-    assert text is not None, f"no lit test has a valid {name}: one is needed to show its text"
-    module = parse(text)
+    module = _smallest().get(name)
+    assert module is not None, f"no lit test has a valid {name}: one is needed to show its text"
+    module = module.clone()
     return module, next(op for op in module.walk() if op.name == name)

@@ -14,6 +14,7 @@ from models.convolutional import residual_net
 from models.transformers import bert_block
 from networks.random_graphs import networks
 from programs.te_programs import programs
+from running.examples import examples
 from tcopt.compiler.pipeline import pipeline
 from tcopt.frontends.onnx.importer import import_model
 from tcopt.support.errors import TcoptError
@@ -74,14 +75,14 @@ def test_a_transformer() -> None:
 
 
 @pytest.mark.nightly
-@settings(max_examples=3, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(3), suppress_health_check=list(HealthCheck))
 @given(case=networks())
 def test_random_graphs(case: tuple[ModuleOp, object]) -> None:
     module, _ = case
     check_levels(module, "cpu:haswell", new_context())
 
 
-@settings(max_examples=20, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20), suppress_health_check=list(HealthCheck))
 @given(programs())
 def test_random_expressions(program: tuple[object, ...]) -> None:
     function = program[0]

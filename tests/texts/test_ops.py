@@ -18,6 +18,7 @@ from xdsl.irdl import IRDLOperation
 from xdsl.utils.exceptions import DiagnosticException
 
 from checks.same_module import difference
+from running.examples import examples
 from tcopt.support.errors import TcoptError
 from tcopt.support.plugins import plugins_loaded
 from tcopt.support.verify import verify
@@ -77,7 +78,7 @@ def _change(op: Operation, draw: st.DataObject) -> None:
 
 
 @pytest.mark.nightly
-@settings(max_examples=100, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(100), suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_random_properties_and_attributes(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(own_ops()))

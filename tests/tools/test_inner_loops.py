@@ -141,6 +141,7 @@ def test_without_llvm_mca_one_line_says_so():
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(shutil.which("llvm-mca-19") is None, reason="llvm-mca-19 is not installed")
 def test_loops_of_two_targets_are_compared(tmp_path: Path):
     output = tmp_path / "loops.json"

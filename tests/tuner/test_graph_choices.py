@@ -207,6 +207,7 @@ _REDUCTIONS = {
 }
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("kind", _REDUCTIONS)
 def test_a_long_reduction_may_be_in_parts(kind: str, tmp_path: Path) -> None:
     """Chosen from a lock file, it has a kernel more, and the same results."""

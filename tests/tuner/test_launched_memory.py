@@ -69,6 +69,7 @@ def test_so_many_calls_are_timed_with_weights_in_turn(
     assert len(set(device.weights)) == weights
 
 
+@pytest.mark.nightly
 @needs_device
 def test_a_device_may_compile_when_it_launches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """PoCL does, unless it has kept the kernel, which takes many times as long as these run."""

@@ -257,6 +257,7 @@ def test_a_pool_tries_nothing_again_by_itself():
     assert CONFIGURATION["distributed.scheduler.no-workers-timeout"]
 
 
+@pytest.mark.nightly
 def test_no_record_is_lost_or_doubled_where_workers_die(pool: Pool, tmp_path: Path):
     task, setting = planted_task(), Setting({"pool": 1}, "version", run="pool")
     names = ["hang", "good", "hang", "slow", "crash", "wrong", "good", "very slow"]

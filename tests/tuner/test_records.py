@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from machines.postgres_server import missing, postgres_server
+from running.examples import examples
 from searches.planted_kernels import PlantedBuilder, planted, planted_task
 from tcopt.schedules.tuning.workloads import key_of
 from tcopt.support.errors import InputError, ScheduleError
@@ -170,7 +171,7 @@ VALUES = st.one_of(
 
 
 @given(data=st.data())
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_a_line_of_other_values_is_one_refused_entry(
     exported: tuple[str, str], data: st.DataObject
 ):
@@ -189,7 +190,7 @@ def test_a_line_of_other_values_is_one_refused_entry(
 
 
 @given(data=st.data())
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_damaged_bytes_are_one_refused_line(exported: tuple[str, str], data: st.DataObject):
     good, other = exported
     text = other.encode()

@@ -222,7 +222,7 @@ def test_equal_seeds_search_alike() -> None:
     assert trials(1) != trials(2)
 
 
-@pytest.mark.nightly(every=2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("wide", [False, True])
 def test_a_model_finds_good_choices_in_fewer_trials(wide: bool) -> None:
     pytest.importorskip("lightgbm", reason="the model is LightGBM's")

@@ -105,37 +105,43 @@ def _session(
     return session, measurer, kept
 
 
-def test_a_session_makes_kernels_faster_and_keeps_all_trials() -> None:
+Ended = tuple[Session, FormulaMeasurer, Kept, list[State]]
+
+
+@pytest.fixture(scope="module")
+def ended() -> Ended:
+    """A session that has used its time, and its states."""
     session, measurer, kept = _session()
     states: list[State] = []
     session.run(400, callback=states.append)
+    return session, measurer, kept, states
+
+
+def test_a_session_makes_kernels_faster_and_keeps_all_trials(ended: Ended) -> None:
+    session, measurer, kept, states = ended
     assert session.ended in ("time", "little left")
-    assert len(kept.trials) == len(measurer.measured) == session.trials == states[-1].trials
+    assert len(kept.trials) == session.trials == states[-1].trials
     speeds = [state.speed for state in states]
     assert speeds == sorted(speeds) and speeds[-1] > 1.2
+    failed = [trial for _, trial in kept.trials if not trial.ran]
+    assert failed and {trial.status for trial in failed} == {CRASH}
     found = session.confirm()
     assert [task.key for task, _ in found][:2] == [str(size) for size in SIZES[:2]]
     for task, trial in found[:2]:
         space = measurer.spaces[task.key]
         assert 1 / trial.ratio > 0.85 * best_speed(space)
         assert trial.sequence
-    failed = [trial for _, trial in kept.trials if not trial.ran]
-    assert failed and {trial.status for trial in failed} == {CRASH}
 
 
-@pytest.mark.nightly
-def test_what_takes_most_of_a_run_gets_most_of_the_time() -> None:
-    session, _, _ = _session()
-    session.run(300)
-    spent = [search.progress.trials for _, search in session.tasks]
+def test_what_takes_most_of_a_run_gets_most_of_the_time(ended: Ended) -> None:
+    spent = [search.progress.trials for _, search in ended[0].tasks]
     assert spent[2] <= min(spent[:2])
 
 
-def test_nothing_is_measured_twice() -> None:
-    session, measurer, _ = _session()
-    session.run(300)
-    keys = [(c.task.key, c.key) for c in measurer.measured]
-    assert len(keys) == len(set(keys))
+def test_nothing_is_measured_twice(ended: Ended) -> None:
+    session, measurer, *_ = ended
+    keys = [(c.task.key, c.key) for c in measurer.measured[: session.trials]]
+    assert len(keys) == session.trials == len(set(keys))
 
 
 def test_the_best_so_far_is_measured_beside_the_batch() -> None:

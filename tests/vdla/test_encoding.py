@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from programs.vdla_programs import Conv, ConvWriter
+from running.examples import examples
 from tcopt.backends.vdla.assembly import read_assembly, write_assembly
 from tcopt.backends.vdla.disassembly import program_of
 from tcopt.backends.vdla.encoding import Encoded, decode, encode
@@ -125,7 +126,7 @@ def instructions(draw: st.DrawFn) -> Instruction:
     return Alu(**common, code=code, number=operand)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(instructions(), max_size=6),
     st.lists(st.tuples(number(11), number(11), number(10)), max_size=5),

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from programs.vdla_programs import Conv, ConvWriter, Writer
+from running.examples import examples
 from tcopt.backends.vdla.machines import MACHINES
 from tcopt.backends.vdla.simulator.function import Machine, run_stream
 from tcopt.backends.vdla.source import stream_for
@@ -113,7 +114,7 @@ def kernels(draw: st.DrawFn, kind: KernelKind) -> tuple[list[int], list[list[int
     return loops, factors, rows
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_gemm_and_alu_are_their_definition(data: st.DataObject) -> None:
     """Registers that several steps of an instruction write, or read after others wrote them."""

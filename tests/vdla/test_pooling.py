@@ -73,6 +73,7 @@ def compare(model: onnx.ModelProto, feeds: dict[str, Any], target: str) -> Progr
     return made.program
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("seed", [0, 4, 12, 19, 21])
 def test_maxima_of_random_windows(seed: int) -> None:
     """Any strides, dilations, pads, and last windows that are not whole."""

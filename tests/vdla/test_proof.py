@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from programs.vdla_programs import Conv, ConvWriter, Writer
 from programs.vdla_streams import token_pairs, without_token
 from programs.vdla_tokens import conflict, insert_tokens
+from running.examples import examples
 from tcopt.backends.accelerator.simulator.proof import Proof, prove
 from tcopt.backends.vdla.machines import MACHINES
 from tcopt.backends.vdla.simulator.check import check_stream
@@ -99,7 +100,7 @@ def programs(draw: st.DrawFn) -> ProgramOp:
     return writer.program()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(programs())
 def test_random_programs_hold_until_a_token_is_taken_away(program: ProgramOp) -> None:
     insert_tokens(program, VDLA)
@@ -109,7 +110,7 @@ def test_random_programs_hold_until_a_token_is_taken_away(program: ProgramOp) ->
         assert not proof_of(without_token(stream, sender, taker), limit=1).holds
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(programs(), st.data())
 def test_the_verdict_is_that_of_all_pairs(program: ProgramOp, data: st.DataObject) -> None:
     """Tokens anywhere: a race is what two accesses are that no chain of tokens orders."""

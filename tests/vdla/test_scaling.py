@@ -95,7 +95,7 @@ def run(source: onnx.ModelProto, accuracy: str, seed: int) -> tuple[list[Any], l
     return model.run(feeds), expected, model.program
 
 
-@pytest.mark.nightly(every=3)
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", [5, 6, 8])
 def test_random_networks_are_what_the_cpu_computes(seed: int) -> None:
     """Any scales and zero points, by channel or not: what has no exact form is the host's."""

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from programs.vdla_programs import Conv, ConvWriter, Writer
 from programs.vdla_streams import token_pairs, without_token
 from programs.vdla_tokens import insert_tokens
+from running.examples import examples
 from tcopt.backends.accelerator.simulator.proof import prove
 from tcopt.backends.vdla.machines import MACHINES
 from tcopt.backends.vdla.simulator.check import check_stream
@@ -98,7 +99,7 @@ def proof_holds(stream: Stream, target: VdlaTargetAttr) -> bool:
 
 
 @given(programs())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_random_streams_run_in_any_order(program: ProgramOp) -> None:
     """The proof accepts the tokens, every order gives what the program's own gives, and without any
     one of the tokens the proof has something to say."""
@@ -116,7 +117,7 @@ def test_random_streams_run_in_any_order(program: ProgramOp) -> None:
 
 
 @given(programs())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_no_more_tokens_than_all_pairs_need(program: ProgramOp) -> None:
     """Against a reference that compares every instruction with every other one."""
     plan = plan_of(program, BOTH)
@@ -131,7 +132,7 @@ def plan_of(program: ProgramOp, target: VdlaTargetAttr, rule: str = "regions"):
 
 
 @given(programs(), st.integers(1, 3))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_short_queues_do_not_overflow(program: ProgramOp, depth: int) -> None:
     target = VdlaTargetAttr.of_facts({**BOTH.facts(), "tokens": depth, "queue": 2})
     assert check_stream(with_tokens(program, target), target).holds

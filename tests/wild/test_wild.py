@@ -14,6 +14,7 @@ LIGHT = ("silero_vad.onnx", "silero_vad_16k_sequence.onnx")
 """Those whose package is small and which compile in a second."""
 
 
+@pytest.mark.nightly(daily=["silero_vad_16k_sequence.onnx"])
 @pytest.mark.parametrize(
     "network", [n for n in NETWORKS if n.file in LIGHT], ids=lambda network: network.file
 )

@@ -352,6 +352,7 @@ def test_constants():
 COORDINATES = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("coordinate", [*COORDINATES, "half_pixel_symmetric"])
 @pytest.mark.parametrize("sizes", [(8, 10), (2, 3), (7, 1), (4, 5)], ids=str)
 def test_resize(coordinate, sizes):

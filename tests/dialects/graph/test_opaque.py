@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checks.te_check import value
+from running.examples import examples
 from tcopt.dialects import graph, loop
 from tcopt.dialects.graph.types import numpy_dtype, shape_of, type_of
 from tcopt.dialects.loop.computed_indices import is_computed
@@ -70,7 +71,7 @@ def test_top_k_of_many(k, dtype):
 
 
 @given(st.lists(st.integers(-5, 5), min_size=33, max_size=70))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_sorting_is_stable_for_any_row(row):
     x = np.array([row], np.int32)
     values, places = run(graph.TopKOp, x, k=len(row), smallest=True)
@@ -155,6 +156,7 @@ def test_max_pool_indices(column_major):
     run(graph.MaxPoolIndicesOp, f32(1, 2, 9), kernel=[2], dilations=[3])
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("samples", [0, 2])
 @pytest.mark.parametrize("maximum", [False, True])
 @pytest.mark.parametrize("half_pixel", [False, True])

@@ -9,10 +9,11 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from checks.te_check import check, value
+from running.examples import examples
 from tcopt.dialects import graph
 from tcopt.dialects.graph.types import broadcast_shapes
 
-FEW = settings(max_examples=25)
+FEW = settings(max_examples=examples(25))
 small = st.integers(1, 3)
 count = st.sampled_from([1, 2, 0, 3])
 

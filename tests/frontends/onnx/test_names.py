@@ -25,6 +25,7 @@ from xdsl.printer import Printer
 
 import tcopt
 from machines.opencl_device import needs_device
+from running.examples import examples
 from tcopt.backends.llvm.emit.names import entry_symbol, external_symbol, global_symbol, symbol_of
 from tcopt.backends.llvm.jit import compile_module, external_names
 from tcopt.backends.llvm.module import emit_module
@@ -127,7 +128,7 @@ def plain(target: str) -> tcopt.Model:
 
 
 @pytest.mark.nightly
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 @given(texts)
 @example("".join(NASTY[:8]))
 def test_machine_code_is_the_same(text):
@@ -135,7 +136,7 @@ def test_machine_code_is_the_same(text):
 
 
 @pytest.mark.nightly
-@settings(max_examples=4)
+@settings(max_examples=examples(4))
 @given(texts)
 @example("".join(NASTY[:8]))
 def test_ptx_is_the_same(text):
@@ -143,7 +144,8 @@ def test_ptx_is_the_same(text):
     assert made == [source.text for source in plain("cuda:sm_80").program.sources]
 
 
-@settings(max_examples=10)
+@pytest.mark.nightly
+@settings(max_examples=examples(10))
 @given(texts)
 @example("".join(NASTY[:8]))
 @example("float4")
@@ -169,7 +171,7 @@ def test_opencl_compiles(text):
 
 
 @pytest.mark.nightly
-@settings(max_examples=2)
+@settings(max_examples=examples(2))
 @given(texts)
 @example("".join(NASTY))
 def test_text_of_each_level_parses_back(text):
@@ -273,7 +275,7 @@ def test_plain_names_stay(plain):
     assert identifier(plain) == distinct(plain) == plain
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(texts.filter(lambda text: text and "\x00" not in text))
 def test_llvm_and_assembly_of_any_names(text):
     """A module with a function, a kernel and a constant of hostile names runs."""

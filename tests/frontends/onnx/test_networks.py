@@ -28,6 +28,7 @@ def test_built_networks(name: str):
     check_model(model, random_inputs(model), tolerance=1e-4)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["light_squeezenet", "light_resnet50", "light_shufflenet"])
 def test_light_models_compute_the_same(name: str):
     model = light_model(name)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
 from programs.te_programs import programs
+from running.examples import examples
 from tcopt.dialects.graph.types import shape_of
 from tcopt.interpreters.loop import run_module as run_loops
 from tcopt.interpreters.te import run_func
@@ -16,8 +17,8 @@ from tcopt.passes.te.te_inline import inline_stages
 from tcopt.support.verify import verify
 
 
-def relaxed(examples):
-    return settings(max_examples=examples, suppress_health_check=list(HealthCheck))
+def relaxed(count):
+    return settings(max_examples=examples(count), suppress_health_check=list(HealthCheck))
 
 
 def assert_equal(actual, expected):

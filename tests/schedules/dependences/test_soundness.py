@@ -17,6 +17,7 @@ from checks.loop_reference import differences, random_arguments, run
 from programs.random_loops import random_function, random_stages
 from programs.schedule_programs import PROGRAMS
 from programs.schedule_steps import random_schedule
+from running.examples import examples
 from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.sched import SequenceOp
 from tcopt.schedules import Schedule
@@ -49,7 +50,7 @@ def check_text(sch: Schedule, original: FuncOp) -> None:
 
 
 @pytest.mark.parametrize("make", [random_function, random_stages])
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), suppress_health_check=list(HealthCheck))
 @given(seed=SEEDS)
 def test_accepted_steps_keep_results(make: Callable[[int], str], seed: int) -> None:
     function = parsed(make(seed))
@@ -67,7 +68,7 @@ def test_accepted_steps_keep_results(make: Callable[[int], str], seed: int) -> N
 
 
 @pytest.mark.parametrize("program", sorted(PROGRAMS))
-@settings(max_examples=8, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(8), suppress_health_check=list(HealthCheck))
 @given(seed=SEEDS)
 def test_schedules_of_expressions_parse_back(program: str, seed: int) -> None:
     function = PROGRAMS[program]()

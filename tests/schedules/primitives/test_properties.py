@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from programs.schedule_programs import PROGRAMS, check, run
+from running.examples import examples
 from tcopt.dialects.loop import FuncOp
 from tcopt.schedules import Schedule
 from tcopt.schedules.api.apply import apply_sequence
@@ -61,7 +62,7 @@ def step(data: st.DataObject, sch: Schedule) -> None:
 
 @pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("program", sorted(PROGRAMS))
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(15), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_legal_sequences_keep_the_result(program: str, data: st.DataObject) -> None:
     """A primitive either says why it does not apply, or leaves the program's meaning alone."""

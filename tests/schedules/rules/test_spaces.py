@@ -101,7 +101,7 @@ def test_formulas_give_for_columns_what_they_give_for_numbers(shape):
         assert numbers == [c if not hasattr(c, "__len__") else c[row] for c in columns]
 
 
-@pytest.mark.nightly(every=4)
+@pytest.mark.nightly
 @pytest.mark.parametrize("shape", [(96, 128, 64), (1, 300, 64), (5, 24, 40), (512, 20, 512)])
 def test_the_default_has_nearly_the_least_estimate(shape):
     """Within 2% of the least that any tile takes, and then the most accumulators."""

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from running.examples import examples
 from tcopt.backends.llvm.machine import host
 from tcopt.backends.llvm.machine.host import default_threads, host_target, usable_cores
 from tcopt.backends.llvm.machine.machine import (
@@ -135,7 +136,7 @@ def ranges(cells: np.ndarray) -> list[int]:
     return found
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(total=st.integers(0, 3000), grain=st.integers(1, 4000), threads=st.integers(0, 9))
 def test_ranges_cover_all_iterations_and_hold_grains(total, grain, threads):
     cells = np.zeros(total, np.int32)

@@ -10,6 +10,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import FunctionType, ModuleOp, NameLoc, StringAttr, UnknownLoc, f32
 from xdsl.ir import Block, Region
 
+from running.examples import examples
 from tcopt.dialects import graph
 from tcopt.dialects.graph import ConstantOp, GraphOp, GroupOp, tensor
 from tcopt.interpreters.graph import run_module
@@ -66,7 +67,7 @@ def build(choices):
 choice = st.tuples(st.sampled_from(KINDS), st.integers(0, 9), st.integers(0, 9))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(choice, min_size=1, max_size=12), st.sampled_from([1, 3, 64]))
 def test_random_graphs(choices, max_ops):
     module = build(choices)

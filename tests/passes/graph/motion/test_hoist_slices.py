@@ -10,6 +10,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import FunctionType, ModuleOp, f32
 from xdsl.ir import Block, Region, SSAValue
 
+from running.examples import examples
 from tcopt.dialects import graph
 from tcopt.dialects.graph import tensor
 from tcopt.interpreters.graph import run_module
@@ -108,7 +109,7 @@ def elements(module: ModuleOp) -> int:
 steps = st.tuples(st.sampled_from([*KINDS]), st.integers(0, 255), st.integers(0, 255))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(steps, min_size=2, max_size=9))
 def test_results_stay(choices):
     module = build([*choices, ("slice", len(choices), 0)])

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from running.examples import examples
 from tcopt.dialects import graph
 from tcopt.interpreters.graph import run_module
 from tcopt.passes.graph.placement.partition import PartitionPass
@@ -69,7 +70,7 @@ def convolutions(draw: st.DrawFn) -> dict[str, object]:
 
 
 @given(convolutions(), st.integers(0, 99))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_convolutions_on_a_matrix_unit_are_exact(fields: dict[str, object], seed: int) -> None:
     context = new_context()
     module = LocatedParser(context, MODULE.format(**fields), "conv.mlir").parse_module()
@@ -117,7 +118,7 @@ module attributes {{tcopt.accelerator = #target.vdla<results = "i8", features = 
     centered=st.booleans(),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_what_follows_on_an_alu_is_exact(
     outputs: int, scales: tuple[int, int], places: int, zero: int, centered: bool, seed: int
 ) -> None:

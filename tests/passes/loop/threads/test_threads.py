@@ -16,6 +16,7 @@ from programs.gpu_programs import (
     tile_matmul,
     without_barrier,
 )
+from running.examples import examples
 from tcopt.interpreters.kernel import run_kernel
 from tcopt.interpreters.kernel_memory import RaceError
 from tcopt.interpreters.loop import run_func
@@ -25,7 +26,7 @@ from tcopt.schedules import Schedule
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(8), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_shared_tiles(data: st.DataObject) -> None:
     """Tiles that divide nothing, with more threads than work or less, give the product."""

@@ -206,6 +206,7 @@ CASES = [
 ]
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize(("intrinsic", "left", "right", "arch"), CASES)
 def test_products(
     rng: np.random.Generator, intrinsic: str, left: str, right: str, arch: str

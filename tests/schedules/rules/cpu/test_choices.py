@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from checks.cpu_kernels import check_op, everything_parallel
 from programs.open_kernels import CASES
+from running.examples import examples
 from tcopt.schedules.rules.rule import AnyRule
 from tcopt.schedules.spaces.space import Choice, Space
 
-FEW = settings(max_examples=4, deadline=None, suppress_health_check=[*HealthCheck])
+FEW = settings(max_examples=examples(4), deadline=None, suppress_health_check=[*HealthCheck])
 
 
 def at_random(rng: np.random.Generator, taken: list[tuple[str, Choice]]):
@@ -32,7 +33,7 @@ def at_random(rng: np.random.Generator, taken: list[tuple[str, Choice]]):
     return choose
 
 
-@pytest.mark.nightly(every=4)
+@pytest.mark.nightly(every=6)
 @pytest.mark.parametrize("case", CASES)
 @FEW
 @given(seed=st.integers(0, 1 << 32), parallel=st.booleans())

@@ -17,6 +17,7 @@ from xdsl.ir import Operation
 
 import tcopt
 from checks.cpu_kernels import TOLERANCE, check_op, data, everything_parallel
+from running.examples import examples
 from tcopt.compiler import lower, pipeline
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
@@ -27,7 +28,7 @@ from tcopt.schedules.rules.cpu import tile_space
 from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.rules.cpu.tiles import Plan, TileProblem, candidate_tiles, plan_tile
 
-FEW = settings(max_examples=8, deadline=None)
+FEW = settings(max_examples=examples(8), deadline=None)
 
 
 @FEW
@@ -73,8 +74,9 @@ def convolutions(draw):
     return options, x, (*leading, kernel, kernel), transposed
 
 
+@pytest.mark.nightly(daily=["cpu"])
 @pytest.mark.parametrize("target", ["cpu", "cpu:haswell"])
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 @given(case=convolutions())
 def test_convolutions_match_onnxruntime(target, case):
     options, shape, kernel, transposed = case
@@ -126,7 +128,7 @@ def test_weights_larger_than_the_cache_stay_for_several_rows_of_tiles():
     assert plan.tile.spans > 1
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=examples(4), deadline=None)
 @given(
     extents=st.lists(st.integers(1, 6), min_size=1, max_size=2),
     strides=st.lists(st.integers(1, 4), min_size=2, max_size=2),

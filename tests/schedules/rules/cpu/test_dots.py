@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp, StringAttr, f32
 
 from checks.cpu_kernels import data, everything_parallel, te_module
+from running.examples import examples
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.backends.llvm.machine.host import host_target, named_target
 from tcopt.backends.llvm.objects import emit_assembly
@@ -32,7 +33,7 @@ from tcopt.dialects.sched import SequenceOp, TensorizeOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
 from tcopt.schedules.rules.cpu import matmul_space
 
-FEW = settings(max_examples=6, deadline=None, suppress_health_check=[*HealthCheck])
+FEW = settings(max_examples=examples(6), deadline=None, suppress_health_check=[*HealthCheck])
 PHASES = {phase.name: phase for phase in pipeline()}
 
 
@@ -108,7 +109,7 @@ def test_panels(m, k, vectors, panels, choices):
         check(product, arrays, "cpu-matmul", bits)
 
 
-@settings(FEW, max_examples=2)
+@settings(FEW, max_examples=examples(2))
 @given(st.sampled_from([32, 33]), st.sampled_from([16, 24]))
 def test_deep_reductions_in_parts(m, k):
     """Partial results of parts of the depth add up."""

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checks.cpu_kernels import AVX2, check_op, data, everything_parallel, scheduled, target
+from running.examples import examples
 from tcopt.dialects.graph import GraphOp, MatmulOp, TransposeOp
 from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
 from tcopt.dialects.loop import AllocOp, BlockOp, LoopKind, PrefetchOp, Scope
@@ -18,7 +19,7 @@ from tcopt.schedules.rules.cpu import matmul_space
 from tcopt.schedules.state.state import loops_of
 from tcopt.support.matmul_tiles import MAX_ROWS, best_tile, fits, tile_cost
 
-FEW = settings(max_examples=8, deadline=None, suppress_health_check=[*HealthCheck])
+FEW = settings(max_examples=examples(8), deadline=None, suppress_health_check=[*HealthCheck])
 
 rows = st.sampled_from([1, 2, 3, 7, 8, 9, 13, 17, 33])
 depths = st.sampled_from([1, 2, 3, 4, 5, 8, 16, 65])

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from xdsl.utils.exceptions import VerifyException
 
 from checks.cpu_kernels import check, check_op, data, everything_parallel
+from running.examples import examples
 from tcopt.dialects import graph
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.te import api as te
 
-FEW = settings(max_examples=8, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=examples(8), suppress_health_check=list(HealthCheck))
 
 # Sizes below, at and beside vectors of 4, 8 and 16, and primes.
 SIZES = (1, 2, 3, 5, 7, 8, 13, 15, 16, 17, 19, 31, 32, 33, 48, 67)

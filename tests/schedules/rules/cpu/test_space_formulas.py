@@ -34,6 +34,7 @@ def spaces(case: str) -> list[tuple[AnyRule, Space]]:
     return spaces_of(function, rules_for("cpu", templates=True), FACTS)
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("case", CASES)
 def test_formulas_give_for_columns_what_they_give_for_numbers(case):
     """Choices at random, all at once and one by one; the default is one that can be carried out."""

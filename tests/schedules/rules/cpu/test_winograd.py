@@ -32,7 +32,7 @@ CASES = (
 )
 
 
-@pytest.mark.nightly(every=3)
+@pytest.mark.nightly(every=5)
 @pytest.mark.parametrize("case", CASES)
 def test_results_are_those_of_a_direct_convolution(case):
     tile, images, a, b, height, width, pads, bits, parallel = case
@@ -89,6 +89,7 @@ PHASES = (
 )
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("case", PHASES)
 def test_tiles_hold_outputs_of_all_phases(case):
     tile, phases, taps, starts, height, width, pads = case
@@ -160,7 +161,7 @@ def forms():
     yield conv, direct, x, w, weights, own
 
 
-@pytest.mark.nightly(every=5)
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("epilogue", EPILOGUES, ids=lambda each: each.__name__)
 @pytest.mark.parametrize("number", range(3), ids=("plain", "strided", "phases"))
 def test_an_epilogue_may_read_results_several_times(number, epilogue):
@@ -201,6 +202,7 @@ def with_a_sum(y: te.Tensor) -> te.Tensor:
     )
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize(
     ("behind", "rule"), [(stages_apart, "cpu-winograd"), (with_a_sum, "cpu-transforms")]
 )

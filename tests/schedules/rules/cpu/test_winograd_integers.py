@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import i32
 import tcopt
 from checks.cpu_kernels import everything_parallel, run, scheduled, target
 from models.winograd_weights import constant, in_groups, of_phases, of_stride
+from running.examples import examples
 from tcopt.backends.llvm.machine.host import default_target
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
@@ -44,7 +45,7 @@ CASES = (
 )
 
 
-@pytest.mark.nightly(every=4)
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("group", [1, 2])
 @pytest.mark.parametrize("case", CASES)
 def test_results_are_those_of_a_direct_convolution(case, group):
@@ -102,7 +103,7 @@ def test_phases_of_a_transposed_convolution():
     np.testing.assert_array_equal(actual, expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.sampled_from([(2, 3), (4, 3), (2, 2), (3, 2)]),
     st.integers(0, 400),

@@ -156,6 +156,7 @@ def test_no_alarm_for_what_the_rules_make(target):
     assert slow_kernels(import_model(one_of_each()), pipeline(target)) == []
 
 
+@pytest.mark.nightly
 def test_no_alarm_for_a_network():
     module = import_model(find_example_model("light_squeezenet"))
     assert slow_kernels(module, pipeline("opencl:mali")) == []

@@ -18,6 +18,7 @@ from programs.gpu_programs import (
     without_barrier,
 )
 from programs.schedule_programs import softmax
+from running.examples import examples
 from tcopt.backends.named_gpus import named_gpu
 from tcopt.dialects.target import GpuTargetAttr
 from tcopt.interpreters.kernel_memory import RaceError
@@ -41,7 +42,7 @@ def target(features: str) -> GpuTargetAttr:
     )
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(8), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_threads_share_a_row(data: st.DataObject) -> None:
     threads = data.draw(st.sampled_from([2, 3, 4, 7, 8, 16, 32]))

@@ -15,6 +15,7 @@ import tcopt
 from device.launch_work import launch_works
 from models.light_models import light_model
 from programs.gpu_programs import kernels_of, run_launches
+from running.examples import examples
 from tcopt.backends.named_gpus import named_gpu
 from tcopt.dialects import loop
 from tcopt.dialects.target import GpuTargetAttr
@@ -66,7 +67,7 @@ def reduced(
     return lower_function(te.func("f", [x], [y]))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_axes_of_any_shape(data: st.DataObject, monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads of several launches do not get into each other's way, and get the result."""
@@ -108,6 +109,7 @@ def test_a_full_reduction_fills_the_device() -> None:
     assert "bra" not in loop_ and ".local" not in source
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize(
     ("text", "grids"),
     [

@@ -14,6 +14,7 @@ from xdsl.dialects.func import FuncOp as KernelOp
 import tcopt
 from machines.opencl_device import needs_device
 from programs.gpu_programs import kernels_of, run_launches
+from running.examples import examples
 from tcopt.backends.named_gpus import named_gpu
 from tcopt.dialects import loop
 from tcopt.dialects.simt import MmaSyncOp
@@ -96,7 +97,7 @@ def check(
     return kernels
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(4), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_sizes(data: st.DataObject, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of any length, the last one shorter, with any epilogue."""
@@ -135,6 +136,7 @@ def product(m: int, n: int, depth: int, kind: str = "float") -> str:
     )
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("kind", ["float", "float16"])
 @pytest.mark.parametrize(("m", "n", "depth"), [(64, 64, 8192), (49, 512, 2048)])
 def test_long_sums_keep_the_cores_busy(kind: str, m: int, n: int, depth: int) -> None:

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp as KernelOp
 
 from programs.gpu_programs import LOOP_PASSES, kernel_of, run_on_threads
+from running.examples import examples
 from tcopt.backends.named_gpus import named_gpu
 from tcopt.backends.ptx.ptxas import KernelResources, assemble
 from tcopt.backends.ptx.source import write_ptx
@@ -193,7 +194,8 @@ def check(program: Program, kernel: KernelOp, seed: int = 0) -> None:
     np.testing.assert_allclose(result, program.expected(*inputs), rtol=1e-5, atol=1e-4)
 
 
-@settings(max_examples=8, deadline=None)
+@pytest.mark.nightly(every=2)
+@settings(max_examples=examples(8), deadline=None)
 @given(data=st.data())
 def test_products_of_any_size_in_any_tile(data: st.DataObject) -> None:
     def size(most: int) -> int:
@@ -213,7 +215,7 @@ def test_products_of_any_size_in_any_tile(data: st.DataObject) -> None:
     check(program, kernel, data.draw(st.integers(0, 9)))
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=examples(4), deadline=None)
 @given(data=st.data())
 def test_convolutions_of_any_size_in_any_tile(data: st.DataObject) -> None:
     window = data.draw(st.sampled_from([1, 3]))

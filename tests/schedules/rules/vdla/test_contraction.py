@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from programs.accelerator_programs import TO_LOOP, Conv, program_of
+from running.examples import examples
 from tcopt.backends.accelerator.simulator.timing import simulate
 from tcopt.backends.vdla.machines import named_machine
 from tcopt.backends.vdla.simulator.function import run_stream
@@ -85,7 +86,7 @@ def test_other_units(rng: np.random.Generator) -> None:
         pad=st.integers(0, 1),
     )
 )
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 def test_any_shape(conv: Conv) -> None:
     """Whatever the shape, in little memory."""
     target = machine(inp_bytes=1024, wgt_bytes=4096, acc_bytes=1024)

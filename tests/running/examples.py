@@ -1,0 +1,15 @@
+"""How many random examples a property is tried with."""
+
+from __future__ import annotations
+
+_daily = [True]
+
+
+def set_daily(daily: bool) -> None:
+    """Choose between a part of the examples and all of them, before tests are imported."""
+    _daily[0] = daily
+
+
+def examples(count: int) -> int:
+    """All of `count` with `--nightly`; otherwise a third of them, at least 3."""
+    return max(min(count, 3), count // 3) if _daily[0] else count
