@@ -37,6 +37,7 @@ def compiled(model: ModelProto, target: str) -> tuple[tcopt.Model, list[str]]:
     return made, [r.message for r in remarks if r.by == "pack-dots" and not r.missed]
 
 
+@pytest.mark.nightly
 @needs_device
 def test_results_are_those_of_exact_integers() -> None:
     """Scales multiply in another order than in the definition, which rounds rarely by a step."""

@@ -58,7 +58,7 @@ def compiled(
     return made, remarks
 
 
-@pytest.mark.nightly(every=2)
+@pytest.mark.nightly
 @needs_device
 @pytest.mark.parametrize(("tile", "target"), [(2, "opencl:mali"), (4, "opencl")])
 def test_results(tile: int, target: str, monkeypatch: pytest.MonkeyPatch) -> None:

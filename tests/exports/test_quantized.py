@@ -11,7 +11,7 @@ from exports.running import Run, compiled, interpreted, quantized_export, steps_
 from exports.stored import load
 
 
-@pytest.mark.nightly(every=3)
+@pytest.mark.nightly(every=9)
 @pytest.mark.parametrize(
     ("name", "kind", "way"),
     [

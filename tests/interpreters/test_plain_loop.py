@@ -55,6 +55,7 @@ def lit_functions() -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.nightly
 def test_gives_what_the_interpreter_gives() -> None:
     """On every function of the passes' lit files that both run."""
     compared = 0

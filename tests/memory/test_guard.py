@@ -15,10 +15,11 @@ from conformance.cases import passing_cases, set_home
 from memory.children import run_all
 from memory.guard_pages import PAGE, GuardedBuffer, GuardError, run_guarded
 from memory.guarded_cases import guarded_case, is_indexing, mutated_case, node_cases
+from running.examples import examples
 from tcopt.runtime.program import Program
 
-CASES = 45
-FEEDS = 60
+CASES = examples(45)
+FEEDS = examples(60)
 
 
 @pytest.fixture(autouse=True, scope="module")

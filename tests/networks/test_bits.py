@@ -88,7 +88,7 @@ def check(layer: Layer, model: tcopt.Model) -> None:
     np.testing.assert_allclose(y, layer.expected(x), rtol=1e-5, atol=1e-3)
 
 
-@pytest.mark.nightly(every=3)
+@pytest.mark.nightly(every=9)
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers(name: str) -> None:
     model, remarks = compiled(LAYERS[name])

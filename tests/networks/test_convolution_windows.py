@@ -185,6 +185,7 @@ def test_few_channels_of_plain_phases_stay_plain() -> None:
     check(layer)
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("seed", range(6))
 def test_strides_and_dilations_with_common_factors(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -257,7 +258,7 @@ def test_taps_that_see_nothing_are_skipped() -> None:
     assert counts["1"] == 4 * counts["0"] == 4 * counts["2"] > 0
 
 
-@pytest.mark.nightly(every=3)
+@pytest.mark.nightly(every=9)
 @pytest.mark.parametrize(("extent", "kernel", "dilation"), [(17, 3, 12), (28, 5, 6), (5, 5, 1)])
 @pytest.mark.parametrize("groups", [1, 2, 32])
 def test_taps_of_some_columns(extent: int, kernel: int, dilation: int, groups: int) -> None:

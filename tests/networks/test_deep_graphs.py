@@ -30,7 +30,7 @@ def chain(operators: list[str], length: int) -> ModelProto:
     return model_of(nodes, {"x": SHAPE}, {"y": SHAPE})
 
 
-@pytest.mark.nightly(every=2)
+@pytest.mark.nightly
 @pytest.mark.parametrize(("axis", "count"), [(0, 500), (1, 60)])
 def test_concatenations_of_many_parts(axis, count):
     parts = {f"x{n}": np.full((1 + n % 2, 3), n, np.float32) for n in range(count)}
@@ -50,6 +50,7 @@ def test_a_chain_of_3000_nodes(rng):
     np.testing.assert_array_equal(model.run({"x": x})[0], np.maximum(x, 0))
 
 
+@pytest.mark.nightly
 def test_a_chain_of_sums(rng):
     x = rng.standard_normal(SHAPE).astype(np.float32)
     nodes, last = [], "x"

@@ -30,6 +30,7 @@ def _chain(
     return model.SerializeToString()
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize(
     ("operator", "weight", "shape", "attributes"),
     [

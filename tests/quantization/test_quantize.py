@@ -191,6 +191,7 @@ def test_equalization_helps_weights_with_one_scale() -> None:
     assert equal < plain / 2
 
 
+@pytest.mark.nightly
 def test_smoothing_helps_channels_that_stand_out() -> None:
     model = normalized()
     data = images(model)
@@ -203,6 +204,7 @@ def test_smoothing_helps_channels_that_stand_out() -> None:
     assert _error(_reference(smooth.model, feeds), _reference(model, feeds)) < 0.05
 
 
+@pytest.mark.nightly
 def test_the_best_method_is_that_of_least_error() -> None:
     model, told = dense(), list[str]()
     found = tcopt.quantize(model, images(model), plan=False, method="best", told=told.append)

@@ -194,6 +194,7 @@ def test_ctrl_c_ends_a_run_at_once() -> None:
     assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
 
 
+@pytest.mark.nightly
 def test_the_command_has_a_limit(run_tool, tmp_path) -> None:
     path = tmp_path / "steps.onnx"
     text = f'<ir_version: 10, opset_import: ["" : 21]>\ng {STEPS}'

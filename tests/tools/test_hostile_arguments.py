@@ -178,6 +178,7 @@ def test_files_that_are_no_models(tool, folder, capsys):
         assert code_of(tool, [file, *FEW.get(tool, [])], capsys) == 1, file
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("tool", [tool for tool, (_, options) in TOOLS.items() if options])
 def test_places_that_cannot_be_written(tool, folder, capsys):
     before = sorted(os.listdir(folder))

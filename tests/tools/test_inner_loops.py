@@ -133,6 +133,7 @@ def run(*arguments: str, path: str = os.environ["PATH"]) -> subprocess.Completed
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
 
+@pytest.mark.nightly
 def test_without_llvm_mca_one_line_says_so():
     done = run(path="")
     assert done.returncode == 1

@@ -149,6 +149,7 @@ def test_the_same_command_goes_on(model: Path, db: str, faster: list[float]) -> 
     assert tcopt_tune.summary(found).startswith("1 trials in ")
 
 
+@pytest.mark.nightly
 def test_a_tuned_model_that_is_not_faster_is_not_written(
     model: Path, db: str, faster: list[float]
 ) -> None:
@@ -191,6 +192,7 @@ def test_an_interrupt_while_choices_about_the_graph_are_tried_ends_the_search(
     assert found.ended == "interrupted" and found.trials == measurer.count == 0
 
 
+@pytest.mark.nightly
 def test_records_that_cannot_be_written_take_nothing_with_them(
     model: Path, db: str, faster: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,6 +215,7 @@ def test_records_that_cannot_be_written_take_nothing_with_them(
     assert found.accepted and any("the disk is full" in line for line in told)
 
 
+@pytest.mark.nightly
 def test_where_no_kernel_is_faster_no_model_is_compared(
     model: Path, db: str, faster: list[float]
 ) -> None:

@@ -121,7 +121,7 @@ def product() -> onnx.ModelProto:
     return model
 
 
-@pytest.mark.nightly(every=2)
+@pytest.mark.nightly
 @pytest.mark.parametrize(("target", "rule"), [("cpu", "cpu-fallback"), ("opencl", "gpu-fallback")])
 def test_a_product_is_measured_under_two_rules(target: str, rule: str):
     if target == "opencl":

@@ -210,6 +210,7 @@ def test_a_task_without_rules_is_refused() -> None:
         Proposer([])
 
 
+@pytest.mark.nightly
 def test_equal_seeds_search_alike() -> None:
     pytest.importorskip("lightgbm", reason="the model is LightGBM's")
 

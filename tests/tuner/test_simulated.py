@@ -173,6 +173,7 @@ def test_times_of_the_host_are_added_to_cycles(monkeypatch: pytest.MonkeyPatch):
     assert (judged.before_ms, judged.after_ms) == pytest.approx((3 + cycles, 1 + cycles))
 
 
+@pytest.mark.nightly
 def test_records_name_the_machine_that_is_simulated(tmp_path: Path):
     """The same on every computer, and whatever the number of threads."""
     task, host = placed("vdla"), tasks_of(SOURCE, "cpu")[0]

@@ -115,7 +115,7 @@ def check(bench: Bench, stream: Stream, buffers: list[np.ndarray]) -> list[np.nd
     return found
 
 
-@pytest.mark.nightly(every=3)
+@pytest.mark.nightly(every=6)
 @pytest.mark.parametrize("machine", range(MACHINES))
 def test_a_core_agrees_on_results_and_cycles(machine: int) -> None:
     bench = Bench(random_machine(machine))
@@ -149,6 +149,7 @@ def test_random_programs_have_all_instructions() -> None:
     assert found >= codes | loads | pads | facts | rest
 
 
+@pytest.mark.nightly
 def test_registers_that_are_rewritten_too_soon_have_other_values() -> None:
     """The machine does not wait: what the proof refuses, the core computes wrongly."""
     quick = Bench(VdlaTargetAttr.of_facts(SMALL))

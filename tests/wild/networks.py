@@ -97,16 +97,71 @@ def _speech(
     return feeds if rate is None else {**feeds, "sr": rate}
 
 
+def _molecule(atoms: int, edges: int, residues: int) -> dict[str, Drawn | np.ndarray]:
+    """Atoms with bonds between them, of residues with six atoms at most."""
+    whole = np.int64
+    return {
+        "element": Drawn((atoms,), 0, 4, whole),
+        "amino_acid": Drawn((atoms,), 0, 20, whole),
+        "atom_role": Drawn((atoms,), 0, 4, whole),
+        "bfactor": Drawn((atoms,)),
+        "edge_index": Drawn((2, edges), 0, atoms, whole),
+        "edge_dist": Drawn((edges,), 1.0, 5.0),
+        "seq_sep": Drawn((edges,), 0, 4, whole),
+        "same_residue": Drawn((edges,)),
+        "target_indices": Drawn((residues, 6), 0, atoms, whole),
+        "target_mask": np.ones((residues, 6), np.bool_),
+        "residue_types": Drawn((residues,), 0, 20, whole),
+        "residue_geometry": Drawn((residues, 52), -1.0, 1.0),
+        "target_environment": Drawn((residues, 6, 15)),
+        "temperature_feature": Drawn((residues, 1)),
+        "target_atom_rsasa": Drawn((residues, 6)),
+        "pos": Drawn((atoms, 3), -8.0, 8.0),
+        "node_normal": Drawn((atoms, 3), -1.0, 1.0),
+        "is_hbond": Drawn((edges,)),
+        "hb_cos": Drawn((edges,), -1.0, 1.0),
+    }
+
+
+def _rows(columns: int) -> tuple[Mapping[str, Drawn], ...]:
+    """One row and many of a table of doubles."""
+    return tuple({"X": Drawn((n, columns), -2.0, 2.0, np.float64)} for n in (1, 7, 200))
+
+
 NETWORKS = (
+    Network("atspm-detector", "decode_v3.onnx", _rows(25)),
+    Network("atspm-detector", "function229_s0.onnx", _rows(229)),
+    Network("atspm-detector", "phase_lgbm_v5_s0.onnx", _rows(261)),
+    Network("atspm-detector", "setback_full_q50_s0.onnx", _rows(59)),
+    Network(
+        "atspm-detector",
+        "x100_w32full_pair.onnx",
+        tuple({"x": _image(n, 15, 256)} for n in (1, 8)),
+    ),
     Network(
         "basic-pitch",
         "nmp.onnx",
         tuple({"serving_default_input_2:0": _sound(n, 43844, 1)} for n in (1, 2)),
     ),
     Network(
+        "brainmaze-eeg-models",
+        "modelA_paper.onnx",
+        tuple({"x": _image(n, 100, 600)} for n in (1, 4)),
+    ),
+    Network(
+        "brainmaze-eeg-models",
+        "spindle-detector-eeg.onnx",
+        ({"raw_signal": _image(1, 1, 7500), "spectrogram": Drawn((1, 15, 7500))},),
+    ),
+    Network(
         "captcha-whisperer",
         "captcha_crnn.onnx",
         tuple({"image": _image(n, 3, 60, 160)} for n in (1, 4)),
+    ),
+    Network(
+        "caustic-nmr",
+        "best_v2_carbons.onnx",
+        (_molecule(120, 900, 16), _molecule(600, 5000, 80)),
     ),
     Network(
         "ddddocr",

@@ -35,6 +35,7 @@ def test_light_models_compute_the_same(name: str):
     check_model(model, random_inputs(model), tolerance=1e-4)
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("name", LIGHT_MODELS)
 def test_every_light_model_imports(name: str):
     # The files as they are: their weights are made by ConstantOfShape and stay literals.

@@ -38,6 +38,7 @@ def _chain(rng: np.random.Generator) -> tuple[Network, list[str]]:
     return net, values
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("seed", range(8))
 def test_chains_of_updates(seed):
     onnxruntime = pytest.importorskip("onnxruntime")

@@ -58,6 +58,7 @@ def numbers(words: np.ndarray, axis: int) -> np.ndarray:
     return np.moveaxis(bits.astype(np.int64), axis, 0)
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("exclusive", [False, True], ids=["and", "xor"])
 @pytest.mark.parametrize("signs", range(4))
 @pytest.mark.parametrize("planes", [(1, 1), (2, 1), (2, 3)], ids=str)

@@ -12,6 +12,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from pathlib import Path
 from threading import get_native_id
 
 import llvmlite.binding as llvm
@@ -37,6 +38,9 @@ from tcopt.targets.cpu import MACHINES
 # count: adds one to each cell of its range. nested: opens a region of 8 for each iteration.
 # sizes: notes the size of its range in the range's first cell.
 # fault: waits in the thread that it is given, and writes to address 0 in any other.
+_FOLDERS = [os.path.dirname(__file__), str(Path(__file__).parents[3])]
+"""Where a script finds this module and the helpers that it imports."""
+
 _TASKS = """
 define void @count(ptr %cells, i64 %begin, i64 %end) {
 entry:
@@ -225,7 +229,7 @@ def _rest() -> None:
 
 _FORKS = """
 import os, sys, threading
-sys.path.insert(0, {folder!r})
+sys.path[:0] = {folders!r}
 from test_pool import np, pool, tasks
 parallel = pool({sleep!r})
 def hammer(rounds, stop=None):
@@ -255,14 +259,14 @@ sys.exit(not good)
 @pytest.mark.parametrize("sleep", ["default", "posix"])
 def test_a_forked_child_has_a_pool_of_its_own(sleep):
     """Forks while another thread has a region open."""
-    script = _FORKS.format(folder=os.path.dirname(__file__), sleep=sleep)
+    script = _FORKS.format(folders=_FOLDERS, sleep=sleep)
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
 _ONE_CORE = """
 import os, sys
 os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
-sys.path.insert(0, {folder!r})
+sys.path[:0] = {folders!r}
 from test_pool import np, pool, tasks
 parallel = pool("linux")
 def switches():
@@ -285,7 +289,7 @@ sys.exit(not (cells == 2001).all())
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
 def test_a_worker_leaves_the_core_to_the_opener():
     """Where one core is all there is, a worker is not woken for each of the regions."""
-    script = _ONE_CORE.format(folder=os.path.dirname(__file__))
+    script = _ONE_CORE.format(folders=_FOLDERS)
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, check=True, timeout=60, capture_output=True, text=True)
     assert int(done.stdout) < 200
@@ -294,7 +298,7 @@ def test_a_worker_leaves_the_core_to_the_opener():
 _FAULT = """
 import faulthandler, sys, threading
 faulthandler.enable()
-sys.path.insert(0, {folder!r})
+sys.path[:0] = {folders!r}
 from test_pool import pool, tasks
 pool({sleep!r})(tasks().fault, threading.get_ident(), 2, 1, 2)
 """
@@ -304,7 +308,7 @@ pool({sleep!r})(tasks().fault, threading.get_ident(), 2, 1, 2)
 @pytest.mark.parametrize("sleep", ["linux", "posix"])
 def test_a_fault_in_a_thread_is_reported(sleep):
     """The threads leave the process's signals to others, but not those of their own faults."""
-    script = _FAULT.format(folder=os.path.dirname(__file__), sleep=sleep)
+    script = _FAULT.format(folders=_FOLDERS, sleep=sleep)
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, check=False, timeout=60, capture_output=True, text=True)
     assert done.returncode == -signal.SIGSEGV

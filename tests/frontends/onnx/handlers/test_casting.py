@@ -55,6 +55,7 @@ def test_exponents(mode: str, saturate: int):
     check(node_model("Cast", [x], opset=25, **options), {"x0": x})
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("to", FLOATS + INTEGERS)
 def test_quantize_and_back(to: int, rng: np.random.Generator):
     """By axis, with values beyond the range; integers have a zero point."""

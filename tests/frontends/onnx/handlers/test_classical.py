@@ -128,6 +128,7 @@ def test_label_encoder(x, version, attributes):
     check("LabelEncoder", x, version=version, **attributes)
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_linear_models(transform):
     options = {"outputs": 2, "version": 1, "post_transform": transform}
@@ -141,6 +142,7 @@ def test_linear_models(transform):
     check("LinearRegressor", X, post_transform=transform, coefficients=THREE[:3])
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize(
     ("kernel", "parameters"),
     [

@@ -93,6 +93,7 @@ def test_distributions():
     np.testing.assert_allclose(kept, np.where(mask, FEEDS["p"] / 0.75, 0), rtol=1e-6)
 
 
+@pytest.mark.nightly
 def test_moments_and_independence():
     """Of neighbours, of rows, and of nodes: sums of products of independent numbers are small."""
     u, n, ud, nd, *_ = run(seed=12)
@@ -125,7 +126,7 @@ def test_runs_differ_unless_seeded(tmp_path):
     assert [spec.name for spec in model.inputs] == list(FEEDS)
 
 
-@pytest.mark.nightly(every=3)
+@pytest.mark.nightly
 @pytest.mark.parametrize("target", ["cpu:haswell", "cpu:x86-64-v2"])
 def test_targets_agree(target):
     try:

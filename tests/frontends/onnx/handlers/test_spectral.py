@@ -52,6 +52,7 @@ def short_steps(monkeypatch):
     monkeypatch.setattr(long_transforms, "_STEP_LIMIT", 5)
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("length", [16, 24, 100, 11, 26])
 def test_long_transforms(length, short_steps):
     """Lengths with short factors, primes, and those with a large prime factor."""

@@ -92,6 +92,7 @@ SHAPED_BY_VALUE = {
 }
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("nodes", SHAPED_BY_VALUE.values(), ids=SHAPED_BY_VALUE.keys())
 def test_stages_after_one_for_a_value(nodes: str):
     """A stage for a value of the one before it is followed by others."""
@@ -157,6 +158,7 @@ IN_BODIES = {
 }
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("name", IN_BODIES)
 def test_extents_that_data_decides_in_bodies(name: str, rng: np.random.Generator):
     """A stage computes what the next one has to know to import the node with the bodies."""
@@ -217,6 +219,7 @@ def test_values_computed_from_data_are_awaited(rng: np.random.Generator):
         check(compiled, model, {"x": x})
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("axis", [None, 0, 1])
 @pytest.mark.parametrize("order", [0, 1])
 def test_unique(axis: int | None, order: int, rng: np.random.Generator):

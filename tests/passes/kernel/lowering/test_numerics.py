@@ -18,6 +18,7 @@ from programs.loop_programs import (
 from tcopt.backends.llvm.jit import compile_module
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("count", range(1, len(LOOP_PASSES) + 1))
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_passes_keep_the_result(name: str, count: int) -> None:
@@ -34,7 +35,7 @@ def test_parallel_iterations_may_run_in_any_order(name: str) -> None:
     assert_same(results(module), results(module, shuffle_seed=7))
 
 
-@pytest.mark.nightly(every=4)
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize(
     "passes",
     [

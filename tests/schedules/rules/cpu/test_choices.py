@@ -33,7 +33,7 @@ def at_random(rng: np.random.Generator, taken: list[tuple[str, Choice]]):
     return choose
 
 
-@pytest.mark.nightly(every=6)
+@pytest.mark.nightly(every=12)
 @pytest.mark.parametrize("case", CASES)
 @FEW
 @given(seed=st.integers(0, 1 << 32), parallel=st.booleans())

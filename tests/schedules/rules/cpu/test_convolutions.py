@@ -194,6 +194,7 @@ def test_pointwise_convolutions_between_plain_data(name):
     compare(model, "cpu:haswell")
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize(
     ("size", "kernel", "options"),
     [

@@ -192,6 +192,7 @@ def test_transpose(shape, rest, bits):
     run(lambda x: graph.TransposeOp(x, perm=perm), data(*shape), bits=bits)
 
 
+@pytest.mark.nightly(every=4)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8"])
 @pytest.mark.parametrize("shape", [(33, 20), (3, 50), (50, 3)])
 @pytest.mark.parametrize("bits", [128, None])
@@ -288,6 +289,7 @@ def test_several_contractions_in_one_function(tokens, width, bits):
         check([q, k, v], attention, e / e.sum(axis=1, keepdims=True) @ v, bits=bits)
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("bits", [128, None])
 @pytest.mark.parametrize("length", [16, 100, 197])
 def test_many_short_rows(length, bits):

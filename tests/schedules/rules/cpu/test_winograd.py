@@ -161,7 +161,7 @@ def forms():
     yield conv, direct, x, w, weights, own
 
 
-@pytest.mark.nightly(every=3)
+@pytest.mark.nightly(every=6)
 @pytest.mark.parametrize("epilogue", EPILOGUES, ids=lambda each: each.__name__)
 @pytest.mark.parametrize("number", range(3), ids=("plain", "strided", "phases"))
 def test_an_epilogue_may_read_results_several_times(number, epilogue):

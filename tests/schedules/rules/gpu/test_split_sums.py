@@ -158,7 +158,7 @@ def test_a_pointwise_convolution_of_a_small_image() -> None:
     assert first >= 128
 
 
-@pytest.mark.nightly(every=3)
+@pytest.mark.nightly
 @needs_device
 @pytest.mark.parametrize(
     "text",

@@ -66,6 +66,7 @@ CASES = {
 }
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("name", CASES)
 def test_results(name: str, rng: np.random.Generator) -> None:
     """Those of the graph, in the order of the stream and in others that tokens allow."""

@@ -116,6 +116,7 @@ def test_any_choice_computes_the_same(rng: np.random.Generator) -> None:
         np.testing.assert_array_equal(y, conv.expected(x, w))
 
 
+@pytest.mark.nightly
 def test_the_default_is_near_the_best_of_many_by_the_model_of_the_units() -> None:
     """Many pieces have the same estimate where the alu is what takes longest."""
     target = VdlaTargetAttr.of_facts({**named_machine("vta").facts(), "results": "i32"})
