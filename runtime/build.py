@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -60,13 +60,13 @@ class ObjectCode(Protocol):
 
 
 def build_program(
-    module: ModuleOp, weights: Mapping[str, Array], kernels: Sequence[ObjectCode] = ()
+    module: ModuleOp, weights: MutableMapping[str, Array], kernels: Sequence[ObjectCode] = ()
 ) -> Program:
     """Generate code for a module whose memory is planned, and pack its weights.
 
     Args:
         module: @main takes inputs, outputs, weights and workspace; see `plan-memory`.
-        weights: values by name.
+        weights: values by name; the mapping is emptied, see `pack_weights`.
         kernels: code of the functions that the module only declares.
     Raises:
         PassFailedError: the module has no @main of that form.
@@ -136,11 +136,11 @@ class HostFacts:
     report: dict[str, int]
 
 
-def describe(module: ModuleOp, main: FuncOp, weights: Mapping[str, Array]) -> HostFacts:
+def describe(module: ModuleOp, main: FuncOp, weights: MutableMapping[str, Array]) -> HostFacts:
     """What @main, whose memory is planned, takes and gives; weights packed as it has them.
 
     Args:
-        weights: values by name.
+        weights: values by name; the mapping is emptied, see `pack_weights`.
     """
     names = [_names(module, "graph.inputs"), _names(module, "graph.outputs")]
     types = list(main.function_type.inputs)

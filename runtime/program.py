@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -40,20 +40,24 @@ def aligned_empty(size: int) -> NDArray[np.uint8]:
 
 
 def pack_weights(
-    layout: Mapping[str, tuple[int, int]], weights: Mapping[str, Array], size: int
+    layout: Mapping[str, tuple[int, int]], weights: MutableMapping[str, Array], size: int
 ) -> NDArray[np.uint8]:
-    """One block with each weight at its place.
+    """Move weights into one block.
 
     Args:
         layout: offset and size in bytes of each weight by name.
+        weights: values by name. The mapping is emptied: each array is released once it is copied,
+            so that memory holds it twice for a short time only.
         size: bytes of the whole block.
     """
+    for unused in weights.keys() - layout.keys():
+        del weights[unused]
     # What lies between weights is saved too, and must not be whatever was in memory.
     block = align(np.zeros(size + ALIGNMENT, np.uint8), size)
 
     def copy(name: str) -> None:
         offset, count = layout[name]
-        data = weights[name]
+        data = weights.pop(name)
         place = block[offset : offset + count].view(data.dtype).reshape(data.shape)
         place[...] = data
 

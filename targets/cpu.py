@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -253,7 +253,7 @@ class CpuKind(TargetKind):
     def build(
         self,
         module: ModuleOp,
-        weights: Mapping[str, Any],
+        weights: MutableMapping[str, Any],
         kernels: Mapping[str, CompiledKernel],
         *,
         timed: bool = False,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tcopt.runtime.whole_program import WholeProgram
 
     Array = NDArray[Any]
-    Weights = Mapping[str, Array]
+    Weights = MutableMapping[str, Array]
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class TargetKind(ABC):
 
         Args:
             module: has the host function @main, whose memory is planned.
-            weights: values by name.
+            weights: values by name; the mapping is emptied as they are packed.
             kernels: by the names of the functions that the module declares.
             timed: whether each run notes when kernels run.
         """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -94,7 +94,7 @@ class LaunchedTarget(TargetKind):
     def build(
         self,
         module: ModuleOp,
-        weights: Mapping[str, Any],
+        weights: MutableMapping[str, Any],
         kernels: Mapping[str, CompiledKernel],
         *,
         timed: bool = False,

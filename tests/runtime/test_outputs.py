@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 
 from tcopt.runtime.outputs import OutputPool
+from tcopt.runtime.program import pack_weights
 from tcopt.runtime.specs import TensorSpec
 from tcopt.support.alignment import ALIGNMENT
 
@@ -39,3 +42,13 @@ def test_results_in_use_are_left_alone() -> None:
         results.take()[0][:] = -1
     assert [float(view.min()) for view in views] == [0, 1, 2, 3]
     assert [float(view.max()) for view in views] == [0, 1, 2, 3]
+
+
+def test_weights_are_released_as_they_are_packed() -> None:
+    """Memory never holds all weights twice."""
+    values = {name: np.full((4, 8), name == "b", np.float32) for name in ("a", "b", "unused")}
+    arrays = [weakref.ref(array) for array in values.values()]
+    block = pack_weights({"b": (0, 128), "a": (192, 128)}, values, 320)
+    np.testing.assert_array_equal(block.view(np.float32), [1] * 32 + [0] * 48)
+    assert not values
+    assert [array() for array in arrays] == [None] * 3
