@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import IntFlag
-from functools import reduce
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, i1, i32
+from xdsl.dialects.builtin import TensorType, f32, f64, i32
 from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import (
@@ -19,53 +17,54 @@ from tcopt.dialects.graph.attributes import (
     integer,
 )
 from tcopt.dialects.graph.opaque import OpaqueOp
-from tcopt.dialects.graph.types import AnyTensor, Array, element_type, is_float, shape_of, tensor
-from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar, Variable
+from tcopt.dialects.graph.tree_nodes import (
+    FEATURE_BITS,
+    Relation,
+    unpack_nodes,
+    words_of,
+)
+from tcopt.dialects.graph.tree_walk import TreeWriter
+from tcopt.dialects.graph.types import (
+    AnyTensor,
+    Array,
+    bits_of,
+    element_type,
+    is_unsigned_int,
+    numpy_dtype,
+    shape_of,
+    tensor,
+)
+from tcopt.dialects.loop.writer import Buffer, KernelWriter
 
-_TOGETHER = 8
-"""Ways down trees that are followed together: rows times trees."""
-
-_STEPS = 2
-"""Steps between two checks whether all of these ways have reached leaves."""
-
-
-class Relation(IntFlag):
-    """How a feature stands to a threshold; a test is the set of relations in which it holds."""
-
-    LESS = 1
-    EQUAL = 2
-    GREATER = 4
-    UNORDERED = 8
+_SETS = range(1 << len(Relation))
 
 
 @irdl_op_definition
 class TreeEnsembleOp(OpaqueOp):
-    """What decision trees say of each row, combined for each target.
+    """Scores of rows by decision trees, combined for each target.
 
-        %y = graph.tree_ensemble %x, %features, %thresholds, %tests, %next, %roots, %steps,
-                 %targets, %weights {count = 3, aggregate = sum} : tensor<8x3xf32>
+        %y = graph.tree_ensemble %x, %nodes, %roots, %targets, %weights
+                 {count = 3, depth = 6, common = 3, varying = 8} : tensor<8x3xf32>
 
-    x is [rows, columns]. Nodes are numbered, inner nodes first. Node n compares column
-    `features[n]` with `thresholds[n]`, and goes on to `next[n, 1]` if the relation is in
-    `tests[n]` (see `Relation`), else to `next[n, 0]`; a leaf goes to itself. Tree t starts at
-    `roots[t]` and has at most `steps[t]` inner nodes on a way down. Leaf l gives `weights[l, k]` to
-    target `targets[l, k]` for each k. A target that no leaf gave anything is 0. `test` is the
-    test of all inner nodes, where they have one; then `tests` is not read.
+    x is [rows, columns]; `nodes` has a record for each inner node
+    (`dialects/graph/tree_nodes.py`): the column that it compares, the threshold, and its two
+    children. The root of tree t has the address `roots[t]`; at most `depth` inner nodes are on any
+    path down. Leaf l adds `weights[l, k]` to target `targets[l, k]` for each k. A target without
+    any is 0. `common` is the set of relations in which the tests of all inner nodes hold, `varying`
+    the set of those in which the tests of some do, as their records say.
     """
 
     name = "graph.tree_ensemble"
 
     x = operand_def(TensorType)
-    features = operand_def(TensorType)
-    thresholds = operand_def(TensorType)
-    tests = operand_def(TensorType)
-    next = operand_def(TensorType)
+    nodes = operand_def(TensorType)
     roots = operand_def(TensorType)
-    steps = operand_def(TensorType)
     targets = operand_def(TensorType)
     weights = operand_def(TensorType)
     count = prop_def(Int)
-    test = opt_prop_def(Int)
+    depth = prop_def(Int)
+    common = prop_def(Int)
+    varying = prop_def(Int)
     aggregate = prop_def(TreeAggregateAttr, default_value=TreeAggregateAttr(TreeAggregate.SUM))
     result = result_def(TensorType)
 
@@ -73,80 +72,78 @@ class TreeEnsembleOp(OpaqueOp):
         self,
         operands: Sequence[SSAValue | Operation],
         count: int,
-        aggregate: TreeAggregate = TreeAggregate.SUM,
-        test: int | None = None,
+        aggregate: TreeAggregate,
+        depth: int,
+        common: Relation,
+        varying: Relation,
     ):
-        """Operands as they are listed above."""
+        """Operands in the order listed above."""
         super().__init__(
             list(operands),
             {
                 "count": integer(count),
                 "aggregate": TreeAggregateAttr(aggregate),
-                "test": None if test is None else integer(test),
+                "depth": integer(depth),
+                "common": integer(common.value),
+                "varying": integer(varying.value),
             },
         )
 
     def infer(self) -> Sequence[AnyTensor]:
         """[rows, count], of the weights' element type."""
-        x, nodes, leaves = shape_of(self.x), shape_of(self.features), shape_of(self.weights)
-        numbers = (self.features, self.tests, self.next, self.roots, self.steps, self.targets)
-        if any(element_type(value) != i32 for value in numbers):
-            raise VerifyException("numbers of columns, nodes and targets must be i32")
-        if not is_float(element_type(self.x)) or element_type(self.thresholds) != element_type(
-            self.x
-        ):
-            raise VerifyException(
-                f"x and thresholds must be floats of one type, got {self.x.type} and "
-                f"{self.thresholds.type}"
-            )
+        x, nodes, leaves = shape_of(self.x), shape_of(self.nodes), shape_of(self.weights)
+        if any(element_type(v) != i32 for v in (self.roots, self.targets)):
+            raise VerifyException("roots and targets must be i32")
+        dtype, word = element_type(self.x), element_type(self.nodes)
+        if dtype not in (f32, f64):
+            raise VerifyException(f"x must be f32 or f64, got {self.x.type}")
+        if not is_unsigned_int(word) or bits_of(word) != 32:
+            raise VerifyException(f"nodes must be ui32, got {self.nodes.type}")
         trees = shape_of(self.roots)
         fits = (
             len(x) == 2
-            and x[1] > 0
+            and 0 < x[1] <= 1 << FEATURE_BITS
             and len(nodes) == 1
+            and nodes[0] > 0
+            and nodes[0] % words_of(bits_of(dtype)) == 0
             and len(trees) == 1
-            and shape_of(self.thresholds) == shape_of(self.tests) == nodes
-            and shape_of(self.next) == (*nodes, 2)
-            and shape_of(self.steps) == trees
             and len(leaves) == 2
             and shape_of(self.targets) == leaves
-            and 0 < leaves[0] <= nodes[0]
+            and leaves[0] > 0
         )
         count = self.count.value.data
         if not fits or count < 1:
             types = ", ".join(str(value.type) for value in self.operands)
             raise VerifyException(f"operands of {types} are not trees with {count} targets")
+        common, varying = self.common.value.data, self.varying.value.data
+        if (
+            not (0 <= common < 1 << len(Relation) and 0 <= varying < 1 << len(Relation))
+            or common & varying
+        ):
+            raise VerifyException(f"tests cannot have {common} in common and vary in {varying}")
         return (tensor((x[0], count), element_type(self.weights)),)
 
-    @property
-    def _inner(self) -> int:
-        """The number of inner nodes."""
-        return shape_of(self.features)[0] - shape_of(self.weights)[0]
-
     def compute_all(
-        self,
-        x: Array,
-        features: Array,
-        thresholds: Array,
-        tests: Array,
-        next: Array,
-        roots: Array,
-        steps: Array,
-        targets: Array,
-        weights: Array,
+        self, x: Array, nodes: Array, roots: Array, targets: Array, weights: Array
     ) -> Sequence[Array]:
-        """The value by numpy: all trees of a row go down at once."""
-        rows, nodes = np.arange(len(x))[:, None], np.tile(roots, (len(x), 1))
-        for _ in range(int(steps.max(initial=0))):
-            value, threshold = x[rows, features[nodes]], thresholds[nodes]
+        """Evaluate with numpy, following all trees of all rows at once."""
+        dtype = numpy_dtype(element_type(self.x))
+        fields, words = unpack_nodes(nodes, dtype), words_of(dtype.itemsize * 8)
+        last = len(nodes) - words
+        rows, at = np.arange(len(x))[:, None], np.tile(roots.astype(np.int64), (len(x), 1))
+        for _ in range(self.depth.value.data):
+            node = np.minimum(at, last) // words
+            value, threshold = x[rows, fields.features[node]], fields.thresholds[node]
             with np.errstate(invalid="ignore"):
                 relation = np.select(
                     [value < threshold, value == threshold, value > threshold],
                     [Relation.LESS, Relation.EQUAL, Relation.GREATER],
-                    Relation.UNORDERED,
+                    np.where(np.isnan(value), Relation.UNORDERED, 0),
                 )
-            nodes = next[nodes, ((tests[nodes] & relation) != 0).astype(np.int64)]
-        leaves = nodes - self._inner
+            tests = fields.tests[node] | self.common.value.data
+            child = fields.children[node, ((tests & relation) != 0).astype(np.int64)]
+            at = np.where(at < last, child, at)
+        leaves = at - last
         shape = (len(x), self.count.value.data)
         own, places = weights[leaves], (rows[..., None], targets[leaves])
         match self.aggregate.data:
@@ -164,132 +161,6 @@ class TreeEnsembleOp(OpaqueOp):
         return (np.where(touched, result, 0).astype(weights.dtype),)
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """Some go down together: while one waits for a load, others go on."""
-        rows = buffers[0].shape[0]
-        blocks = rows // _TOGETHER
-        with k.loop(blocks, parallel=True) as block:
-            self._walk(k, buffers, [block * _TOGETHER + row for row in range(_TOGETHER)])
-        if rest := rows % _TOGETHER:
-            first = k.scalar(blocks * _TOGETHER, INDEX)
-            self._walk(k, buffers, [first + row for row in range(rest)])
-
-    def _walk(self, k: KernelWriter, buffers: Sequence[Buffer], rows: Sequence[Scalar]) -> None:
-        """All that some rows get."""
-        roots, result = buffers[5], buffers[-1]
-        count = result.shape[1]
-        sums = self.aggregate.data is TreeAggregate.SUM
-        # What min and max have seen of a target so far.
-        seen = [None if sums else k.workspace((count,), i32) for _ in rows]
-        with k.loop(count) as target:
-            for row, own in zip(rows, seen, strict=True):
-                result[row, target] = 0
-                if own is not None:
-                    own[target] = 0
-        width = _TOGETHER // len(rows)
-        blocks, rest = divmod(roots.shape[0], width)
-        with k.loop(blocks) as block:
-            trees = [block * width + tree for tree in range(width)]
-            self._descend(k, buffers, rows, trees, seen)
-        with k.loop(rest) as tree:
-            self._descend(k, buffers, rows, [tree + blocks * width], seen)
-
-    def _descend(
-        self,
-        k: KernelWriter,
-        buffers: Sequence[Buffer],
-        rows: Sequence[Scalar],
-        trees: Sequence[Scalar],
-        seen: Sequence[Buffer | None],
-    ) -> None:
-        """What some trees give to some rows, all step by step together."""
-        _, _, _, _, _, roots, steps, targets, weights, result = buffers
-        nodes = [[k.variable(i32, roots[tree]) for tree in trees] for _ in rows]
-        most = reduce(Scalar.maximum, [steps[tree] for tree in trees]).maximum(0)
-        extent = most.cast(INDEX)
-        if len(rows) == 1:
-            # Different trees end at different depths, so a check rarely pays off.
-            with k.loop(extent):
-                self._advance(k, buffers, rows, nodes)
-        else:
-            # Most rows are at a leaf long before the longest way through their tree ends.
-            everywhere = [node for own in nodes for node in own]
-            with k.loop((extent + (_STEPS - 1)).divided(_STEPS)):
-                first = reduce(Scalar.minimum, [node.get() for node in everywhere])
-                with k.when(first < self._inner):
-                    for _ in range(_STEPS):
-                        self._advance(k, buffers, rows, nodes)
-        for row, own, marks in zip(rows, nodes, seen, strict=True):
-            for node in own:
-                leaf = _place(node.get() - self._inner, weights.shape[0])
-                with k.loop(weights.shape[1]) as entry:
-                    target = _place(targets[leaf, entry], result.shape[1])
-                    old, new = result[row, target], weights[leaf, entry]
-                    result[row, target] = self._combined(k, old, new, marks, target)
-
-    def _advance(
-        self,
-        k: KernelWriter,
-        buffers: Sequence[Buffer],
-        rows: Sequence[Scalar],
-        nodes: Sequence[Sequence[Variable]],
-    ) -> None:
-        """Take one step down each of the ways."""
-        for row, own in zip(rows, nodes, strict=True):
-            for node in own:
-                node.set(self._step(k, buffers, row, node.get()))
-
-    def _combined(
-        self, k: KernelWriter, old: Scalar, new: Scalar, seen: Buffer | None, target: Scalar
-    ) -> Scalar:
-        """What a target has after one more leaf; `seen` says whether it had any."""
-        if seen is None:
-            return old + new
-        better = new < old if self.aggregate.data is TreeAggregate.MIN else new > old
-        is_first = seen[target].equals(0)
-        seen[target] = 1
-        return k.select(is_first | better, new, old, new.dtype)
-
-    def _step(
-        self, k: KernelWriter, buffers: Sequence[Buffer], row: Scalar, node: Scalar
-    ) -> Scalar:
-        """The node after one."""
-        x, features, thresholds, tests, next, *_ = buffers
-        own = _place(node, features.shape[0])
-        value = x[row, _place(features[own], x.shape[1])]
-        holds = self._holds(k, value, thresholds[own], tests, own)
-        return next[own, k.select(holds, 1, 0, INDEX)]
-
-    def _holds(
-        self, k: KernelWriter, value: Scalar, threshold: Scalar, tests: Buffer, node: Scalar
-    ) -> Scalar:
-        """Whether a node's test holds."""
-        relations = (
-            (Relation.LESS, value < threshold),
-            (Relation.EQUAL, value.equals(threshold)),
-            (Relation.GREATER, value > threshold),
-        )
-        if self.test is None:
-            relation = k.scalar(Relation.UNORDERED.value, i32)
-            for own, holds in relations:
-                relation = k.select(holds, own.value, relation, i32)
-            return (tests[node] & relation).differs(0)
-        wanted = Relation(self.test.value.data)
-        if not wanted & Relation.UNORDERED:
-            if wanted == Relation.LESS | Relation.EQUAL:
-                return value <= threshold
-            if wanted == Relation.GREATER | Relation.EQUAL:
-                return value >= threshold
-            inside = [holds for own, holds in relations if wanted & own]
-            return _any(k, inside)
-        outside = [holds for own, holds in relations if not wanted & own]
-        return ~_any(k, outside)
-
-
-def _any(k: KernelWriter, conditions: Sequence[Scalar]) -> Scalar:
-    """Whether one of some holds."""
-    return reduce(lambda a, b: a | b, conditions, k.scalar(False, i1))
-
-
-def _place(number: Scalar, extent: int) -> Scalar:
-    """A number from a table as an index; whatever the table holds, it is inside."""
-    return number.maximum(0).minimum(extent - 1).cast(INDEX)
+        """Follow several paths together: while one waits for a load, others go on."""
+        tests = Relation(self.common.value.data), Relation(self.varying.value.data)
+        TreeWriter(k, buffers, self.aggregate.data, self.depth.value.data, *tests).write()

@@ -94,6 +94,9 @@ class Scalar:
     def __xor__(self, other: Operand) -> Scalar:
         return self._binary("xor", other)
 
+    def __lshift__(self, count: int) -> Scalar:
+        return self._binary("shl", count)
+
     def __invert__(self) -> Scalar:
         return self._binary("xor", 1 if self.dtype == i1 else -1)
 
@@ -129,12 +132,17 @@ class Scalar:
             return self
         k, word = self.writer, self.writer.order_type(self.dtype)
         wide = self.cast(f64 if word == i64 else f32)
-        bits = Scalar(k, k.emitter.add(BitcastOp(wide.value, word)), word)
+        bits = wide.bitcast(word)
         most = (1 << (width_of(word) - 1)) - 1
         # Negative floats fall as their bits rise.
         own = k.select(bits < 0, bits._binary("xor", most), bits, word)
         own = k.select(wide.equals(0), 0, own, word)
         return k.select(wide.differs(wide), most, own, word)
+
+    def bitcast(self, dtype: Attribute) -> Scalar:
+        """The same bits as another element type of their width."""
+        op = BitcastOp(self.value, storage_type(dtype))
+        return Scalar(self.writer, self.writer.emitter.add(op), dtype)
 
     def bits(self, first: int, count: int, turned: int = 0) -> Scalar:
         """Some bits of an integer, from bit `first` on, as an index; `turned` are inverted."""

@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from tcopt.dialects.graph.tree_nodes import NodeFields, Relation, addresses_of, pack_nodes, words_of
+
 Numbers = NDArray[np.int64]
 Fail = Callable[[str], NoReturn]
 
@@ -19,7 +21,7 @@ class Trees:
 
     Attributes:
         features, thresholds, tests: of each inner node the column it compares, with what, and the
-            set of relations (`dialects.graph.tree_ensemble.Relation`) in which its test holds.
+            set of relations (`dialects.graph.tree_nodes.Relation`) in which its test holds.
         holds, fails: the node that follows if its test holds, and otherwise; -1 - l is leaf l.
         leaves: the number of leaves.
         leaf, targets, weights: of each entry the leaf that has it, and what it gives to which
@@ -43,21 +45,34 @@ class Trees:
         """The number of inner nodes."""
         return len(self.features)
 
-    def depths(self, fail: Fail) -> Numbers:
-        """The maximum number of inner nodes on a way down each tree.
+    def depth(self, fail: Fail) -> int:
+        """The maximum number of inner nodes on a path down a tree.
 
         Args:
             fail: reports nodes that do not form trees.
         """
         below = np.concatenate([self.holds, self.fails])
-        for ways in (below, self.roots):
-            self._check_exist(ways, fail)
+        for nodes in (below, self.roots):
+            self._check_exist(nodes, fail)
         if self._has_orphans(below):
             fail("a tree has a cycle, or no root leads to some of its nodes")
-        heights = self._heights(below)
-        if (heights == 0).any():
+        reached = np.concatenate([below, self.roots])
+        waiting = np.bincount(reached[reached >= 0], minlength=self.inner)
+        has_shared_nodes = bool((waiting > 1).any())
+        depth, found, level = 0, 0, self.roots
+        while level.size:
+            level = level[level >= 0]
+            np.subtract.at(waiting, level, 1)
+            # A node is on the level below its last parent.
+            level = level[waiting[level] == 0]
+            if has_shared_nodes:
+                level = np.unique(level)
+            found += len(level)
+            depth += bool(level.size)
+            level = np.concatenate([self.holds[level], self.fails[level]])
+        if found < self.inner:
             fail("a tree has a cycle")
-        return np.where(self.roots < 0, 0, heights[np.maximum(self.roots, 0)] if self.inner else 0)
+        return depth
 
     def _check_exist(self, ways: Numbers, fail: Fail) -> None:
         outside = ways[(ways >= self.inner) | (ways < -self.leaves)]
@@ -72,26 +87,30 @@ class Trees:
         reached[self.roots + self.leaves] = True
         return not reached.all()
 
-    def _heights(self, below: Numbers) -> Numbers:
-        """1 for nodes above leaves alone, and so on upwards; 0 for those with a cycle below."""
-        heights = np.zeros(self.inner, np.int64)
-        inside = np.flatnonzero(below >= 0)
-        inside = inside[np.argsort(below[inside], kind="stable")]
-        children, parents = below[inside], inside % max(self.inner, 1)
-        waiting = np.bincount(parents, minlength=self.inner)
-        starts = np.searchsorted(children, np.arange(self.inner + 1))
-        level, ready = 0, np.flatnonzero(waiting == 0)
-        while ready.size:
-            level += 1
-            heights[ready] = level
-            counts = starts[ready + 1] - starts[ready]
-            # The edges of all nodes that are ready, which are consecutive for each.
-            shift = starts[ready] - np.cumsum(counts) + counts
-            above = parents[np.arange(counts.sum()) + np.repeat(shift, counts)]
-            above, edges = np.unique(above, return_counts=True)
-            waiting[above] -= edges
-            ready = above[waiting[above] == 0]
-        return heights
+    def simplify_nan_thresholds(self) -> None:
+        """Rewrite tests against nan, so that no other test needs the threshold checked for it."""
+        nan = np.isnan(self.thresholds)
+        differs = nan & ((self.tests & Relation.LESS) != 0) & ((self.tests & Relation.GREATER) != 0)
+        tracks = nan & ~differs & ((self.tests & Relation.UNORDERED) != 0)
+        self.thresholds = np.where(differs | tracks, 0, self.thresholds)
+        self.tests = np.where(tracks, Relation.UNORDERED, self.tests)
+        self.tests = np.where(differs, ~Relation(0), self.tests)
+
+    def relations(self) -> tuple[Relation, Relation]:
+        """The relations in which all tests hold, and others in which some do."""
+        if not self.inner:
+            return Relation(0), Relation(0)
+        every, some = (int(f.reduce(self.tests)) for f in (np.bitwise_and, np.bitwise_or))
+        return Relation(every), Relation(some & ~every)
+
+    def records(self, dtype: np.dtype[Any]) -> tuple[NDArray[np.uint32], Numbers]:
+        """Records of the inner nodes (`dialects.graph.tree_nodes`), and addresses of the roots."""
+        _, varying = self.relations()
+        children = np.stack([self.fails, self.holds], axis=1)
+        thresholds = self.thresholds.astype(dtype)
+        fields = NodeFields(thresholds, self.tests & varying, self.features, children)
+        words = words_of(dtype.itemsize * 8)
+        return pack_nodes(fields), addresses_of(self.roots, self.inner, words)
 
     def entries(self) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
         """How many entries each leaf has, and targets and weights as [leaves, entries].

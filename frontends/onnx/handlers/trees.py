@@ -10,7 +10,8 @@ from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
 from tcopt.dialects.graph.attributes import TreeAggregate
-from tcopt.dialects.graph.tree_ensemble import Relation, TreeEnsembleOp
+from tcopt.dialects.graph.tree_ensemble import TreeEnsembleOp
+from tcopt.dialects.graph.tree_nodes import FEATURE_BITS, Relation
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.context.trees import NodeNames, Trees
@@ -285,7 +286,7 @@ def _scores(ctx: NodeContext, x: SSAValue, trees: Trees, count: int, aggregate: 
     """[rows, count]: what the trees give to each target."""
     ctx.check(1 <= count <= ctx.builder.limits.made_elements, f"there are {count} targets")
     ctx.check(trees.roots.size, "there are no trees")
-    steps = trees.depths(ctx.malformed)
+    depth = trees.depth(ctx.malformed)
     columns = ctx.shape(x)[1]
     for what, numbers, limit in (
         ("target", trees.targets, count),
@@ -293,36 +294,28 @@ def _scores(ctx: NodeContext, x: SSAValue, trees: Trees, count: int, aggregate: 
     ):
         for wrong in numbers[(numbers < 0) | (numbers >= limit)][:1]:
             ctx.malformed(f"{what} {wrong} is none of {limit}")
+    ctx.check(columns <= 1 << FEATURE_BITS, f"{columns} features are too many")
     given, targets, weights = trees.entries()
     ctx.check(
         aggregate in ("SUM", "AVERAGE") or (given == given.max()).all(),
         "the least or the greatest of leaves with different numbers of targets is not defined",
     )
-    inner, leaves = trees.inner, len(given)
-
-    def numbered(places: np.ndarray) -> np.ndarray:
-        return np.where(places < 0, inner - 1 - places, places).astype(np.int32)
-
-    rest = np.zeros(leaves, np.int32)
-    itself = np.arange(inner, inner + leaves, dtype=np.int32)
-    ways = [np.concatenate([numbered(side), itself]) for side in (trees.fails, trees.holds)]
-    dtype = ctx.builder.dtype_of(x)
+    wide = x if ctx.element(x) == f64 else cast(ctx, x, f32)
+    dtype = ctx.builder.dtype_of(wide)
+    trees.simplify_nan_thresholds()
+    nodes, roots = trees.records(dtype)
+    ctx.check(nodes.size + trees.leaves < 1 << 31, "there are too many nodes")
     tables = (
-        np.concatenate([trees.features.astype(np.int32), rest]),
-        np.concatenate([trees.thresholds.astype(dtype), rest.astype(dtype)]),
-        np.concatenate([trees.tests.astype(np.int32), rest]),
-        np.stack(ways, axis=1),
-        numbered(trees.roots),
-        steps.astype(np.int32),
+        nodes,
+        roots.astype(np.int32),
         targets.astype(np.int32),
         weights.astype(dtype),
     )
     kinds = {"MIN": TreeAggregate.MIN, "MAX": TreeAggregate.MAX}
-    operands = [x, *(ctx.array(table) for table in tables)]
+    operands = [wide, *(ctx.array(table) for table in tables)]
     kind = kinds.get(aggregate, TreeAggregate.SUM)
-    tests = np.unique(trees.tests) if inner else np.zeros(1, np.int64)
-    test = int(tests[0]) if len(tests) == 1 else None
-    scores = ctx.emit(TreeEnsembleOp(operands, count, kind, test))
+    scores = ctx.emit(TreeEnsembleOp(operands, count, kind, depth, *trees.relations()))
+    scores = cast(ctx, scores, ctx.element(x))
     if aggregate == "AVERAGE":
         scores = ctx.emit(graph.DivOp(scores, ctx.literal(float(len(trees.roots)), scores)))
     return scores

@@ -217,19 +217,28 @@ func.func @boxes(%b: tensor<1x9x4xf32>, %s: tensor<1x2x9xf32>,
 
 // -----
 
-// A node of a decision tree has a feature, a threshold, a test and two ways to go.
+// Records of nodes with f64 thresholds have five words.
 // CHECK: are not trees with 3 targets
-func.func @trees(%x: tensor<8x5xf32>, %f: tensor<7xi32>, %t: tensor<7xf32>, %n: tensor<6x2xi32>, %r: tensor<2xi32>, %l: tensor<4x1xi32>, %w: tensor<4x1xf32>) {
-  %0 = graph.tree_ensemble %x, %f, %t, %f, %n, %r, %r, %l, %w {count = 3} : tensor<8x3xf32>
+func.func @trees(%x: tensor<8x5xf64>, %n: tensor<16xui32>, %r: tensor<2xi32>, %l: tensor<4x1xi32>, %w: tensor<4x1xf64>) {
+  %0 = graph.tree_ensemble %x, %n, %r, %l, %w {count = 3, depth = 2, common = 3, varying = 0} : tensor<8x3xf64>
   return
 }
 
 // -----
 
-// Features are compared with thresholds of their type.
-// CHECK: x and thresholds must be floats of one type
-func.func @trees(%x: tensor<8x5xf64>, %f: tensor<7xi32>, %t: tensor<7xf32>, %n: tensor<7x2xi32>, %r: tensor<2xi32>, %l: tensor<4x1xi32>, %w: tensor<4x1xf32>) {
-  %0 = graph.tree_ensemble %x, %f, %t, %f, %n, %r, %r, %l, %w {count = 3} : tensor<8x3xf32>
+// Only features of 32 and 64 bits are compared.
+// CHECK: x must be f32 or f64
+func.func @trees(%x: tensor<8x5xf16>, %n: tensor<16xui32>, %r: tensor<2xi32>, %l: tensor<4x1xi32>, %w: tensor<4x1xf32>) {
+  %0 = graph.tree_ensemble %x, %n, %r, %l, %w {count = 3, depth = 2, common = 3, varying = 0} : tensor<8x3xf32>
+  return
+}
+
+// -----
+
+// A relation is either common to all tests or varies among them.
+// CHECK: tests cannot have 3 in common and vary in 2
+func.func @trees(%x: tensor<8x5xf32>, %n: tensor<16xui32>, %r: tensor<2xi32>, %l: tensor<4x1xi32>, %w: tensor<4x1xf32>) {
+  %0 = graph.tree_ensemble %x, %n, %r, %l, %w {count = 3, depth = 2, common = 3, varying = 2} : tensor<8x3xf32>
   return
 }
 

@@ -155,10 +155,10 @@ func.func @bits(%x: tensor<4xf32>) -> tensor<4xi32> {
   return %0 : tensor<4xi32>
 }
 
-// Decision trees are tables of nodes: what all nodes test is an attribute.
+// Decision trees are records of inner nodes; relations that all tests share are an attribute.
 // CHECK-LABEL: func.func @trees
-func.func @trees(%x: tensor<8x5xf32>, %f: tensor<7xi32>, %t: tensor<7xf32>, %n: tensor<7x2xi32>, %r: tensor<2xi32>, %l: tensor<4x1xi32>, %w: tensor<4x1xf32>) -> tensor<8x3xf32> {
-  // CHECK: graph.tree_ensemble %x, %f, %t, %f, %n, %r, %r, %l, %w {count = 3, test = 3, aggregate = max} : tensor<8x3xf32>
-  %0 = graph.tree_ensemble %x, %f, %t, %f, %n, %r, %r, %l, %w {count = 3, test = 3, aggregate = max} : tensor<8x3xf32>
+func.func @trees(%x: tensor<8x5xf32>, %n: tensor<16xui32>, %r: tensor<2xi32>, %l: tensor<4x1xi32>, %w: tensor<4x1xf32>) -> tensor<8x3xf32> {
+  // CHECK: graph.tree_ensemble %x, %n, %r, %l, %w {count = 3, depth = 2, common = 3, varying = 8, aggregate = max} : tensor<8x3xf32>
+  %0 = graph.tree_ensemble %x, %n, %r, %l, %w {count = 3, depth = 2, common = 3, varying = 8, aggregate = max} : tensor<8x3xf32>
   return %0 : tensor<8x3xf32>
 }

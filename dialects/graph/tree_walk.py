@@ -1,0 +1,237 @@
+"""The kernel of `graph.tree_ensemble`: rows go down trees, then weights of leaves are combined."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import reduce
+
+from xdsl.dialects.builtin import IntegerType, Signedness, f32, i1, i32
+from xdsl.ir import Attribute
+
+from tcopt.dialects.graph.attributes import TreeAggregate
+from tcopt.dialects.graph.tree_nodes import FEATURE_BITS, Relation, words_of
+from tcopt.dialects.graph.types import bits_of
+from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar, Variable
+
+_TOGETHER = 8
+"""Paths, each of one row down one tree, that are followed together."""
+
+_STEPS = 2
+"""Steps between two checks whether all of these paths have reached leaves."""
+
+_SKIPPED = 16
+"""Checks that are skipped at once after the last step."""
+
+_FEW_ROWS = 256
+"""Up to this number of rows, threads share out the trees; beyond, the rows."""
+
+_CHUNK = 32
+"""Rows that go down a tree before the next tree is loaded."""
+
+
+_LESS_EQUAL = Relation.LESS | Relation.EQUAL
+_GREATER_EQUAL = Relation.GREATER | Relation.EQUAL
+_WORD = IntegerType(32, Signedness.UNSIGNED)
+_DOUBLE_WORD = IntegerType(64, Signedness.UNSIGNED)
+
+
+class TreeWriter:
+    """Writes the loops of an ensemble.
+
+    Weights are added in the order of the trees, whichever thread found the leaves, so results do
+    not depend on the number of threads.
+
+    Args:
+        buffers: of the op's operands and result.
+        common, varying: relations in which tests of all, and of some, inner nodes hold.
+    """
+
+    def __init__(
+        self,
+        k: KernelWriter,
+        buffers: Sequence[Buffer],
+        aggregate: TreeAggregate,
+        depth: int,
+        common: Relation,
+        varying: Relation,
+    ):
+        self._k = k
+        self._x, self._nodes, self._roots = buffers[:3]
+        self._targets, self._weights, self._result = buffers[3:]
+        self._aggregate = aggregate
+        self._depth, self._common, self._varying = depth, common, varying
+        self._rows, self._trees = self._x.shape[0], self._roots.shape[0]
+        self._words = words_of(bits_of(self._x.dtype))
+        self._last = self._nodes.shape[0] - self._words
+
+    def write(self) -> None:
+        """Write loops over all rows and trees."""
+        k = self._k
+        chunks = self._rows // _CHUNK if self._rows > _FEW_ROWS else 0
+        if chunks:
+            with k.loop(chunks, parallel=True) as chunk:
+                leaves = k.workspace((_CHUNK, self._trees), i32)
+                first = chunk * _CHUNK
+                self._find(leaves, first, k.scalar(0, INDEX), self._trees)
+                self._combine(leaves, first, parallel=False)
+        if self._rows > chunks * _CHUNK:
+            leaves = k.workspace((self._rows - chunks * _CHUNK, self._trees), i32)
+            first = k.scalar(chunks * _CHUNK, INDEX)
+            with k.loop(-(-self._trees // _TOGETHER), parallel=True) as block:
+                tree = block * _TOGETHER
+                count = _TOGETHER
+                if self._trees % _TOGETHER:
+                    count = (k.scalar(self._trees, INDEX) - tree).minimum(_TOGETHER)
+                self._find(leaves, first, tree, count)
+            self._combine(leaves, first, parallel=True)
+
+    def _find(self, leaves: Buffer, row: Scalar, tree: Scalar, count: int | Scalar) -> None:
+        """Find the leaves of some rows, from `row` on, in `count` trees, from `tree` on."""
+        k = self._k
+        groups, rest = divmod(leaves.shape[0], _TOGETHER)
+        if groups:
+            with k.loop(count) as each, k.loop(groups) as group:
+                rows = [group * _TOGETHER + lane for lane in range(_TOGETHER)]
+                self._descend(leaves, row, rows, [tree + each])
+        if rest:
+            first = k.scalar(groups * _TOGETHER, INDEX)
+            width = min(_TOGETHER // rest, self._trees)
+            extent = -(-count // width) if isinstance(count, int) else _divided(count, width)
+            with k.loop(extent) as block:
+                # The last trees may be followed twice.
+                trees = [tree + (block * width + lane) for lane in range(width)]
+                trees = [each.minimum(self._trees - 1) for each in trees]
+                self._descend(leaves, row, [first + lane for lane in range(rest)], trees)
+
+    def _descend(
+        self, leaves: Buffer, first: Scalar, rows: Sequence[Scalar], trees: Sequence[Scalar]
+    ) -> None:
+        """Find the leaves of rows in trees, one step of all of them after the other."""
+        roots = [self._roots[tree].cast(_WORD) for tree in trees]
+        nodes = [[self._k.variable(_WORD, root) for root in roots] for _ in rows]
+        with self._until_leaves([node for own in nodes for node in own]):
+            for _ in range(_STEPS):
+                for row, own in zip(rows, nodes, strict=True):
+                    for node in own:
+                        node.set(self._step(first + row, node.get()))
+        for row, own in zip(rows, nodes, strict=True):
+            for tree, node in zip(trees, own, strict=True):
+                leaves[row, tree] = node.get().cast(i32)
+
+    @contextmanager
+    def _until_leaves(self, nodes: Sequence[Variable]) -> Generator[None]:
+        """Repeat code until all paths have reached leaves, and skip the remaining iterations.
+
+        Most paths end long before the deepest one, so many iterations are skipped at once.
+        """
+        checks = -(-self._depth // _STEPS)
+        extents = [checks] if checks <= _SKIPPED else [-(-checks // _SKIPPED), _SKIPPED]
+        with ExitStack() as stack:
+            for extent in extents:
+                stack.enter_context(self._k.loop(extent))
+                lowest = reduce(Scalar.minimum, [node.get() for node in nodes])
+                stack.enter_context(self._k.when(lowest < self._last))
+            yield
+
+    def _step(self, row: Scalar, node: Scalar) -> Scalar:
+        """The node after one; a leaf stays."""
+        place = node.minimum(self._last).cast(INDEX)
+        head = self._nodes[place.shifted(self._words - 3)]
+        feature = head.field(0, FEATURE_BITS) if self._varying else head
+        value = self._x[row, feature.minimum(self._x.shape[1] - 1).cast(INDEX)]
+        holds = self._holds(value, self._threshold(place), head)
+        fails = place.shifted(self._words - 2)
+        return node + self._nodes[fails + self._k.select(holds, 1, 0, INDEX)]
+
+    def _threshold(self, place: Scalar) -> Scalar:
+        """The threshold in a record."""
+        dtype, low = self._x.dtype, self._nodes[place]
+        if dtype == f32:
+            return low.bitcast(f32)
+        high = self._nodes[place.shifted(1)].cast(_DOUBLE_WORD) << 32
+        return (low.cast(_DOUBLE_WORD) | high).bitcast(dtype)
+
+    def _holds(self, value: Scalar, threshold: Scalar, head: Scalar) -> Scalar:
+        """Whether a node's test holds."""
+        tests = {
+            Relation.LESS: lambda: value < threshold,
+            Relation.EQUAL: lambda: value.equals(threshold),
+            Relation.GREATER: lambda: value > threshold,
+            Relation.UNORDERED: lambda: value.differs(value),
+        }
+
+        def any_of(relations: Relation) -> Scalar:
+            if relations in (_LESS_EQUAL, _GREATER_EQUAL):
+                return value <= threshold if relations == _LESS_EQUAL else value >= threshold
+            found = [test() for each, test in tests.items() if each in relations]
+            return reduce(Scalar.__or__, found, self._k.scalar(False, i1))
+
+        if Relation.UNORDERED in self._common:
+            # No threshold is nan, so only a nan fails all comparisons.
+            holds = ~any_of(~self._common)
+        else:
+            holds = any_of(self._common)
+        for each, test in tests.items():
+            if each in self._varying:
+                holds = holds | ((head & (each.value << FEATURE_BITS)).differs(0) & test())
+        return holds
+
+    def _combine(self, leaves: Buffer, first: Scalar, *, parallel: bool) -> None:
+        """Combine weights of the leaves that were found for some rows, from `first` on."""
+        groups, rest = divmod(leaves.shape[0], _TOGETHER)
+        with self._k.loop(groups, parallel=parallel) as group:
+            rows = [group * _TOGETHER + lane for lane in range(_TOGETHER)]
+            self._combine_rows(leaves, first, rows)
+        if rest:
+            start = self._k.scalar(groups * _TOGETHER, INDEX)
+            self._combine_rows(leaves, first, [start + lane for lane in range(rest)])
+
+    def _combine_rows(self, leaves: Buffer, first: Scalar, rows: Sequence[Scalar]) -> None:
+        k, count = self._k, self._result.shape[1]
+        sums = self._aggregate is TreeAggregate.SUM
+        totals = [self._for_targets(self._result.dtype) for _ in rows]
+        # Whether min and max have seen a value of a target.
+        seen = [None if sums else self._for_targets(i32) for _ in rows]
+        with k.loop(count) as target:
+            for total, mark in zip(totals, seen, strict=True):
+                total[target] = 0
+                if mark is not None:
+                    mark[target] = 0
+        with k.loop(self._trees) as tree:
+            for row, total, mark in zip(rows, totals, seen, strict=True):
+                leaf = self._limited(leaves[row, tree] - self._last, self._weights)
+                with k.loop(self._weights.shape[1]) as entry:
+                    target = k.scalar(0, INDEX)
+                    if count > 1:
+                        target = self._limited(self._targets[leaf, entry], total)
+                    weight = self._weights[leaf, entry]
+                    total[target] = self._combined(total[target], weight, mark, target)
+        with k.loop(count) as target:
+            for row, total in zip(rows, totals, strict=True):
+                self._result[first + row, target] = total[target]
+
+    def _for_targets(self, dtype: Attribute) -> Buffer:
+        """A buffer with an element for each target."""
+        count = self._result.shape[1]
+        if count == 1:
+            return self._k.registers(count, dtype)
+        return self._k.workspace((count,), dtype)
+
+    def _combined(self, old: Scalar, new: Scalar, seen: Buffer | None, target: Scalar) -> Scalar:
+        """A target's value after one more weight; `seen` records whether it had any before."""
+        if seen is None:
+            return old + new
+        better = new < old if self._aggregate is TreeAggregate.MIN else new > old
+        is_first = seen[target].equals(0)
+        seen[target] = 1
+        return self._k.select(is_first | better, new, old, new.dtype)
+
+    def _limited(self, number: Scalar, of: Buffer) -> Scalar:
+        """An index read from memory, moved into the first dimension of a buffer."""
+        return number.maximum(0).minimum(of.shape[0] - 1).cast(INDEX)
+
+
+def _divided(value: Scalar, by: int) -> Scalar:
+    """The quotient, rounded up."""
+    return (value + (by - 1)).divided(by)
