@@ -129,6 +129,10 @@ class Trees:
         return counts, targets, weights
 
 
+_SPARSENESS = 4
+"""Up to this many possible keys for each key in use, a table is indexed instead of searched."""
+
+
 class NodeNames:
     """Numbers of nodes that are named by a tree and a number in it.
 
@@ -137,34 +141,55 @@ class NodeNames:
     """
 
     def __init__(self, owners: Numbers, numbers: Numbers):
-        self._owners, self._numbers = np.unique(owners), np.unique(numbers)
-        keys, _ = self._keys(owners, numbers)
-        self._order = np.argsort(keys, kind="stable")
-        self._keys_in_order = keys[self._order]
-
-    @property
-    def are_unique(self) -> bool:
-        """Whether no two nodes have one name."""
-        return bool((np.diff(self._keys_in_order) > 0).all())
+        self._owners, self._numbers = _Ranks(owners), _Ranks(numbers)
+        keys, _ = self._key(owners, numbers)
+        self._keys = _Ranks(keys)
+        self._node = np.zeros(self._keys.count, np.int64)
+        self._node[self._keys.find(keys)[0]] = np.arange(len(owners))
+        self.are_unique = self._keys.count == len(owners)
 
     def find(self, owners: Numbers, numbers: Numbers) -> Numbers:
         """The node of each name, -1 where there is none."""
-        if not self._order.size:
+        if not self._node.size:
             return np.full(owners.shape, -1, np.int64)
-        keys, known = self._keys(owners, numbers)
-        place = np.minimum(np.searchsorted(self._keys_in_order, keys), len(self._order) - 1)
-        return np.where(known & (self._keys_in_order[place] == keys), self._order[place], -1)
+        keys, known = self._key(owners, numbers)
+        rank, is_key = self._keys.find(keys)
+        return np.where(known & is_key, self._node[rank], -1)
 
-    def _keys(self, owners: Numbers, numbers: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
+    def _key(self, owners: Numbers, numbers: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
         """A number for each name, and whether both parts occur in names."""
-        owner, is_owner = _ranks(self._owners, owners)
-        number, is_number = _ranks(self._numbers, numbers)
-        return owner * len(self._numbers) + number, is_owner & is_number
+        owner, is_owner = self._owners.find(owners)
+        number, is_number = self._numbers.find(numbers)
+        return owner * self._numbers.count + number, is_owner & is_number
 
 
-def _ranks(known: NDArray[Any], values: NDArray[Any]) -> tuple[Numbers, NDArray[np.bool_]]:
-    """The position of each value among sorted ones, and whether it is one of them."""
-    if not known.size:
-        return np.zeros(values.shape, np.int64), np.zeros(values.shape, np.bool_)
-    place = np.minimum(np.searchsorted(known, values), len(known) - 1)
-    return place, known[place] == values
+class _Ranks:
+    """The positions of values among the distinct ones in use, in rising order.
+
+    Attributes:
+        count: the number of distinct values.
+    """
+
+    def __init__(self, values: Numbers):
+        self._table: Numbers | None = None
+        self._low = int(values.min(initial=0))
+        extent = int(values.max(initial=0)) - self._low + 1
+        if extent <= _SPARSENESS * len(values):
+            used = np.zeros(extent, np.bool_)
+            used[values - self._low] = True
+            self._table = np.where(used, np.cumsum(used) - 1, -1)
+            self.count = int(np.count_nonzero(used))
+        else:
+            self._distinct = np.unique(values)
+            self.count = len(self._distinct)
+
+    def find(self, values: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
+        """The position of each value, and whether it is in use; any position where it is not."""
+        if not self.count:
+            return np.zeros(values.shape, np.int64), np.zeros(values.shape, np.bool_)
+        if self._table is not None:
+            inside = (values >= self._low) & (values < self._low + len(self._table))
+            rank = self._table[np.where(inside, values - self._low, 0)]
+            return np.maximum(rank, 0), inside & (rank >= 0)
+        rank = np.minimum(np.searchsorted(self._distinct, values), self.count - 1)
+        return rank, self._distinct[rank] == values
