@@ -107,6 +107,7 @@ class TreeEnsembleOp(OpaqueOp):
             and nodes[0] > 0
             and nodes[0] % words_of(bits_of(dtype)) == 0
             and len(trees) == 1
+            and trees[0] > 0
             and len(leaves) == 2
             and shape_of(self.targets) == leaves
             and leaves[0] > 0

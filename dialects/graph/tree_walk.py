@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import reduce
 
 from xdsl.dialects.builtin import IntegerType, Signedness, f32, i1, i32
@@ -17,8 +17,11 @@ from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar, Vari
 _TOGETHER = 8
 """Paths, each of one row down one tree, that are followed together."""
 
-_STEPS = 2
-"""Steps between two checks whether all of these paths have reached leaves."""
+_STEPS = 3
+"""Steps between two checks whether paths have reached leaves."""
+
+_PATHS = 256
+"""Paths that share a list of active ones, at most: threads share out these lists."""
 
 _SKIPPED = 16
 """Checks that are skipped at once after the last step."""
@@ -71,68 +74,83 @@ class TreeWriter:
         chunks = self._rows // _CHUNK if self._rows > _FEW_ROWS else 0
         if chunks:
             with k.loop(chunks, parallel=True) as chunk:
-                leaves = k.workspace((_CHUNK, self._trees), i32)
-                first = chunk * _CHUNK
-                self._find(leaves, first, k.scalar(0, INDEX), self._trees)
-                self._combine(leaves, first, parallel=False)
-        if self._rows > chunks * _CHUNK:
-            leaves = k.workspace((self._rows - chunks * _CHUNK, self._trees), i32)
+                leaves = k.workspace((self._trees * _CHUNK,), _WORD)
+                self._find(leaves, chunk * _CHUNK, _CHUNK, parallel=False)
+                self._combine(leaves, chunk * _CHUNK, _CHUNK, parallel=False)
+        if rest := self._rows - chunks * _CHUNK:
+            leaves = k.workspace((self._trees * rest,), _WORD)
             first = k.scalar(chunks * _CHUNK, INDEX)
-            with k.loop(-(-self._trees // _TOGETHER), parallel=True) as block:
-                tree = block * _TOGETHER
-                count = _TOGETHER
-                if self._trees % _TOGETHER:
-                    count = (k.scalar(self._trees, INDEX) - tree).minimum(_TOGETHER)
-                self._find(leaves, first, tree, count)
-            self._combine(leaves, first, parallel=True)
+            self._find(leaves, first, rest, parallel=True)
+            self._combine(leaves, first, rest, parallel=True)
 
-    def _find(self, leaves: Buffer, row: Scalar, tree: Scalar, count: int | Scalar) -> None:
-        """Find the leaves of some rows, from `row` on, in `count` trees, from `tree` on."""
-        k = self._k
-        groups, rest = divmod(leaves.shape[0], _TOGETHER)
-        if groups:
-            with k.loop(count) as each, k.loop(groups) as group:
-                rows = [group * _TOGETHER + lane for lane in range(_TOGETHER)]
-                self._descend(leaves, row, rows, [tree + each])
-        if rest:
-            first = k.scalar(groups * _TOGETHER, INDEX)
-            width = min(_TOGETHER // rest, self._trees)
-            extent = -(-count // width) if isinstance(count, int) else _divided(count, width)
-            with k.loop(extent) as block:
-                # The last trees may be followed twice.
-                trees = [tree + (block * width + lane) for lane in range(width)]
-                trees = [each.minimum(self._trees - 1) for each in trees]
-                self._descend(leaves, row, [first + lane for lane in range(rest)], trees)
+    def _find(self, leaves: Buffer, first: Scalar, rows: int, *, parallel: bool) -> None:
+        """Find the leaves of some rows, from `first` on, in all trees.
 
-    def _descend(
-        self, leaves: Buffer, first: Scalar, rows: Sequence[Scalar], trees: Sequence[Scalar]
-    ) -> None:
-        """Find the leaves of rows in trees, one step of all of them after the other."""
-        roots = [self._roots[tree].cast(_WORD) for tree in trees]
-        nodes = [[self._k.variable(_WORD, root) for root in roots] for _ in rows]
-        with self._until_leaves([node for own in nodes for node in own]):
-            for _ in range(_STEPS):
-                for row, own in zip(rows, nodes, strict=True):
-                    for node in own:
-                        node.set(self._step(first + row, node.get()))
-        for row, own in zip(rows, nodes, strict=True):
-            for tree, node in zip(trees, own, strict=True):
-                leaves[row, tree] = node.get().cast(i32)
-
-    @contextmanager
-    def _until_leaves(self, nodes: Sequence[Variable]) -> Generator[None]:
-        """Repeat code until all paths have reached leaves, and skip the remaining iterations.
-
-        Most paths end long before the deepest one, so many iterations are skipped at once.
+        A path has the number tree * rows + row; `leaves` has the node that it has reached.
         """
+        k = self._k
+        fewest = -(-self._trees // max(_PATHS // rows, 1))
+        even = (n for n in range(fewest, 2 * fewest + 1) if self._trees % n == 0)
+        blocks = next(even, fewest)
+        trees, rest = divmod(self._trees, blocks)
+        with k.loop(blocks, parallel=parallel) as block:
+            self._find_block(leaves, first, block * trees, trees, rows)
+        if rest:
+            self._find_block(leaves, first, k.scalar(blocks * trees, INDEX), rest, rows)
+
+    def _find_block(
+        self, leaves: Buffer, first: Scalar, tree: Scalar, trees: int, rows: int
+    ) -> None:
+        """Find leaves in some trees, from `tree` on.
+
+        Paths take a few steps at a time, several together. Those that have reached a leaf leave the
+        list of active ones, so that short paths do not wait for long ones.
+        """
+        k, paths = self._k, trees * rows
+        active = k.workspace((paths + _TOGETHER,), _WORD)
+        with k.loop(trees) as each, k.loop(rows) as row:
+            path = (tree + each) * rows + row
+            leaves[path] = self._roots[tree + each].cast(_WORD)
+            active[each * rows + row] = path.cast(_WORD)
+        with k.loop(_TOGETHER) as lane:
+            # The last group may be filled up with any path.
+            active[lane + paths] = (tree * rows).cast(_WORD)
+        count = k.variable(INDEX, paths)
         checks = -(-self._depth // _STEPS)
-        extents = [checks] if checks <= _SKIPPED else [-(-checks // _SKIPPED), _SKIPPED]
         with ExitStack() as stack:
-            for extent in extents:
-                stack.enter_context(self._k.loop(extent))
-                lowest = reduce(Scalar.minimum, [node.get() for node in nodes])
-                stack.enter_context(self._k.when(lowest < self._last))
-            yield
+            # Most paths end long before the deepest one: what is left is skipped quickly.
+            for extent in [checks] if checks <= _SKIPPED else [-(-checks // _SKIPPED), _SKIPPED]:
+                stack.enter_context(k.loop(extent))
+                stack.enter_context(k.when(count.get() > 0))
+            kept = k.variable(INDEX, 0)
+            with k.loop((count.get() + (_TOGETHER - 1)).divided(_TOGETHER)) as group:
+                self._advance(leaves, active, first, rows, group, count, kept)
+            count.set(kept.get())
+
+    def _advance(
+        self,
+        leaves: Buffer,
+        active: Buffer,
+        first: Scalar,
+        rows: int,
+        group: Scalar,
+        count: Variable,
+        kept: Variable,
+    ) -> None:
+        """Take a few steps on a group of active paths, and keep those that go on."""
+        k = self._k
+        places = [group * _TOGETHER + lane for lane in range(_TOGETHER)]
+        paths = [active[place].minimum(leaves.shape[0] - 1) for place in places]
+        where = [path.cast(INDEX) for path in paths]
+        at = [first + path.modulo(rows).cast(INDEX) if rows > 1 else first for path in paths]
+        nodes = [leaves[each] for each in where]
+        for _ in range(_STEPS):
+            nodes = [self._step(row, node) for row, node in zip(at, nodes, strict=True)]
+        for place, path, index, node in zip(places, paths, where, nodes, strict=True):
+            leaves[index] = node
+            active[kept.get()] = path
+            goes_on = (node < self._last) & (place < count.get())
+            kept.set(kept.get() + k.select(goes_on, 1, 0, INDEX))
 
     def _step(self, row: Scalar, node: Scalar) -> Scalar:
         """The node after one; a leaf stays."""
@@ -177,17 +195,20 @@ class TreeWriter:
                 holds = holds | ((head & (each.value << FEATURE_BITS)).differs(0) & test())
         return holds
 
-    def _combine(self, leaves: Buffer, first: Scalar, *, parallel: bool) -> None:
+    def _combine(self, leaves: Buffer, first: Scalar, count: int, *, parallel: bool) -> None:
         """Combine weights of the leaves that were found for some rows, from `first` on."""
-        groups, rest = divmod(leaves.shape[0], _TOGETHER)
+        groups, rest = divmod(count, _TOGETHER)
         with self._k.loop(groups, parallel=parallel) as group:
             rows = [group * _TOGETHER + lane for lane in range(_TOGETHER)]
-            self._combine_rows(leaves, first, rows)
+            self._combine_rows(leaves, first, count, rows)
         if rest:
             start = self._k.scalar(groups * _TOGETHER, INDEX)
-            self._combine_rows(leaves, first, [start + lane for lane in range(rest)])
+            rows = [start + lane for lane in range(rest)]
+            self._combine_rows(leaves, first, count, rows)
 
-    def _combine_rows(self, leaves: Buffer, first: Scalar, rows: Sequence[Scalar]) -> None:
+    def _combine_rows(
+        self, leaves: Buffer, first: Scalar, all_rows: int, rows: Sequence[Scalar]
+    ) -> None:
         k, count = self._k, self._result.shape[1]
         sums = self._aggregate is TreeAggregate.SUM
         totals = [self._for_targets(self._result.dtype) for _ in rows]
@@ -200,7 +221,8 @@ class TreeWriter:
                     mark[target] = 0
         with k.loop(self._trees) as tree:
             for row, total, mark in zip(rows, totals, seen, strict=True):
-                leaf = self._limited(leaves[row, tree] - self._last, self._weights)
+                leaf = leaves[tree * all_rows + row] - self._last
+                leaf = leaf.minimum(self._weights.shape[0] - 1).cast(INDEX)
                 with k.loop(self._weights.shape[1]) as entry:
                     target = k.scalar(0, INDEX)
                     if count > 1:
@@ -230,8 +252,3 @@ class TreeWriter:
     def _limited(self, number: Scalar, of: Buffer) -> Scalar:
         """An index read from memory, moved into the first dimension of a buffer."""
         return number.maximum(0).minimum(of.shape[0] - 1).cast(INDEX)
-
-
-def _divided(value: Scalar, by: int) -> Scalar:
-    """The quotient, rounded up."""
-    return (value + (by - 1)).divided(by)
