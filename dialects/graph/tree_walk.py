@@ -96,7 +96,9 @@ class TreeWriter:
         with k.loop(blocks, parallel=parallel) as block:
             self._find_block(leaves, first, block * trees, trees, rows)
         if rest:
-            self._find_block(leaves, first, k.scalar(blocks * trees, INDEX), rest, rows)
+            # A loop of its own is one launch on a device.
+            with k.loop(1):
+                self._find_block(leaves, first, k.scalar(blocks * trees, INDEX), rest, rows)
 
     def _find_block(
         self, leaves: Buffer, first: Scalar, tree: Scalar, trees: int, rows: int
@@ -202,9 +204,10 @@ class TreeWriter:
             rows = [group * _TOGETHER + lane for lane in range(_TOGETHER)]
             self._combine_rows(leaves, first, count, rows)
         if rest:
-            start = self._k.scalar(groups * _TOGETHER, INDEX)
-            rows = [start + lane for lane in range(rest)]
-            self._combine_rows(leaves, first, count, rows)
+            with self._k.loop(1):
+                start = self._k.scalar(groups * _TOGETHER, INDEX)
+                rows = [start + lane for lane in range(rest)]
+                self._combine_rows(leaves, first, count, rows)
 
     def _combine_rows(
         self, leaves: Buffer, first: Scalar, all_rows: int, rows: Sequence[Scalar]

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 import tcopt
 from models.checks import run_imported, run_reference
 from tcopt.frontends.onnx import import_model
+from tcopt.runtime.device.program import DeviceProgram
 from tcopt.support.errors import ImportModelError
 
 COLUMNS = 5
@@ -190,6 +191,16 @@ def test_two_classes(transform, base, low, stored, rng: np.random.Generator):
     options |= {"base_values": base} if base else {}
     attributes = {**forest.attributes("class"), **options}
     check(model_of("TreeEnsembleClassifier", attributes, outputs=2), rng)
+
+
+def test_a_device_gets_few_launches(rng: np.random.Generator):
+    """Loops over rows and trees are launches; no register is shared by two of them."""
+    forest = Forest().grow(rng, 37, 2, [[0]])
+    options = {**forest.attributes("target"), "n_targets": 1}
+    model = model_of("TreeEnsembleRegressor", options)
+    program = tcopt.compile(model, target="opencl", dims={"n": 11}, workers=0).program
+    assert isinstance(program, DeviceProgram)
+    assert len(program.steps) <= 6
 
 
 def test_trees_of_one_leaf_and_missing_values(rng: np.random.Generator):
