@@ -37,7 +37,12 @@ from tcopt.dialects.graph.types import (
     shape_of,
     tensor,
 )
-from tcopt.dialects.graph.windows import Window, view_windows, window_properties
+from tcopt.dialects.graph.windows import (
+    Window,
+    positions_inside,
+    view_windows,
+    window_properties,
+)
 from tcopt.dialects.te import api as te
 
 
@@ -270,12 +275,11 @@ class PoolOp(GraphOp):
         for d, (extent, count) in enumerate(zip(extents, self.shape[2:], strict=True)):
             low, high = window.low[d], window.high[d]
             first, last = (-low, extent + high) if include_pad else (0, extent)
-            row: list[int] = []
-            for position in range(count):
-                start = position * window.strides[d] - low
-                taps = (start + k * window.dilations[d] for k in range(window.kernel[d]))
-                row.append(sum(first <= tap < last for tap in taps))
-            result.append(row)
+            stride, dilation, kernel = window.strides[d], window.dilations[d], window.kernel[d]
+            starts = range(-low - first, count * stride - low - first, stride)
+            result.append(
+                [len(positions_inside(s, dilation, kernel, last - first)) for s in starts]
+            )
         return result
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:

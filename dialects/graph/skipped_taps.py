@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import f32
 
 from tcopt.dialects.graph.types import element_type, is_float, shape_of
-from tcopt.dialects.graph.windows import MOST_WRITTEN_TAPS, Window
+from tcopt.dialects.graph.windows import MOST_WRITTEN_TAPS, Window, positions_inside
 from tcopt.dialects.intrinsics import find_dot
 from tcopt.support.remarks import remark
 
@@ -45,15 +45,19 @@ def skipped_dimensions(op: ConvOp, capabilities: Collection[str]) -> list[int]:
 
 
 def taps_seen(window: Window, extents: tuple[int, ...], places: tuple[int, ...]) -> list[int]:
-    """For each dimension, how many pairs of a place and a tap read data."""
-    rows = zip(
-        extents, places, window.kernel, window.strides, window.dilations, window.low, strict=True
-    )
+    """For each dimension, the number of pairs of an output position and a tap that read data."""
     return [
         sum(
-            0 <= place * stride + tap * dilation - low < extent
-            for place in range(count)
+            len(positions_inside(tap * dilation - low, stride, count, extent))
             for tap in range(kernel)
         )
-        for extent, count, kernel, stride, dilation, low in rows
+        for extent, count, kernel, stride, dilation, low in zip(
+            extents,
+            places,
+            window.kernel,
+            window.strides,
+            window.dilations,
+            window.low,
+            strict=True,
+        )
     ]

@@ -66,7 +66,9 @@ class Window:
         )
         for extent, count, kernel, stride, dilation, low in rows:
             seen = [
-                tap for tap in range(kernel) if _meets(tap * dilation - low, stride, count, extent)
+                tap
+                for tap in range(kernel)
+                if positions_inside(tap * dilation - low, stride, count, extent)
             ]
             found.append(range(seen[0], seen[-1] + 1) if seen else range(0))
         return found
@@ -145,10 +147,11 @@ class Window:
         )
 
 
-def _meets(first: int, step: int, count: int, extent: int) -> bool:
-    """Whether one of `count` places from `first` on, a step apart, is in 0 to `extent`."""
-    skipped = max(0, -(first // step))
-    return skipped < count and first + skipped * step < extent
+def positions_inside(first: int, step: int, count: int, extent: int) -> range:
+    """The positions `i` below `count` for which `first + i * step` is an index of `extent`
+    elements; `step` is positive."""
+    low, high = -(first // step), -((first - extent) // step)
+    return range(max(0, low), max(0, low, min(count, high)))
 
 
 def _entries(

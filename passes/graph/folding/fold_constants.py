@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.traits import Pure
-from xdsl.utils.hints import isa
 
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.scan import ScanOp
-from tcopt.dialects.graph.types import AnyTensor, Array, bytes_of, numpy_dtype, type_of, zeros
+from tcopt.dialects.graph.types import Array, bytes_of, numpy_dtype, type_of, zeros
 from tcopt.passes.graph.folding.constants import Constants, EraseUnusedConstant
 from tcopt.support.rewriting import rewrite
 
@@ -50,7 +49,7 @@ class FoldEmpty(RewritePattern):
             return
         if not isinstance(op, GraphOp | ScanOp):
             return
-        types = [type_of(result) for result in op.results if isa(result.type, AnyTensor)]
+        types = [type_of(result) for result in op.results if isinstance(result.type, TensorType)]
         if len(types) < len(op.results) or any(0 not in t.get_shape() for t in types):
             return
         if isinstance(op, ScanOp):
