@@ -20,6 +20,8 @@ blocks the channels of a block as columns and the width as rows.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.schedules.analysis.dots import Dot, dot_of, lane_dim
 from tcopt.schedules.analysis.patterns import (
@@ -30,9 +32,11 @@ from tcopt.schedules.analysis.patterns import (
 )
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
+from tcopt.schedules.rules.cpu.deep_reduction import divide, split_chunks
 from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.rules.cpu.granularity import run_parallel
 from tcopt.schedules.rules.cpu.injective import schedule_injective
+from tcopt.schedules.rules.cpu.matmul import accumulate
 from tcopt.schedules.rules.cpu.tile_space import Roles, TileSpace, vector_lanes
 from tcopt.schedules.rules.cpu.written_taps import written_taps
 from tcopt.schedules.rules.epilogue import attach_epilogue, blocks_beside, take_epilogue
@@ -118,6 +122,11 @@ def schedule_tiles(sch: Schedule, space: TileSpace, choice: Choice) -> list[Bloc
     inner += terms
     reduce = sch.get_loops(block)
     reduce = [each for each in reduce if each not in between.values() and each not in inner]
+    if choice["parts"] > 1:
+        division = divide(space, choice)
+        loops = _Loops(*split_chunks(sch, between, division), reduce, inner)
+        _accumulate_in_parts(sch, block, space, choice, epilogue, loops)
+        return beside
     outer = [between[v] for v in space.order(choice) if v in between]
     sch.reorder(*outer, *reduce, *inner)
     written: list[Loop] = []
@@ -138,6 +147,52 @@ def schedule_tiles(sch: Schedule, space: TileSpace, choice: Choice) -> list[Bloc
     write_out(sch, [each for each in reduce if each not in written], choice)
     attach_epilogue(sch, epilogue, outer, space.lanes)
     return beside
+
+
+@dataclass(frozen=True)
+class _Loops:
+    """The loops of a contraction whose reduction is divided.
+
+    Attributes:
+        outer: outside of the parts of the reduction.
+        tiles: between tiles, inside of them.
+        reduce: the reduction.
+        inner: those of a tile.
+    """
+
+    outer: list[Loop]
+    tiles: list[Loop]
+    reduce: list[Loop]
+    inner: list[Loop]
+
+
+def _accumulate_in_parts(
+    sch: Schedule, block: Block, space: TileSpace, choice: Choice, epilogue: Block, loops: _Loops
+) -> None:
+    """Give all tiles of a chunk one part of the reduction after the other.
+
+    Each part leaves a partial result, and rows of these are added up when all are there.
+    """
+    tiles, inner = loops.tiles, loops.inner
+    part, rest = sch.split(loops.reduce[0], factors=[choice["parts"], None])
+    reduce = [rest, *loops.reduce[1:]]
+    sch.reorder(*loops.outer, part, *tiles, *reduce, *inner)
+    count = min(choice["parallel"], len(loops.outer))
+    outer = run_parallel(sch, loops.outer, count, space.time)
+    vectors = [each for each in inner[-space.column_loops :] if sch.extent(each) > 1]
+    partial = sch.rfactor(part)
+    store = sch.cache_write(partial, "register")
+    around = [*outer, part, *tiles]
+    init = sch.decompose_reduction(partial, reduce[0])
+    sch.set_scope(partial, "register")
+    for each in (partial, init):
+        _vectorize_tile(sch, [own for own in sch.get_loops(each) if own not in (*around, *reduce)])
+    write_out(sch, reduce, choice)
+    attach_epilogue(sch, store, around, space.lanes)
+    *rows, part = sch.get_loops(block)[len(outer) :]
+    rows, vectors = rows[: -len(vectors)], rows[-len(vectors) :]
+    sch.reorder(*rows, part, *vectors)
+    accumulate(sch, block, [*outer, *rows], [part], epilogue, space.lanes)
 
 
 def _tile(

@@ -21,6 +21,12 @@ from tcopt.schedules.analysis.patterns import (
 )
 from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
+from tcopt.schedules.rules.cpu.deep_reduction import (
+    divide,
+    in_parts,
+    part_counts,
+    plan_parts,
+)
 from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.rules.cpu.granularity import blocks_ns, has_enough_tasks, parallel_loops
 from tcopt.schedules.rules.cpu.tiles import (
@@ -32,7 +38,6 @@ from tcopt.schedules.rules.cpu.tiles import (
     TileProblem,
     estimate,
     fits,
-    plan_tile,
 )
 from tcopt.schedules.rules.cpu.written_taps import WrittenTaps, written_taps
 from tcopt.schedules.rules.epilogue import pointwise_consumer, stores_apart
@@ -133,7 +138,11 @@ class TileSpace(Space):
         moving = set(loop_variables(sch, block))
         done = {roles.columns} if self._takes_all_columns else set[int]()
         self._moving = [v for v in pattern.spatial if v in moving and v not in done]
-        self._plan = plan_tile(self.problem, facts)
+        extents = pattern.extents
+        rows = prod(extents[v] for v in self.row_variables)
+        first = self._reduce[0][1] if self._reduce else 1
+        self._part_counts = part_counts(self.problem, first, rows, facts)
+        self._plan, self._parts = plan_parts(self.problem, self._part_counts, facts)
         super().__init__(self._make_knobs())
 
     def _make_knobs(self) -> list[Knob]:
@@ -156,7 +165,35 @@ class TileSpace(Space):
             Knob("parallel", tuple(range(between + 1))),
             Knob("unroll", tuple(range(len(self._reduce) + 1))),
             Knob("steps", STEPS),
+            Knob("parts", tuple(self._part_counts)),
         ]
+
+    @property
+    def column_loops(self) -> int:
+        """The number of innermost loops of a tile that move its columns."""
+        return 1 + (self.roles.more_columns is not None or not self._takes_all_columns)
+
+    @property
+    def column_variable(self) -> int:
+        """The variable that the loop over tiles of columns moves."""
+        roles = self.roles
+        return roles.columns if roles.more_columns is None else roles.more_columns
+
+    @property
+    def row_variables(self) -> list[int]:
+        """The variables along which the same vectors are used again."""
+        own = self.roles.columns
+        vectors = [t for t in self.pattern.terms if t.uses(own)]
+        scalars = [t for t in self.pattern.terms if not t.uses(own)]
+        return [
+            v
+            for v in self._moving
+            if any(t.uses(v) for t in scalars) and not any(t.uses(v) for t in vectors)
+        ]
+
+    def tiles_along(self, variable: int, k: Point) -> Column:
+        """The iterations of the loop between tiles that moves a variable."""
+        return self._loop(variable, k)[0]
 
     @property
     def leading(self) -> tuple[str, ...]:
@@ -171,19 +208,22 @@ class TileSpace(Space):
         operations = self.problem.operations
         limit = max(MOST_PRODUCTS, self._plan.tile.accumulators * operations)
         products: Column = tile.accumulators * k.steps * operations
-        extents = [extent for _, extent in self._reduce]
+        extents: list[Column] = [extent for _, extent in self._reduce]
+        extents[:1] = [extent // k.parts for extent in extents[:1]]
         split: Column = k.steps == 1
         for number, extent in enumerate(reversed(extents), start=1):
             products = products * where(k.unroll >= number, extent, 1)
             split = split | ((k.unroll == number - 1) & (extent % k.steps == 0))
         short = (products <= limit) | ((k.unroll == 0) & (k.steps == 1))
         whole = (k.spans == 1) | (k.rows == self.problem.rows)
+        in_order = (k.order == COLUMNS_OUTSIDE) & (k.outermost == AS_ORDERED)
+        whole = whole & ((k.parts == 1) | in_order)
         return fits(self.problem, tile, self.facts) & short & split & whole
 
     def estimate(self, k: Point) -> Column:
         """Cycles of the whole, see `tiles.py`."""
         outside = k.order == COLUMNS_OUTSIDE
-        return estimate(self.problem, self._tile(k), outside, self.facts)
+        return estimate(in_parts(self.problem, k.parts), self._tile(k), outside, self.facts)
 
     def default(self) -> dict[str, int]:
         """The tile of `plan_tile`, and what follows from it."""
@@ -195,6 +235,8 @@ class TileSpace(Space):
     def complete(self, leading: Choice) -> dict[str, int]:
         choice = dict(leading)
         k = Point(choice)
+        if self._parts > 1 and choice["order"] == COLUMNS_OUTSIDE:
+            return self._complete_in_parts(choice)
         loops = [(v, *self._loop(v, k)) for v in self._orders[choice["order"]]]
         if self.taps is not None:
             loops.pop()
@@ -211,7 +253,19 @@ class TileSpace(Space):
             extents, count = whole, len(whole)
         parallel = parallel_loops(extents[:count], self.time, self.facts)
         unroll = self._written_out(self._tile(k).accumulators)
-        return choice | {"outermost": arranged, "parallel": parallel, "unroll": unroll, "steps": 1}
+        chosen = {"outermost": arranged, "parallel": parallel, "unroll": unroll}
+        return choice | chosen | {"steps": 1, "parts": 1}
+
+    def _complete_in_parts(self, leading: Choice) -> dict[str, int]:
+        """What follows from a tile where the reduction is divided into parts."""
+        k = Point(dict(leading))
+        chosen = {"outermost": AS_ORDERED, "steps": 1, "parts": self._parts}
+        choice = dict(leading) | chosen | {"unroll": self._written_out(self._tile(k).accumulators)}
+        division = divide(self, choice)
+        extents = {v: ceil_div(self.tiles_along(v, k), n) for v, n in division.chunks.items()}
+        outer = [extents.get(v) or self.tiles_along(v, k) for v in division.outer_variables]
+        parallel = parallel_loops(map(int, outer), self.time, self.facts)
+        return choice | {"parallel": parallel}
 
     def _written_out(self, accumulators: int) -> int:
         """How many innermost reduce loops are written out, as far as the code stays short.
@@ -244,8 +298,10 @@ class TileSpace(Space):
         written = self.taps.variables if self.taps is not None else ()
         levels += [LoopLevel(v, self.pattern.extents[v], NestKind.UNROLLED) for v in written]
         count = len(self._reduce)
-        for number, (variable, extent) in enumerate(self._reduce):
-            inside = count - number
+        if count:
+            levels.append(LoopLevel(self._reduce[0][0], k.parts))
+        for number, (variable, whole) in enumerate(self._reduce):
+            inside, extent = count - number, ceil_div(whole, 1 if number else k.parts)
             kind = where(k.unroll >= inside, int(NestKind.UNROLLED), int(NestKind.SERIAL))
             rounds = where(k.unroll == inside - 1, ceil_div(extent, k.steps), extent)
             levels.append(LoopLevel(variable, rounds, kind))

@@ -151,8 +151,8 @@ class TileProblem:
     spans: int
     columns: int
     lanes: int
-    steps: int
-    repeats: int = 1
+    steps: Column
+    repeats: Column = 1
     scalar_bytes: Column = 0
     vector_bytes: int = 0
     seen: tuple[tuple[int, int], ...] = ()

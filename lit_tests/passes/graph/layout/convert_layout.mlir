@@ -355,3 +355,15 @@ func.func @neighbours(%x: tensor<1x4x8x8xf32>, %w: tensor<8x4x3x3xf32>, %v: tens
   %m = graph.lrn %d {size = 5} : tensor<1x6x4x4xf32>
   return %m : tensor<1x6x4x4xf32>
 }
+
+// Rows that every window has all of are channels, which fill blocks better.
+// CHECK-LABEL: func.func @tall
+// CHECK-NEXT: %[[X:.*]] = graph.reshape %x : tensor<1x30x1x7xf32>
+// CHECK-NEXT: %[[W:.*]] = graph.reshape %w : tensor<8x30x1x3xf32>
+// CHECK: graph.layout_transform %[[X]] {src = "NCHW", dst = "NCHW4c"} : tensor<1x8x1x7x4xf32>
+// CHECK: graph.layout_transform %[[W]] {src = "OIHW", dst = "OIHW4i4o"} : tensor<2x8x1x3x4x4xf32>
+// CHECK: graph.blocked_conv %{{.*}} {pads = [0, 1, 0, 1]} : tensor<1x2x1x7x4xf32>
+func.func @tall(%x: tensor<1x5x6x7xf32>, %w: tensor<8x5x6x3xf32>) -> tensor<1x8x1x7xf32> {
+  %c = graph.conv %x, %w {pads = [0, 1, 0, 1]} : tensor<1x8x1x7xf32>
+  return %c : tensor<1x8x1x7xf32>
+}

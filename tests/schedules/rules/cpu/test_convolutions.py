@@ -24,7 +24,7 @@ from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.winograd import WinogradConvOp
 from tcopt.frontends.onnx.importer import import_model
-from tcopt.schedules.rules.cpu import tile_space
+from tcopt.schedules.rules.cpu import deep_reduction
 from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.rules.cpu.tiles import Plan, TileProblem, candidate_tiles, plan_tile
 
@@ -40,8 +40,11 @@ FEW = settings(max_examples=examples(8), deadline=None)
     parallel=st.booleans(),
     choice=st.integers(0, 1 << 16),
     outside=st.booleans(),
+    deep=st.booleans(),
 )
-def test_any_tile_computes_the_same(extents, blocks, stride, kernel, parallel, choice, outside):
+def test_any_tile_computes_the_same(
+    extents, blocks, stride, kernel, parallel, choice, outside, deep
+):
     def chosen(space: TileProblem, facts: CpuFacts) -> Plan:
         tiles = list(candidate_tiles(space, facts))
         return Plan(tiles[choice % len(tiles)], outside, 0.0)
@@ -49,7 +52,13 @@ def test_any_tile_computes_the_same(extents, blocks, stride, kernel, parallel, c
     block = 8
     x = data(1, blocks[0], *extents, block)
     w = data(blocks[1], blocks[0], kernel, kernel, block, block)
-    with mock.patch.object(tile_space, "plan_tile", chosen), everything_parallel(parallel):
+    share = 1 << 40 if deep else deep_reduction.DEEP_SHARE
+    with (
+        mock.patch.object(deep_reduction, "plan_tile", chosen),
+        mock.patch.object(deep_reduction, "DEEP_SHARE", share),
+        mock.patch.object(deep_reduction, "MIN_TILES", 2),
+        everything_parallel(parallel),
+    ):
         check_op(lambda a, b: BlockedConvOp(a, b, strides=[stride] * 2), x, w, bits=256)
 
 
