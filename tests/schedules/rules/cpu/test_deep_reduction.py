@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -13,10 +14,10 @@ from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.types import like
 from tcopt.schedules.rules.cpu import deep_reduction
 from tcopt.schedules.rules.cpu.deep_reduction import in_parts, part_counts, plan_parts
+from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.rules.cpu.tiles import TileProblem
-from tcopt.schedules.rules.rule import facts_of
 
-FACTS = facts_of(AVX2)
+FACTS = CpuFacts.of(AVX2)
 DEEP = TileProblem(
     rows=600, spans=1, columns=192, lanes=8, steps=5760, repeats=4, scalar_bytes=18 << 20
 )
@@ -39,8 +40,8 @@ def test_weights_of_a_part_stay_in_cache():
 @pytest.mark.parametrize(
     ("problem", "rows"),
     [
-        (TileProblem(rows=600, spans=1, columns=192, lanes=8, steps=576, scalar_bytes=1 << 20), 600),
-        (TileProblem(rows=600, spans=1, columns=192, lanes=8, steps=5760, is_dot=True), 600),
+        (replace(DEEP, steps=576), 2400),
+        (replace(DEEP, is_dot=True), 2400),
         (DEEP, 4),
     ],
     ids=["shallow", "dot products", "few rows"],
