@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import func, memref, scf
+from xdsl.traits import SymbolTable
 
 from tcopt.interpreters.kernel import Launch
 from tcopt.interpreters.kernel_memory import Threads
+from tcopt.support.errors import UnsupportedError
 
 Array = NDArray[Any]
 Order = Callable[[int], Sequence[int]]
@@ -61,11 +63,29 @@ class _Serial(Launch):
             memref.DeallocOp: lambda _: None,
             scf.ParallelOp: self._parallel,
             scf.ReduceOp: lambda _: None,
+            func.CallOp: self._call,
             func.ReturnOp: self._return,
         }
 
     def _return(self, op: func.ReturnOp) -> None:
         self.returned = [np.asarray(self.values[each]).reshape(-1)[0] for each in op.arguments]
+
+    def _call(self, op: func.CallOp) -> None:
+        module, name = self.function.parent_op(), op.callee.string_value()
+        callee = SymbolTable.lookup_symbol(module, name) if module is not None else None
+        if not isinstance(callee, func.FuncOp) or callee.is_declaration:
+            raise UnsupportedError(f"calls @{name}, which has no body here", op=op)
+        # Operands that are one buffer stay one array.
+        arrays = {id(b): b.values.reshape(b.shape) for b in self.buffers.values()}
+        operands = [
+            arrays[id(self.buffers[each])]
+            if each in self.buffers
+            else np.asarray(self.values[each]).reshape(-1)[0]
+            for each in op.arguments
+        ]
+        inner = _Serial(callee, self.order)
+        inner.run(operands)
+        self.values.update(zip(op.res, inner.returned, strict=True))
 
     def _parallel(self, op: scf.ParallelOp) -> None:
         bounds = zip(op.lowerBound, op.upperBound, op.step, strict=True)

@@ -1,7 +1,8 @@
-"""Plant every fault, and write the table of `docs/exec_check.md`: `make faults`.
+"""Plant every fault, and write the tables of `docs/exec_check.md`: `make faults`.
 
-`--network small` takes those of one network alone; `--write` puts the table into the page. Exits 1
-if a fault is not caught, is named wrongly or takes more than twice the time of a clean run.
+`--network small` plants those of one network alone, `--sources` those in the compiler's source;
+`--write` updates the tables in the page. Exits 1 if a fault is not caught, is attributed wrongly or
+takes more than twice the time of a clean run.
 """
 
 from __future__ import annotations
@@ -20,29 +21,38 @@ from faults.runs import Outcome, checked
 from faults.sources import SourceFault, message_of, planted
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "exec_check.md"
-BEGIN, END = "<!-- faults begin -->", "<!-- faults end -->"
+PASSES, SOURCES = "faults", "source faults"
+"""Tables of the page, between comments `<!-- faults begin -->` and `<!-- faults end -->`."""
 LONGEST = 2.0
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--network", help="plant the faults of this network alone")
-    parser.add_argument("--write", action="store_true", help="write the table into the page")
+    parser.add_argument("--sources", action="store_true", help="plant those in the source alone")
+    parser.add_argument("--write", action="store_true", help="write the tables into the page")
     args = parser.parse_args()
-    chosen = [fault for fault in FAULTS if args.network in (None, fault.network)]
+    is_all = args.network is None and not args.sources
+    chosen = [fault for fault in FAULTS if is_all or fault.network == args.network]
     rows = [(fault, _plant(fault)) for fault in chosen]
-    table = _table(rows)
-    if args.write:
-        text = PAGE.read_text(encoding="utf-8")
-        head, rest = text.split(BEGIN)
-        PAGE.write_text(f"{head}{BEGIN}\n{table}{END}{rest.split(END)[1]}", encoding="utf-8")
-    print(table, end="")
+    sources = [(fault, _is_named(fault)) for fault in SOURCE_FAULTS if is_all or args.sources]
+    for title, table in ((PASSES, _table(rows)), (SOURCES, _source_table(sources))):
+        print(table if table.count("\n") > 2 else "", end="")
+        if args.write and (is_all or args.sources == (title == SOURCES)):
+            _write(title, table)
     good = sum(_is_good(fault, outcome) for fault, outcome in rows)
     print(f"{good} of {len(rows)} faults caught in the right pass, in time")
-    sources = [] if args.network else SOURCE_FAULTS
-    named = sum(_is_named(fault) for fault in sources)
+    named = sum(is_named for _, is_named in sources)
     print(f"{named} of {len(sources)} faults in the source caught and attributed")
     return 0 if (good, named) == (len(rows), len(sources)) else 1
+
+
+def _write(title: str, table: str) -> None:
+    """Replace a table of the page."""
+    begin, end = f"<!-- {title} begin -->", f"<!-- {title} end -->"
+    text = PAGE.read_text(encoding="utf-8")
+    head, rest = text.split(begin)
+    PAGE.write_text(f"{head}{begin}\n{table}{end}{rest.split(end)[1]}", encoding="utf-8")
 
 
 def _is_named(fault: SourceFault) -> bool:
@@ -82,6 +92,17 @@ def _table(rows: list[tuple[Fault, Outcome]]) -> str:
         lines.append(
             f"| {fault.title} | {fault.level} | `{fault.culprit}` | {fault.network} | {caught} | "
             f"{named} | {outcome.seconds:.1f} s, {outcome.share:.2f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _source_table(rows: list[tuple[SourceFault, bool]]) -> str:
+    lines = ["| fault | level | function | named | caught and named |", "|---|---|---|---|---|"]
+    for fault, is_named in rows:
+        module = fault.module.__name__.rpartition(".")[2]
+        lines.append(
+            f"| {fault.title} | {fault.level} | `{module}.{fault.function}` | {fault.culprit} | "
+            f"{'yes' if is_named else 'no'} |"
         )
     return "\n".join(lines) + "\n"
 

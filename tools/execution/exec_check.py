@@ -33,7 +33,7 @@ from tcopt.tools.execution.executors import Array, functions, inputs_of
 from tcopt.tools.execution.fingerprints import fingerprint
 from tcopt.tools.execution.native_process import NativeFault
 from tcopt.tools.execution.probes import changed_values, first_lasting
-from tcopt.tools.execution.run_values import Run, ValueChanged
+from tcopt.tools.execution.run_values import Run, ValueChanged, as_shape
 from tcopt.tools.execution.stage_runs import place_of
 from tcopt.tools.execution.traced_run import Tracer
 from tcopt.tools.passes.instruments import Instrument
@@ -119,7 +119,10 @@ class ExecCheck(Instrument):
         if not _may_be_large(module, self._chains):
             del self._chains[1]
         for chain in self._chains:
-            chain.tracer.accept(chain.tracer.run(module, chain.feeds))
+            try:
+                chain.tracer.accept(chain.tracer.run(module, chain.feeds))
+            except EmitterFault as error:
+                raise _emitter_fault("before the first pass", error, chain) from None
         self._mark = _fingerprint(module)
         _say(f"{', '.join(f'@{name}' for name in entries)} run before the first pass")
 
@@ -166,11 +169,7 @@ class ExecCheck(Instrument):
         except UnsupportedError:
             raise
         except EmitterFault as error:
-            raise MismatchError(
-                f"the LLVM emitter makes wrong code after pass '{name}', although the kernel's "
-                f"text computes the expected values: {error.message}{chain.note}",
-                where=error.where,
-            ) from None
+            raise _emitter_fault(f"after pass '{name}'", error, chain) from None
         except ValueChanged as error:
             raise MismatchError(
                 f"pass '{self._passes(name)}' changed {error.message}{chain.note}"
@@ -246,7 +245,8 @@ class ExecCheck(Instrument):
             count = min(len(expected), len(results))
             pairs = zip(results[-count:], expected[-count:], strict=True) if count else ()
             for index, (value, reference) in enumerate(pairs):
-                text = difference(value, reference, tolerance)
+                same = as_shape(reference, value.shape)
+                text = difference(value, reference if same is None else same, tolerance)
                 if text is not None:
                     first = next(iter(changed.values()), None)
                     culprit = first[0] if first else func and _giver(func, index)
@@ -269,6 +269,14 @@ class ExecCheck(Instrument):
         return MismatchError(
             f"pass '{self._passes(pass_name)}' changed {what}: {text}{op_text}", where=where
         )
+
+
+def _emitter_fault(when: str, error: EmitterFault, chain: Chain) -> MismatchError:
+    return MismatchError(
+        f"the LLVM emitter makes wrong code {when}, although the kernel's text computes the "
+        f"expected values: {error.message}{chain.note}",
+        where=error.where,
+    )
 
 
 def enlarged(value: Array) -> Array:

@@ -38,7 +38,7 @@ from tcopt.tools.execution.culprits import (
     FailedCall,
     interpret,
 )
-from tcopt.tools.execution.executors import functions, level_of, outputs_of
+from tcopt.tools.execution.executors import functions, level_of, outputs_of, signature
 from tcopt.tools.execution.fingerprints import digest, fingerprint
 from tcopt.tools.execution.host_program import (
     WEIGHTS,
@@ -60,7 +60,14 @@ from tcopt.tools.execution.run_values import (
     join_masks,
     mask_as,
 )
-from tcopt.tools.execution.stage_runs import Call, Output, run_kernel, run_plain, run_te
+from tcopt.tools.execution.stage_runs import (
+    Call,
+    Output,
+    place_of,
+    run_kernel,
+    run_plain,
+    run_te,
+)
 from tcopt.tools.execution.work_estimates import work_of
 
 Array = NDArray[Any]
@@ -144,12 +151,21 @@ class _Current:
     def named_entry(self, name: str, feeds: Sequence[Array]) -> list[Array]:
         """The results of an entry function, which may have become one that the runtime defines."""
         if name in self.functions:
-            return self.entry(self.functions[name], feeds)
+            return self.entry(self.functions[name], self.reshaped(self.functions[name], feeds))
         if (declared := host_call(self.module, name)) is None:
             raise UnsupportedError(f"there is no function @{name} any more")
         arrays = [np.array(feed, copy=True) for feed in feeds]
         run_host_call(declared, arrays)
         return arrays
+
+    def reshaped(self, entry: Operation, feeds: Sequence[Array]) -> list[Array]:
+        """Feeds in the shapes of a function's arguments, whose axes a pass may merge or split."""
+        found = list(feeds)
+        for number, spec in enumerate(signature(entry).arguments[: len(feeds)]):
+            shape = tuple(size for size in spec.shape or () if isinstance(size, int))
+            if (array := as_shape(feeds[number], shape)) is not None:
+                found[number] = array
+        return found
 
     def entry(self, entry: Operation, feeds: Sequence[Array]) -> list[Array]:
         """The results of an entry function."""
@@ -257,6 +273,9 @@ class _Current:
         task = Task(function, name, turn, arrays, written, interface)
         try:
             call, results = self.judged(task)
+            self.check_first(task, call)
+        except EmitterFault:
+            raise
         except (ValueChanged, NativeFault, MismatchError) as error:
             if self.is_right_as_text(task):
                 raise EmitterFault(error.message, where=error.where) from None
@@ -312,20 +331,52 @@ class _Current:
     def is_right_as_text(self, task: Task) -> bool:
         """Whether a kernel whose machine code is wrong gives the expected values when it is
         interpreted; False if that is unknown."""
-        function = task.function
-        work = work_of(function, self.functions)
-        known = Key(task.name, task.turn, "result 0") in self.tracer.last.values
-        if not isinstance(function, func.FuncOp) or not known or (work or 0) > INTERPRETED_WORK:
+        call = self.as_text(task)
+        if call is None:
             return False
-        tolerance = self.facts(function, task.name)[1]
+        tolerance = self.facts(task.function, task.name)[1]
         try:
-            for order in ORDERS:
-                call = interpret(function, task.arrays, task.written, order)
-                call = call.only(task.interface.results)
-                self.judge(function, task.name, task.turn, call, tolerance)
+            self.judge(task.function, task.name, task.turn, call, tolerance)
         except TcoptError:
             return False
         return True
+
+    def check_first(self, task: Task, call: Call) -> None:
+        """Compare machine code that no earlier run can be compared with to its text.
+
+        Raises:
+            EmitterFault: they differ.
+        """
+        if Key(task.name, task.turn, "result 0") in self.tracer.last.values:
+            return
+        expected = self.as_text(task)
+        if expected is not None and (text := self.disagreement(task, call, expected)) is not None:
+            raise EmitterFault(text, where=place_of(task.function))
+
+    def as_text(self, task: Task) -> Call | None:
+        """A call of a kernel by an interpreter; None if that takes too long, is unsupported, or
+        depends on the order of parallel iterations."""
+        function, work = task.function, work_of(task.function, self.functions)
+        if not isinstance(function, func.FuncOp) or work is None or work > INTERPRETED_WORK:
+            return None
+        try:
+            first, *others = (
+                interpret(function, task.arrays, task.written, order).only(task.interface.results)
+                for order in ORDERS
+            )
+        except TcoptError:
+            return None
+        return None if any(self.disagreement(task, each, first) for each in others) else first
+
+    def disagreement(self, task: Task, call: Call, expected: Call) -> str | None:
+        """The first result in which two calls of a function differ."""
+        tolerance = self.facts(task.function, task.name)[1]
+        for number, (one, other) in enumerate(zip(call.outputs, expected.outputs, strict=True)):
+            mask = join_masks(one.mask, other.mask, either=True)
+            text = difference(one.array, other.array, tolerance, mask)
+            if text is not None:
+                return f"{Key(task.name, task.turn, f'result {number}')}: {text}"
+        return None
 
     def stage_shapes(self, name: str, turn: int) -> dict[str, tuple[int, ...]]:
         """The shapes of a function's stages in the last run."""
@@ -399,8 +450,6 @@ def _has_tensors(entry: func.FuncOp) -> bool:
 
 def new_buffers(entry: Operation, first: int, end: int) -> list[Array]:
     """Buffers for the arguments from `first` up to `end`."""
-    from tcopt.tools.execution.executors import signature
-
     specs = signature(entry).arguments[first:end]
     return [
         unwritten([size for size in spec.shape or () if isinstance(size, int)], spec.dtype)

@@ -15,6 +15,7 @@ from xdsl.parser import Parser
 from faults.edits import number
 from faults.planted import Fault
 from faults.runs import Faulty
+from faults.source_programs import ROWS
 from tcopt.backends.llvm.ops import arith as emit_arith
 from tcopt.frontends.onnx import import_model
 from tcopt.schedules.primitives import split as split_primitive
@@ -192,6 +193,25 @@ def test_the_emitter_is_named(
     assert run(monkeypatch, UPDATE, "lower-blocks,lower-loop-to-kernel") == 1
     error = capsys.readouterr().err
     assert "the LLVM emitter" in error and "@f" in error
+
+
+@pytest.mark.parametrize("text", [ADD, CALLS, PICK], ids=["add", "calls", "pick"])
+def test_the_emitter_is_named_before_the_first_pass(
+    text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Wrong machine code is not the reference for text of the kernel level."""
+    monkeypatch.setitem(emit_arith._FLOAT_BINARY, "arith.addf", "fsub")
+    assert run(monkeypatch, text, "dce") == 1
+    error = capsys.readouterr().err
+    assert "the LLVM emitter" in error and "before the first pass" in error
+
+
+@pytest.mark.parametrize("passes", ["merge-axes", "merge-axes,lower-te-to-loop"])
+def test_a_pass_may_merge_the_axes_of_an_entry(
+    passes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without @main a function's arguments and results are given and compared in its new shape."""
+    assert run(monkeypatch, ROWS, passes) == 0
 
 
 def test_a_schedule_step_is_named(
