@@ -30,8 +30,8 @@ from tcopt.support.suggestions import suggest
 from tcopt.tools.command_line.inputs import InputSpec, make_inputs, read_arrays
 from tcopt.tools.execution.culprits import APPLIES_STEPS, EmitterFault, first_wrong_step
 from tcopt.tools.execution.executors import Array, functions, inputs_of
-from tcopt.tools.execution.fingerprints import fingerprint
 from tcopt.tools.execution.native_process import NativeFault
+from tcopt.tools.execution.prepared_code import PreparedCode
 from tcopt.tools.execution.probes import changed_values, first_lasting
 from tcopt.tools.execution.run_values import Run, ValueChanged, as_shape
 from tcopt.tools.execution.stage_runs import place_of
@@ -118,12 +118,13 @@ class ExecCheck(Instrument):
             ]
         if not _may_be_large(module, self._chains):
             del self._chains[1]
-        for chain in self._chains:
-            try:
-                chain.tracer.accept(chain.tracer.run(module, chain.feeds))
-            except EmitterFault as error:
-                raise _emitter_fault("before the first pass", error, chain) from None
-        self._mark = _fingerprint(module)
+        with PreparedCode() as code:
+            for chain in self._chains:
+                try:
+                    chain.tracer.accept(chain.tracer.run(module, chain.feeds, code))
+                except EmitterFault as error:
+                    raise _emitter_fault("before the first pass", error, chain) from None
+            self._mark = _fingerprint(module, code)
         _say(f"{', '.join(f'@{name}' for name in entries)} run before the first pass")
 
     def before(self, index: int, module_pass: ModulePass, module: ModuleOp) -> None:
@@ -131,17 +132,21 @@ class ExecCheck(Instrument):
         self._state = module.clone() if applies_steps else None
 
     def after(self, index: int, module_pass: ModulePass, module: ModuleOp) -> None:
+        with PreparedCode() as code:
+            self._after(module_pass, module, code)
+
+    def _after(self, module_pass: ModulePass, module: ModuleOp, code: PreparedCode) -> None:
         started = time.perf_counter()
         name = module_pass.name
         self._moves_values |= bool(getattr(module_pass, MOVES_VALUES, False))
-        mark = _fingerprint(module)
+        mark = _fingerprint(module, code)
         if mark == self._mark and not self._skipped:
             _say(f"{name}: same program")
             return
         runs: list[Run] = []
         for chain in self._chains:
             try:
-                runs.append(self._run(chain, module_pass, module))
+                runs.append(self._run(chain, module_pass, module, code))
             except UnsupportedError as error:
                 # A state between two levels has no semantics of its own: judge it by the next one.
                 subject = f"'{error.op_name}': " if error.op_name else ""
@@ -156,7 +161,9 @@ class ExecCheck(Instrument):
         count = len(runs[0].values) + len(runs[0].located)
         _say(f"{name}: same values, {count} compared ({time.perf_counter() - started:.2f} s)")
 
-    def _run(self, chain: Chain, module_pass: ModulePass, module: ModuleOp) -> Run:
+    def _run(
+        self, chain: Chain, module_pass: ModulePass, module: ModuleOp, code: PreparedCode
+    ) -> Run:
         """Run the module on one set of inputs and compare.
 
         Raises:
@@ -165,7 +172,7 @@ class ExecCheck(Instrument):
         """
         name = module_pass.name
         try:
-            run = chain.tracer.run(module, chain.feeds)
+            run = chain.tracer.run(module, chain.feeds, code)
         except UnsupportedError:
             raise
         except EmitterFault as error:
@@ -294,13 +301,13 @@ def _may_be_large(module: ModuleOp, chains: Sequence[Chain]) -> bool:
     return changes and precise
 
 
-def _fingerprint(module: ModuleOp) -> int:
+def _fingerprint(module: ModuleOp, code: PreparedCode) -> int:
     """What the module computes; its weights by name and place in memory."""
     from tcopt.dialects.graph.weights import weights_of
 
     store = weights_of(module) or {}
     found = functions(module)
-    marks = tuple((name, fingerprint(func, {})) for name, func in found.items())
+    marks = tuple((name, code.fingerprints.alone(func)) for name, func in found.items())
     weights = tuple((name, id(store[name])) for name in store)
     return hash((marks, weights, str(module.attributes.get("tcopt.target"))))
 

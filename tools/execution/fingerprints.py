@@ -17,27 +17,38 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 Array = NDArray[Any]
 
 
-def fingerprint(func: Operation, functions: Mapping[str, Operation]) -> int:
-    """A number for a function and those that it calls.
+class Fingerprints:
+    """Numbers for functions, each computed once."""
 
-    Args:
-        functions: of its module, by name.
-    """
-    return _Numbering(functions).function(func)
+    def __init__(self) -> None:
+        self._own: dict[Operation, tuple[int, list[str]]] = {}
+
+    def alone(self, func: Operation) -> int:
+        """A number for a function, whatever those that it calls do."""
+        return self._of(func)[0]
+
+    def whole(self, func: Operation, functions: Mapping[str, Operation]) -> int:
+        """A number for a function and those that it calls.
+
+        Args:
+            functions: of its module, by name.
+        """
+        own, called = self._of(func)
+        known = [functions[name] for name in called if name in functions]
+        return hash((own, *(self.whole(each, functions) for each in known if each is not func)))
+
+    def _of(self, func: Operation) -> tuple[int, list[str]]:
+        if func not in self._own:
+            numbering = _Numbering()
+            own = numbering.operation(func)
+            self._own[func] = own, sorted(numbering.called)
+        return self._own[func]
 
 
 class _Numbering:
-    def __init__(self, functions: Mapping[str, Operation]):
-        self.functions = functions
+    def __init__(self) -> None:
         self.values: dict[SSAValue, int] = {}
         self.called: set[str] = set()
-
-    def function(self, func: Operation) -> int:
-        parts: list[Any] = [self.operation(func)]
-        for name in sorted(self.called):
-            if name in self.functions and self.functions[name] is not func:
-                parts.append(fingerprint(self.functions[name], self.functions))
-        return hash(tuple(parts))
 
     def operation(self, op: Operation) -> Any:
         operands = tuple(self.values.get(each, -1) for each in op.operands)

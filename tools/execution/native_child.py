@@ -82,6 +82,8 @@ class _Child:
         # Nothing sets it: what runs too long is ended with its process.
         self.stop = StopFlag()
         self.count = 0
+        self.source: tuple[str, int | None] | None = None
+        self.code = b""
         self.regions: list[Region] = []
 
     def serve(self, requests: IO[bytes]) -> None:
@@ -114,10 +116,13 @@ class _Child:
 
     def load(self, request: dict[str, Any]) -> int:
         """Compile and link; a plain text may be optimised, as nothing else has made it fast."""
-        target, text = host_target(), request["load"]
-        effort = request["effort"]
-        code = assemble_object(text, target) if effort is None else _plain(text, effort)
-        objects = [code, threads_object(target)]
+        target, source = host_target(), (request["load"], request["effort"])
+        # Code that runs in two orders is compiled once and linked twice.
+        if source != self.source:
+            text, effort = source
+            self.code = assemble_object(text, target) if effort is None else _plain(text, effort)
+            self.source = source
+        objects = [self.code, threads_object(target)]
         externals = set(request["externals"])
         if request["shuffled"] and PARALLEL_SYMBOL in externals:
             externals.discard(PARALLEL_SYMBOL)

@@ -66,6 +66,8 @@ class Scalar:
 
 
 Argument = Buffer | Scratch | Scalar
+Handle = tuple[int, int]
+"""Loaded code: the number of the process that has it, and its number there."""
 
 
 @dataclass
@@ -108,7 +110,7 @@ class NativeProcess:
         *,
         effort: int | None = None,
         shuffled: bool = False,
-    ) -> tuple[int, int]:
+    ) -> Handle:
         """Compile LLVM IR text.
 
         Args:
@@ -134,14 +136,21 @@ class NativeProcess:
             raise BackendError(reply["error"])
         return self.started, reply["handle"]
 
-    def forget(self, handle: tuple[int, int]) -> None:
+    def has(self, handle: Handle | None) -> bool:
+        """Whether the process that compiled the code still runs."""
+        child = self._child
+        if handle is None or child is None:
+            return False
+        return child.pid is not None and handle[0] == child.started
+
+    def forget(self, handle: Handle) -> None:
         """Unload code."""
-        if self._has(handle):
+        if self.has(handle):
             self._ask({"forget": handle[1]}, COMPILE_LIMIT, "unloading", ())
 
     def call(
         self,
-        handle: tuple[int, int],
+        handle: Handle,
         symbol: str,
         arguments: Sequence[Argument],
         *,
@@ -161,7 +170,7 @@ class NativeProcess:
         Raises:
             NativeFault: it crashed, wrote outside of its buffers or did not end.
         """
-        if not self._has(handle):
+        if not self.has(handle):
             raise NativeFault("the process that had the code is gone")
         places = _places(arguments)
         self._reserve(places, at_end=at_end)
@@ -245,11 +254,6 @@ class NativeProcess:
             self.stop()
             raise NativeFault(_explain(reply["fault"], what, names))
         return reply
-
-    def _has(self, handle: tuple[int, int]) -> bool:
-        """Whether the process that compiled the code still runs."""
-        child = self._child
-        return child is not None and child.pid is not None and handle[0] == child.started
 
     def _made(self) -> ChildProcess:
         self._file = _shared_file()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -11,20 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import func
-from xdsl.dialects.builtin import MemRefType, ModuleOp, SymbolRefAttr
+from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import Operation
 from xdsl.utils.hints import isa
 
 from tcopt.backends.llvm.emit.types import llvm_type
-from tcopt.backends.llvm.jit import external_names
-from tcopt.backends.llvm.machine.host import host_target
-from tcopt.backends.llvm.machine.machine import data_layout
-from tcopt.backends.llvm.module import emit_module
-from tcopt.backends.llvm.ops.func import symbol_of
 from tcopt.dialects import loop, te
 from tcopt.interpreters.loop import run_func
 from tcopt.interpreters.meanings import MEANINGS
-from tcopt.interpreters.plain_loop import PlainFunction, translate
+from tcopt.interpreters.plain_loop import PlainFunction
 from tcopt.interpreters.te import run_stages
 from tcopt.support.closeness import Tolerance, difference
 from tcopt.support.dtypes import numpy_dtype
@@ -35,11 +30,13 @@ from tcopt.tools.execution.native_process import (
     CANARY,
     Argument,
     Buffer,
+    Handle,
     NativeFault,
     Scalar,
     Scratch,
     native_process,
 )
+from tcopt.tools.execution.prepared_code import PreparedCode, Shapes, kernel_symbol
 from tcopt.tools.execution.work_estimates import MACHINE_CODE, PLAIN, time_limit, work_of
 
 Array = NDArray[Any]
@@ -106,13 +103,15 @@ def run_plain(
     arrays: Sequence[Array],
     written: Sequence[int],
     before: float | None = None,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    shapes: Shapes | None = None,
     limit: float | None = None,
+    code: PreparedCode | None = None,
 ) -> Call:
     """Run a loop function by its plain translation, or, if it has ops from outside of the package,
     by the loop interpreter, which asks what they mean.
 
     Args:
+        code: of the functions of its module.
         shapes: of its stages, as far as they are known.
         written: the arguments that it may write to.
         before: seconds that it took the last time.
@@ -122,10 +121,12 @@ def run_plain(
     """
     if any(op.name in MEANINGS for op in function.walk()):
         return _run_interpreted(function, arrays, written)
-    plain = translate(function, shapes=shapes)
-    process, work = native_process(), work_of(function, {})
+    if code is None:
+        with PreparedCode() as code:
+            return run_plain(function, arrays, written, before, shapes, limit, code)
+    work = work_of(function, {})
     effort = 1 if (work or 0) > _WORK_WORTH_EFFORT else 0
-    handle = process.load(plain.text, ["plain"], sorted(plain.externals), effort=effort)
+    plain, handle = code.plain(function, shapes or {}, effort)
     stages = [
         np.full(int(np.prod(stage.shape)) * numpy_dtype(stage.element).itemsize, CANARY, np.uint8)
         .view(numpy_dtype(stage.element))
@@ -146,11 +147,10 @@ def run_plain(
     started = time.perf_counter()
     limit = time_limit(work, PLAIN, before, limit)
     try:
-        status = process.call(handle, "plain", arguments, result="i64", limit=limit)
+        status = native_process().call(handle, "plain", arguments, result="i64", limit=limit)
     except NativeFault as error:
         raise _in_function(error, function) from None
     seconds = time.perf_counter() - started
-    process.forget(handle)
     if status:
         raise _in_function(_ended(plain, status, int(detail[0])), function)
     kept = [
@@ -177,6 +177,7 @@ def run_kernel(
     refilled: Sequence[int],
     before: float | None,
     tolerance: Tolerance,
+    code: PreparedCode,
     limit: float | None = None,
 ) -> Call:
     """Run a function of the kernel level as machine code, twice.
@@ -191,7 +192,6 @@ def run_kernel(
     """
     assert isinstance(function, func.FuncOp)
     name = function.sym_name.data
-    text = _kernel_text(module, function)
     limit = time_limit(work_of(function, functions(module)), MACHINE_CODE, before, limit)
     seconds, runs, returned = 0.0, list[list[Array]](), list[Array]()
     overlaps = _overlap(arrays)
@@ -202,7 +202,8 @@ def run_kernel(
                 buffers[position].reshape(-1).view(np.uint8)[...] = _OTHER_FILL
         started = time.perf_counter()
         try:
-            result = _call_kernel(function, text, buffers, written, again=bool(again), limit=limit)
+            handle = code.kernel(module, function, shuffled=not again)
+            result = _call_kernel(function, handle, buffers, written, again=again > 0, limit=limit)
         except NativeFault as error:
             raise _in_function(error, function) from None
         seconds = max(seconds, time.perf_counter() - started)
@@ -223,36 +224,9 @@ def run_kernel(
     return Call(outputs, positions, (), seconds)
 
 
-def _kernel_text(module: ModuleOp, function: func.FuncOp) -> str:
-    """LLVM IR of a function and what it calls or refers to."""
-    named = {
-        op.properties["sym_name"].data: op  # pyright: ignore
-        for op in module.ops
-        if "sym_name" in op.properties
-    }
-    needed: dict[str, Operation] = {}
-    waiting: list[Operation] = [function]
-    while waiting:
-        op = waiting.pop()
-        needed[op.properties["sym_name"].data] = op  # pyright: ignore
-        for inner in op.walk():
-            for attribute in inner.properties.values():
-                target = attribute.string_value() if isinstance(attribute, SymbolRefAttr) else ""
-                if target in named and target not in needed:
-                    waiting.append(named[target])
-    target = host_target()
-    alone = ModuleOp([op.clone() for op in needed.values()], dict(module.attributes))
-    return emit_module(
-        alone,
-        triple=target.triple,
-        data_layout=data_layout(target),
-        capabilities=target.capabilities,
-    )
-
-
 def _call_kernel(
     function: func.FuncOp,
-    text: str,
+    handle: Handle,
     buffers: Sequence[Array],
     written: Sequence[int],
     *,
@@ -260,9 +234,6 @@ def _call_kernel(
     limit: float,
 ) -> Any:
     """Call a function; returns its scalar result, if it has one."""
-    process = native_process()
-    symbol = symbol_of(function.sym_name.data).strip('"')
-    handle = process.load(text, [symbol], sorted(external_names(text)), shuffled=not again)
     arguments: list[Argument] = []
     for number, (array, type_) in enumerate(
         zip(buffers, function.function_type.inputs, strict=True)
@@ -273,8 +244,8 @@ def _call_kernel(
             arguments.append(Scalar(llvm_type(type_), array.item()))
     outputs = function.function_type.outputs.data
     result = llvm_type(outputs[0]) if outputs else ""
+    symbol, process = kernel_symbol(function), native_process()
     value = process.call(handle, symbol, arguments, result=result, at_end=not again, limit=limit)
-    process.forget(handle)
     return value if outputs else None
 
 

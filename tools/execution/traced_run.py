@@ -39,7 +39,7 @@ from tcopt.tools.execution.culprits import (
     interpret,
 )
 from tcopt.tools.execution.executors import functions, level_of, outputs_of, signature
-from tcopt.tools.execution.fingerprints import digest, fingerprint
+from tcopt.tools.execution.fingerprints import digest
 from tcopt.tools.execution.host_program import (
     WEIGHTS,
     HostProgram,
@@ -49,6 +49,7 @@ from tcopt.tools.execution.host_program import (
 )
 from tcopt.tools.execution.memory_roles import memory_roles
 from tcopt.tools.execution.native_process import NativeFault
+from tcopt.tools.execution.prepared_code import PreparedCode
 from tcopt.tools.execution.run_values import (
     Interface,
     Key,
@@ -101,14 +102,19 @@ class Tracer:
     _known: dict[Any, Call] = field(default_factory=dict[Any, Call])
     _used: dict[Any, Call] = field(default_factory=dict[Any, Call])
 
-    def run(self, module: ModuleOp, feeds: Mapping[str, Sequence[Array]]) -> Run:
+    def run(
+        self, module: ModuleOp, feeds: Mapping[str, Sequence[Array]], code: PreparedCode
+    ) -> Run:
         """Run the functions that have feeds.
 
+        Args:
+            code: of the module's functions.
         Raises:
             ValueChanged: a function gives something else than in the last run.
             UnsupportedError: there is no executor for what the module holds.
         """
-        current = _Current(self, module, functions(module), Run(), self._turns.start(module))
+        turns = self._turns.start(module)
+        current = _Current(self, module, code, functions(module), Run(), turns)
         self.seen |= set(current.functions)
         self.failed = None
         self._used = {}
@@ -141,6 +147,7 @@ class _Current:
 
     tracer: Tracer
     module: ModuleOp
+    code: PreparedCode
     functions: dict[str, Operation]
     run: Run
     turns: TurnsOfRun
@@ -217,7 +224,8 @@ class _Current:
         if name not in self.prints:
             base = self.tracer.tolerance
             tolerance = replace(base, precision=precision_of(function), rounds=rounds(function))
-            self.prints[name] = fingerprint(function, self.functions), tolerance
+            mark = self.code.fingerprints.whole(function, self.functions)
+            self.prints[name] = mark, tolerance
         return self.prints[name]
 
     def call_te(self, function: te.FuncOp, arrays: Sequence[Array]) -> list[Array]:
@@ -310,11 +318,19 @@ class _Current:
             call = run_program(function, arrays, written)
         elif isinstance(function, loop.FuncOp):
             shapes = self.stage_shapes(task.name, task.turn)
-            call = run_plain(function, arrays, written, before, shapes, limit)
+            call = run_plain(function, arrays, written, before, shapes, limit, self.code)
         else:
             refilled = [each for each in written if each not in task.interface.updated]
             call = run_kernel(
-                self.module, function, arrays, written, refilled, before, tolerance, limit
+                self.module,
+                function,
+                arrays,
+                written,
+                refilled,
+                before,
+                tolerance,
+                self.code,
+                limit,
             )
         return call.only(task.interface.results)
 

@@ -1,0 +1,112 @@
+"""Code and fingerprints of the functions of a module, made once for all runs of the module.
+
+The check runs a module on two sets of inputs, and @main may call a function several times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
+from xdsl.ir import Operation
+
+from tcopt.backends.llvm.jit import external_names
+from tcopt.backends.llvm.machine.host import host_target
+from tcopt.backends.llvm.machine.machine import data_layout
+from tcopt.backends.llvm.module import emit_module
+from tcopt.backends.llvm.ops.func import symbol_of
+from tcopt.dialects import loop
+from tcopt.interpreters.plain_loop import PlainFunction, translate
+from tcopt.tools.execution.fingerprints import Fingerprints
+from tcopt.tools.execution.native_process import Handle, native_process
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+@dataclass
+class PreparedCode:
+    """Code of functions, which must not change while it is used; a context that unloads it.
+
+    Attributes:
+        fingerprints: of the functions.
+    """
+
+    fingerprints: Fingerprints = field(default_factory=Fingerprints)
+    _plain: dict[Any, PlainFunction] = field(default_factory=dict[Any, PlainFunction])
+    _texts: dict[Operation, str] = field(default_factory=dict[Operation, str])
+    _loaded: dict[Any, Handle] = field(default_factory=dict[Any, Handle])
+
+    def __enter__(self) -> PreparedCode:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for handle in self._loaded.values():
+            native_process().forget(handle)
+        self._loaded.clear()
+
+    def plain(
+        self, function: loop.FuncOp, shapes: Shapes, effort: int
+    ) -> tuple[PlainFunction, Handle]:
+        """The plain translation of a function, and its machine code.
+
+        Args:
+            shapes: of its stages, as far as they are known.
+        """
+        key = (function, tuple(sorted(shapes.items())))
+        if key not in self._plain:
+            self._plain[key] = translate(function, shapes=shapes)
+        plain, process = self._plain[key], native_process()
+        if not process.has(self._loaded.get(key)):
+            externals = sorted(plain.externals)
+            self._loaded[key] = process.load(plain.text, ["plain"], externals, effort=effort)
+        return plain, self._loaded[key]
+
+    def kernel(self, module: ModuleOp, function: func.FuncOp, *, shuffled: bool) -> Handle:
+        """The machine code of a function of the kernel level.
+
+        Args:
+            shuffled: run the iterations of parallel loops one by one, in another order.
+        """
+        key, process = (function, shuffled), native_process()
+        if not process.has(self._loaded.get(key)):
+            if function not in self._texts:
+                self._texts[function] = _kernel_text(module, function)
+            text = self._texts[function]
+            exports, externals = [kernel_symbol(function)], sorted(external_names(text))
+            self._loaded[key] = process.load(text, exports, externals, shuffled=shuffled)
+        return self._loaded[key]
+
+
+def kernel_symbol(function: func.FuncOp) -> str:
+    """The symbol of a function in object code."""
+    return symbol_of(function.sym_name.data).strip('"')
+
+
+def _kernel_text(module: ModuleOp, function: func.FuncOp) -> str:
+    """LLVM IR of a function and what it calls or refers to."""
+    named = {
+        op.properties["sym_name"].data: op  # pyright: ignore
+        for op in module.ops
+        if "sym_name" in op.properties
+    }
+    needed: dict[str, Operation] = {}
+    waiting: list[Operation] = [function]
+    while waiting:
+        op = waiting.pop()
+        needed[op.properties["sym_name"].data] = op  # pyright: ignore
+        for inner in op.walk():
+            for attribute in inner.properties.values():
+                target = attribute.string_value() if isinstance(attribute, SymbolRefAttr) else ""
+                if target in named and target not in needed:
+                    waiting.append(named[target])
+    target = host_target()
+    alone = ModuleOp([op.clone() for op in needed.values()], dict(module.attributes))
+    return emit_module(
+        alone,
+        triple=target.triple,
+        data_layout=data_layout(target),
+        capabilities=target.capabilities,
+    )
