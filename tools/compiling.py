@@ -15,6 +15,7 @@ from tcopt.tools.command_line.shapes import dims_text, parse_dims, parse_shapes
 
 if TYPE_CHECKING:
     from tcopt.runtime import Model
+    from tcopt.support.phases import Phase
 
 
 def compile_model(
@@ -48,6 +49,19 @@ def compile_model(
             **wanted_tuning(args),
         )
     return model, progress
+
+
+def phases_of(args: argparse.Namespace) -> list[Phase]:
+    """The phases of a compile, for the same arguments as `compile_model`."""
+    from tcopt import compiler
+    from tcopt.compiler.tuned import find_lock, with_lock
+    from tcopt.support.phases import Phase, with_passes
+
+    added = {place: Phase(place, text).passes for place, text in inserted_passes(args).items()}
+    known = with_passes(compiler.pipeline(args.target, args.accuracy, args.precision), added)
+    if args.model is not None:
+        known = with_lock(known, find_lock(args.model, **wanted_tuning(args)))
+    return known
 
 
 def print_extents(model: Model, feeds: Mapping[str, NDArray[Any]]) -> None:

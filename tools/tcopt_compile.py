@@ -10,11 +10,11 @@ from pathlib import Path
 
 from tcopt.support.errors import InputError
 from tcopt.support.files import is_replaced
-from tcopt.support.phases import Phase, pipeline_text, with_passes
+from tcopt.support.phases import Phase, pipeline_text
 from tcopt.tools.command_line import cli
 from tcopt.tools.command_line.inputs import read_arrays
 from tcopt.tools.command_line.shapes import parse_dims, parse_shapes
-from tcopt.tools.compiling import compile_model
+from tcopt.tools.compiling import compile_model, phases_of
 
 PROG = "tcopt-compile"
 
@@ -115,13 +115,7 @@ def _phases(args: argparse.Namespace) -> list[Phase]:
     Raises:
         InputError: there is no such phase.
     """
-    from tcopt import compiler
-    from tcopt.compiler.tuned import find_lock, with_lock
-
-    added = {place: Phase(place, text).passes for place, text in cli.inserted_passes(args).items()}
-    known = with_passes(compiler.pipeline(args.target, args.accuracy, args.precision), added)
-    if args.model is not None:
-        known = with_lock(known, find_lock(args.model, **cli.wanted_tuning(args)))
+    known = phases_of(args)
     if args.compile_to is None:
         return known
     names = [phase.name for phase in known]

@@ -159,23 +159,29 @@ def _feeds(model: Model, args: argparse.Namespace) -> Feeds:
 
 
 def _compare_layers(args: argparse.Namespace) -> int:
-    from tcopt.tools.results.layers import (
-        compare_layers,
-        layers_report,
-        outputs_of,
-        with_all_results,
-    )
+    from tcopt.tools.results.layers import compare_layers, layers_report, with_all_results
+    from tcopt.tools.results.observed import match_values
+    from tcopt.tools.results.observed_model import observe_model
 
     source, layers = with_all_results(args.model)
-    given = argparse.Namespace(**{**vars(args), "model": source, "no_cache": True})
-    model, progress = compile_model(given)
-    print(f"compiled with {len(layers)} results as outputs in {progress.summary()}")
-    model.threads = args.threads
-    feeds = _feeds(model, args)
-    names = outputs_of(source)
-    ours = dict(zip(names, model.run(feeds, timeout=args.timeout), strict=True))
-    theirs = dict(zip(names, reference_run(args.compare, source)(feeds), strict=True))
-    results = compare_layers(layers, ours, theirs, rtol=args.rtol, atol=args.atol)
+    run = observe_model(args, read_arrays(args.input))
+    print(f"compiled in {run.seconds:.1f} s, {len(run.kernels)} kernel calls observed")
+    reference = reference_run(args.compare, source.data)(run.feeds)
+    theirs = dict(zip(source.outputs, reference, strict=True))
+    arrays = {name: value for name, value in theirs.items() if isinstance(value, np.ndarray)}
+    ours = match_values(run.kernels, source.produced, source.users, arrays) | run.results
+    if not any(layer.value in ours for layer in layers):
+        raise InputError(
+            "no result of a layer can be observed", hint="--compare alone compares the outputs"
+        )
+    results = compare_layers(
+        layers,
+        ours,
+        theirs,
+        computed={node for each in run.kernels for node in each.nodes},
+        rtol=args.rtol,
+        atol=args.atol,
+    )
     print(layers_report(results, args.compare, rtol=args.rtol, atol=args.atol))
     return 0 if all(result.passed for result in results) else 1
 

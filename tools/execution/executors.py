@@ -89,8 +89,7 @@ def inputs_of(module: ModuleOp, func: Operation) -> tuple[InputSpec, ...]:
     sig = signature(func)
     if sig.name != "main":
         return sig.arguments
-    names = _names(module, "graph.inputs")
-    outputs = _names(module, "graph.outputs")
+    names, outputs = input_names(module), output_names(module)
     specs = sig.arguments
     if WEIGHTS in func.attributes:
         specs = specs[:-2]
@@ -98,16 +97,28 @@ def inputs_of(module: ModuleOp, func: Operation) -> tuple[InputSpec, ...]:
             specs = specs[: -len(outputs)]
     elif sig.by_reference and outputs:
         specs = specs[: len(names)] if names else specs[: -len(outputs)]
-    if len(names) != len(specs):
+    if len(names) > len(specs):
         return specs
-    return tuple(
-        InputSpec(name, spec.shape, spec.dtype) for name, spec in zip(names, specs, strict=True)
+    named = (
+        InputSpec(name, spec.shape, spec.dtype) for name, spec in zip(names, specs, strict=False)
     )
+    # The key of random operators follows the model's inputs.
+    return (*named, *specs[len(names) :])
 
 
 def outputs_of(module: ModuleOp) -> int:
     """How many results @main has, as the module says; 0 if it does not."""
-    return len(_names(module, "graph.outputs"))
+    return len(output_names(module))
+
+
+def input_names(module: ModuleOp) -> list[str]:
+    """The names of the model's inputs, as far as the module has them."""
+    return _names(module, "graph.inputs")
+
+
+def output_names(module: ModuleOp) -> list[str]:
+    """The names of the model's outputs, as far as the module has them."""
+    return _names(module, "graph.outputs")
 
 
 def _names(module: ModuleOp, key: str) -> list[str]:

@@ -203,7 +203,7 @@ def run_kernel(
         started = time.perf_counter()
         try:
             handle = code.kernel(module, function, shuffled=not again)
-            result = _call_kernel(function, handle, buffers, written, again=again > 0, limit=limit)
+            result = call_kernel(function, handle, buffers, written, again=again > 0, limit=limit)
         except NativeFault as error:
             raise _in_function(error, function) from None
         seconds = max(seconds, time.perf_counter() - started)
@@ -224,7 +224,7 @@ def run_kernel(
     return Call(outputs, positions, (), seconds)
 
 
-def _call_kernel(
+def call_kernel(
     function: func.FuncOp,
     handle: Handle,
     buffers: Sequence[Array],

@@ -1,12 +1,13 @@
 """Which layer of a model is the first whose result departs from another runtime's.
 
-The results of all nodes become outputs, in both runtimes, and are compared in the order of the
-nodes. Nothing is fused across an output, so a difference that fusion makes goes away with it.
+The other runtime has the results of all nodes as outputs. The model itself is compiled as always:
+its kernels' results are observed and compared in the order of the nodes. Results of nodes that were
+folded or fused are not in memory and are listed as such.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import ModelProto, ValueInfoProto
+from onnx import ValueInfoProto
 from rich.table import Table
 
 from tcopt.frontends.onnx.nodes.ordering import node_label
+from tcopt.frontends.onnx.nodes.subgraphs import used_names
 from tcopt.support.errors import ImportModelError, InputError, printable
 from tcopt.tools.command_line.inputs import show_shape
 from tcopt.tools.command_line.text_tables import render
@@ -39,19 +41,42 @@ class Layer:
 
 @dataclass(frozen=True)
 class LayerAccuracy:
-    """How near a layer's result is; `accuracy` is None where its shape or type differs."""
+    """How near a layer's result is.
+
+    Attributes:
+        accuracy: None if the shape or type differs, or the result is not observed.
+        unobserved: why there is no result to compare, such as "fused"; empty if there is one.
+    """
 
     layer: Layer
     accuracy: Accuracy | None
+    unobserved: str = ""
 
     @property
     def passed(self) -> bool:
-        """Whether it is within the tolerance."""
-        return self.accuracy is not None and self.accuracy.passed
+        """Whether it is within the tolerance, or not observed."""
+        return bool(self.unobserved) or (self.accuracy is not None and self.accuracy.passed)
 
 
-def with_all_results(path: str) -> tuple[bytes, list[Layer]]:
-    """The model with the results of all its nodes as outputs, in one file's bytes.
+@dataclass(frozen=True)
+class Source:
+    """A model with the results of all its nodes as outputs, for the other runtime.
+
+    Attributes:
+        data: the bytes of its file.
+        outputs: the names of its outputs, in order.
+        produced: the results of each node.
+        users: the nodes that use each value, and "" for an output of the model.
+    """
+
+    data: bytes
+    outputs: list[str]
+    produced: dict[str, list[str]]
+    users: dict[str, list[str]]
+
+
+def with_all_results(path: str) -> tuple[Source, list[Layer]]:
+    """A model with the results of all its nodes as outputs, and its layers.
 
     Raises:
         ImportModelError: the model cannot be decoded.
@@ -64,10 +89,15 @@ def with_all_results(path: str) -> tuple[bytes, list[Layer]]:
         raise ImportModelError(f"cannot add outputs to the model: {error}", where=path) from error
     known = {info.name: info for info in typed.graph.value_info}
     own = [info.name for info in model.graph.output]
+    produced: dict[str, list[str]] = {}
+    users: dict[str, list[str]] = {name: [""] for name in own}
     layers: list[Layer] = []
     for node in model.graph.node:
         label, inputs = node_label(node), tuple(name for name in node.input if name)
+        for value in used_names(node):
+            users.setdefault(value, []).append(label)
         for value in filter(None, node.output):
+            produced.setdefault(label, []).append(value)
             info = known.get(value)
             if value not in own and info is not None and not info.type.HasField("tensor_type"):
                 continue
@@ -75,18 +105,12 @@ def with_all_results(path: str) -> tuple[bytes, list[Layer]]:
             if value not in own:
                 model.graph.output.append(info or ValueInfoProto(name=value))
     try:
-        return model.SerializeToString(), layers
+        data = model.SerializeToString()
     except ValueError as error:
         raise InputError(
             f"'{Path(path).name}' and its weights are too large to compare by layers"
         ) from error
-
-
-def outputs_of(model: bytes) -> list[str]:
-    """The names of a model's outputs, in order."""
-    decoded = ModelProto()
-    decoded.ParseFromString(model)
-    return [info.name for info in decoded.graph.output]
+    return Source(data, [info.name for info in model.graph.output], produced, users), layers
 
 
 def compare_layers(
@@ -94,12 +118,22 @@ def compare_layers(
     ours: Mapping[str, Array],
     theirs: Mapping[str, Array],
     *,
+    computed: Container[str] = (),
     rtol: float,
     atol: float,
 ) -> list[LayerAccuracy]:
-    """Measure each layer, in order."""
+    """Measure each layer, in order.
+
+    Args:
+        ours: the results that were observed.
+        computed: the nodes that kernels compute; results of others were folded.
+    """
     found: list[LayerAccuracy] = []
     for layer in layers:
+        if layer.value not in ours:
+            reason = "fused" if layer.node in computed else "no kernel"
+            found.append(LayerAccuracy(layer, None, reason))
+            continue
         actual, expected = np.asarray(ours[layer.value]), np.asarray(theirs[layer.value])
         accuracy = None
         if actual.shape == expected.shape and actual.dtype == expected.dtype:
@@ -124,15 +158,21 @@ def layers_report(
     measured = [r.accuracy for r in results if r.accuracy is not None]
     least = max((a.least_rtol for a in measured), default=0.0)
     departed = [result for result in results if not result.passed]
+    observed = sum(not result.unobserved for result in results)
+    if observed < len(results):
+        lines.append(
+            f"{observed} of {len(results)} results are observed; other nodes are folded, or fused "
+            "with those that use them"
+        )
     if not departed:
         lines.append(
-            f"all {len(results)} results are {runtime}'s; the least rtol that passes is {least:.3g}"
+            f"all observed results are {runtime}'s; the least rtol that passes is {least:.3g}"
         )
         return "\n".join(lines)
     first = departed[0]
     lines.append(
-        f"{len(departed)} of {len(results)} results depart from {runtime}'s, the first is that of "
-        f"{first.layer.operator} '{first.layer.node}':"
+        f"{len(departed)} of {observed} observed results depart from {runtime}'s, the first is "
+        f"that of {first.layer.operator} '{first.layer.node}':"
     )
     if first.accuracy is None:
         lines.append(f"  {first.layer.value} has another shape or type")
@@ -149,6 +189,8 @@ def layers_report(
 
 def _row(result: LayerAccuracy) -> list[str]:
     layer, accuracy = result.layer, result.accuracy
+    if result.unobserved:
+        return [layer.node, layer.operator, "", "", "", "", "", "", result.unobserved]
     if accuracy is None:
         return [layer.node, layer.operator, "?", "", "", "", "", "", "another shape or type"]
     part = accuracy.max_abs / accuracy.scale if accuracy.scale else 0.0

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 
 from models.tool_models import dense_relu, save_dense_relu
 from tcopt.tools import tcopt_run
-from tcopt.tools.results.layers import compare_layers, layers_report, outputs_of, with_all_results
+from tcopt.tools.execution import prepared_code
+from tcopt.tools.execution.prepared_code import kernel_symbol
+from tcopt.tools.results.layers import compare_layers, layers_report, with_all_results
+from tcopt.tools.results.observed import KernelRun, Written, in_layout_of, match_values
 
+BLOCKED = """<ir_version: 10, opset_import: ["" : 21]>
+g (float[1, 3, 9, 9] x) => (float[1, 8, 7, 7] y) {
+  a = Conv(x, v)  b = Relu(a)  c = Conv<pads = [1, 1, 1, 1]>(b, w)  y = Relu(c) }"""
 Output = pytest.CaptureFixture[str]
 
 
@@ -26,7 +36,8 @@ def test_all_results_become_outputs(model: Path) -> None:
     source, layers = with_all_results(str(model))
     assert [layer.value for layer in layers] == ["h", "y"]
     assert [layer.node for layer in layers] == ["dense", "activation"]
-    assert outputs_of(source) == ["y", "h"]
+    assert source.outputs == ["y", "h"]
+    assert source.users["h"] == ["activation"] and source.users["y"] == [""]
 
 
 def test_the_first_that_departs_is_named(model: Path) -> None:
@@ -40,7 +51,8 @@ def test_the_first_that_departs_is_named(model: Path) -> None:
     assert [result.passed for result in results] == [True, False]
     text = layers_report(results, "onnxruntime", rtol=1e-4, atol=0)
     assert (
-        "1 of 2 results depart from onnxruntime's, the first is that of Relu 'activation'" in text
+        "1 of 2 observed results depart from onnxruntime's, the first is that of Relu 'activation'"
+        in text
     )
     assert "what it is computed from is within rtol 0" in text
     assert "max difference 0.5 at [1, 3]: 1.5 where 1 was expected" in text
@@ -55,8 +67,76 @@ def test_compare_by_layers(runtime: str, model: Path, capsys: Output) -> None:
     arguments = [str(model), "--compare", runtime, "--per-layer"]
     assert tcopt_run.main(arguments) == 0
     output = capsys.readouterr().out
-    assert f"all 2 results are {runtime}'s" in output
+    assert f"all observed results are {runtime}'s" in output
+    assert "1 kernel calls observed" in output
+    assert re.search(r"dense +Gemm +fused\n", output)
     assert "activation  Relu      2x4" in output
+
+
+def test_blocked_layers_are_compared(tmp_path: Path, capsys: Output) -> None:
+    """Channels in blocks, and a border that a kernel writes for the next one."""
+    model = onnx.parser.parse_model(BLOCKED)
+    rng = np.random.default_rng(0)
+    for name, shape in (("v", (8, 3, 3, 3)), ("w", (8, 8, 3, 3))):
+        weights = rng.standard_normal(shape).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
+    onnx.save(model, path := str(tmp_path / "blocked.onnx"))
+    assert tcopt_run.main([path, "--compare", "reference", "--per-layer"]) == 0
+    output = capsys.readouterr().out
+    assert len(re.findall("Relu +1x8x7x7", output)) == 2
+    assert "2 of 4 results are observed" in output
+
+
+def test_a_layer_that_crashes_is_named(
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    """Machine code runs in another process, so a crash is a message."""
+
+    def trap(_: ModuleOp, function: FuncOp) -> str:
+        body = "call void @llvm.trap()\n  ret void"
+        return (
+            f"declare void @llvm.trap()\ndefine void @{kernel_symbol(function)}() {{\n  {body}\n}}"
+        )
+
+    monkeypatch.setattr(prepared_code, "_kernel_text", trap)
+    assert tcopt_run.main([str(model), "--compare", "reference", "--per-layer"]) == 1
+    error = capsys.readouterr().err
+    assert "the kernel of 'dense', 'activation'" in error and "SIG" in error
+
+
+@pytest.mark.parametrize("target", ["cuda", "opencl"])
+def test_kernels_of_devices_are_refused(target: str, model: Path, capsys: Output) -> None:
+    arguments = [str(model), "--compare", "reference", "--per-layer", "--target", target]
+    assert tcopt_run.main(arguments) == 1
+    assert "observes kernels of a CPU" in capsys.readouterr().err
+
+
+def test_layouts() -> None:
+    """Blocked channels, a border, merged axes and signless bytes; other values are none."""
+    plain = np.arange(2 * 3 * 4 * 4, dtype=np.float32).reshape(2, 3, 4, 4)
+    blocked = np.zeros((2, 1, 6, 6, 8), np.float32)
+    blocked[:, 0, 1:5, 1:5, :3] = plain.transpose(0, 2, 3, 1)
+    whole, cut = slice(None), slice(1, 5)
+    found = in_layout_of(Written(blocked, (whole, whole, cut, cut, whole)), plain)
+    np.testing.assert_array_equal(found, plain)
+    rows = np.arange(24, dtype=np.int8).reshape(6, 4) - 12
+    found = in_layout_of(Written(rows, ()), rows.reshape(2, 3, 4).view(np.uint8))
+    np.testing.assert_array_equal(found, rows.reshape(2, 3, 4).view(np.uint8))
+    assert in_layout_of(Written(rows, ()), np.zeros((4, 6), np.int8)) is None
+    assert in_layout_of(Written(rows, ()), np.zeros((6, 4), np.float32)) is None
+
+
+def test_a_part_of_a_node_is_not_its_value() -> None:
+    """The first of two kernels of a node writes an array of its shape that is something else."""
+    part, value = np.ones((2, 2)), np.full((2, 2), 3.0)
+    kernels = [
+        KernelRun(("softmax",), (Written(part, ()),)),
+        KernelRun(("softmax", "product"), (Written(value, ()),)),
+    ]
+    produced = {"softmax": ["s"], "product": ["p"]}
+    users = {"s": ["product"], "p": [""]}
+    found = match_values(kernels, produced, users, {"s": value, "p": value})
+    assert list(found) == ["p"]
 
 
 def test_open_shapes(tmp_path: Path, capsys: Output) -> None:
@@ -64,7 +144,7 @@ def test_open_shapes(tmp_path: Path, capsys: Output) -> None:
     save_dense_relu(path, batch="batch")
     arguments = [str(path), "--compare", "reference", "--per-layer", "--shape", "x:3x8"]
     assert tcopt_run.main(arguments) == 0
-    assert "dense       Gemm      3x4" in capsys.readouterr().out
+    assert "activation  Relu      3x4" in capsys.readouterr().out
 
 
 def test_the_reference_needs_no_other_package(

@@ -1,0 +1,233 @@
+"""Results of a model's kernels, observed while the model runs as it is compiled.
+
+Nothing is added to what is compiled. @main runs op by op, and each kernel is the machine code of
+the compiled model, called in a process of its own between guard pages. What a kernel writes is
+matched with the results of ONNX nodes. A result that never is in memory, because its node was
+folded or fused with one that uses it, is not observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from tcopt.dialects.graph.slice import PadOp
+from tcopt.dialects.graph.types import shape_of
+from tcopt.interpreters.host_calls import host_call, module_strings, run_host_call
+from tcopt.passes.te.lower_graph_to_te import Unit, origin_of, unit_of
+from tcopt.support.errors import TcoptError, UnsupportedError
+from tcopt.support.origins import ORIGIN, Origin
+from tcopt.support.strings import strings_in
+from tcopt.tools.execution.executors import WEIGHTS, functions, outputs_of
+from tcopt.tools.execution.host_program import HostProgram, planned
+from tcopt.tools.execution.memory_roles import memory_roles
+from tcopt.tools.execution.prepared_code import PreparedCode
+from tcopt.tools.execution.run_values import as_shape
+from tcopt.tools.execution.stage_runs import call_kernel
+from tcopt.tools.execution.traced_run import new_buffers
+from tcopt.tools.execution.work_estimates import MACHINE_CODE, time_limit, work_of
+
+Array = NDArray[Any]
+Part = tuple[slice, ...]
+
+
+@dataclass(frozen=True)
+class Written:
+    """An array that a kernel wrote.
+
+    Attributes:
+        array: in the layout that the compiler chose.
+        inside: the part of it that is not a border which the compiler added.
+    """
+
+    array: Array
+    inside: Part
+
+
+@dataclass(frozen=True)
+class KernelRun:
+    """A call of a kernel: the ONNX nodes it computes, and what it wrote."""
+
+    nodes: tuple[str, ...]
+    written: tuple[Written, ...]
+
+
+@dataclass
+class Borders:
+    """The parts of kernels' results inside of borders, by the origin of the kernel."""
+
+    _inside: dict[Origin, list[Part]] = field(default_factory=dict[Origin, list[Part]])
+
+    @classmethod
+    def of(cls, module: ModuleOp) -> Borders:
+        """The borders of a graph that is about to be lowered."""
+        found = cls()
+        for function in functions(module).values():
+            for op in function.regions[0].blocks[0].ops:
+                if (unit := unit_of(op)) is not None:
+                    found._inside[origin_of(unit)] = [_inside(each, unit) for each in unit.results]
+        return found
+
+    def inside(self, origin: Origin, number: int) -> Part:
+        """The part of a result that is not a border."""
+        known = self._inside.get(origin, [])
+        return known[number] if number < len(known) else ()
+
+
+def _inside(value: SSAValue, unit: Unit) -> Part:
+    """The part of a value that is in no border added around it."""
+    pad = value.owner
+    if not isinstance(pad, PadOp) or pad not in unit.body:
+        return ()
+    shape = shape_of(pad.x)
+    lows = pad.low.get_values()
+    return tuple(slice(max(n, 0), max(n, 0) + size) for n, size in zip(lows, shape, strict=True))
+
+
+def run_observed(
+    module: ModuleOp, borders: Borders, feeds: Sequence[Array], *, limit: float | None = None
+) -> tuple[list[Array], list[KernelRun]]:
+    """The results of a planned @main, and the runs of its kernels.
+
+    Args:
+        limit: seconds that a kernel may take; by default they follow from its work.
+    Raises:
+        NativeFault: a kernel crashed, touched memory that is not its own or did not end.
+        UnsupportedError: the module is not one for a CPU.
+    """
+    main = functions(module).get("main")
+    if not isinstance(main, func.FuncOp) or WEIGHTS not in main.attributes:
+        raise UnsupportedError("only the kernels of a CPU can be observed")
+    count, outputs = len(main.body.block.args), outputs_of(module)
+    arrays = [np.array(feed, copy=True) for feed in feeds]
+    arrays += new_buffers(main, len(arrays), count - 2) + planned(module, main)
+    with PreparedCode() as code, strings_in(module_strings(module)):
+        run = _Run(module, borders, code, limit)
+        HostProgram(module, run.call).run(main, arrays)
+    return arrays[count - 2 - outputs : count - 2], run.kernels
+
+
+@dataclass
+class _Run:
+    module: ModuleOp
+    borders: Borders
+    code: PreparedCode
+    limit: float | None
+    kernels: list[KernelRun] = field(default_factory=list[KernelRun])
+
+    def __post_init__(self) -> None:
+        self.functions = functions(self.module)
+
+    def call(self, op: Operation, name: str, arrays: list[Array]) -> None:
+        if (declared := host_call(self.module, name)) is not None:
+            run_host_call(declared, arrays)
+            return
+        function = self.functions.get(name)
+        if not isinstance(function, func.FuncOp):
+            raise UnsupportedError(f"there is no function @{name} with a body", op=op)
+        roles = memory_roles(function, self.functions)
+        written = [number for number, role in enumerate(roles) if role.is_written]
+        limit = time_limit(work_of(function, self.functions), MACHINE_CODE, None, self.limit)
+        handle = self.code.kernel(self.module, function, shuffled=False)
+        origin = Origin.of(cast(DictionaryAttr, op.attributes.get(ORIGIN, DictionaryAttr({}))))
+        try:
+            call_kernel(function, handle, arrays, written, again=True, limit=limit)
+        except TcoptError as error:
+            nodes = ", ".join(f"'{node}'" for node in origin.nodes)
+            raise type(error)(
+                f"the kernel of {nodes or 'a copy'}: {error.message}",
+                where=error.where,
+                hint=error.hint,
+            ) from None
+        self.kernels.append(KernelRun(origin.nodes, tuple(self.written(origin, arrays, written))))
+
+    def written(
+        self, origin: Origin, arrays: Sequence[Array], positions: Sequence[int]
+    ) -> Iterator[Written]:
+        """Copies of what a kernel wrote, in the shapes of the graph; its workspace comes last."""
+        for number, (text, position) in enumerate(zip(origin.results, positions, strict=False)):
+            shape = tuple(int(size) for size in text.split("x")[:-1])
+            array = as_shape(arrays[position], shape)
+            if array is not None:
+                yield Written(np.array(array), self.borders.inside(origin, number))
+
+
+def in_layout_of(written: Written, expected: Array) -> Array | None:
+    """What a kernel wrote in the layout of an ONNX value; None if it is another value."""
+    array = written.array
+    for part in (array, array[written.inside]):
+        found = _plain(part, expected.shape)
+        if found is not None and found.dtype == expected.dtype:
+            return found
+        is_signless = found is not None and found.dtype.kind in "iu" and expected.dtype.kind in "iu"
+        if found is not None and is_signless and found.itemsize == expected.itemsize:
+            return found.view(expected.dtype)
+    return None
+
+
+def _plain(array: Array, shape: tuple[int, ...]) -> Array | None:
+    """An array of blocked channels, or of merged axes, in the shape of an ONNX value."""
+    if array.shape == shape:
+        return array
+    if array.ndim == len(shape) + 1 and array.ndim > 2 and array.shape[2:-1] == shape[2:]:
+        channels = array.shape[1] * array.shape[-1]
+        if array.shape[0] == shape[0] and channels - array.shape[-1] < shape[1] <= channels:
+            moved = np.moveaxis(array, -1, 2)
+            plain = moved.reshape(shape[0], channels, *shape[2:])
+            return np.ascontiguousarray(plain[:, : shape[1]])
+    return as_shape(array, shape)
+
+
+def match_values(
+    kernels: Sequence[KernelRun],
+    produced: Mapping[str, Sequence[str]],
+    users: Mapping[str, Sequence[str]],
+    expected: Mapping[str, Array],
+) -> dict[str, Array]:
+    """What kernels wrote, by the ONNX values that it is.
+
+    A kernel's result is a value of a node that it is the last one to compute a part of, which
+    nodes of other kernels use. Of several such values, it is the nearest one.
+
+    Args:
+        produced: the results of each node.
+        users: the nodes that use each value, and "" for an output of the model.
+        expected: the values of another runtime.
+    """
+    last = {node: number for number, run in enumerate(kernels) for node in run.nodes}
+    found: dict[str, Array] = {}
+    for number, run in enumerate(kernels):
+        own = [node for node in run.nodes if last[node] == number]
+        values = [
+            value
+            for node in own
+            for value in produced.get(node, ())
+            if any(user not in run.nodes for user in users.get(value, ()))
+        ]
+        for written in run.written:
+            fitting = {
+                value: array
+                for value in values
+                if value not in found
+                and value in expected
+                and (array := in_layout_of(written, expected[value])) is not None
+            }
+            if fitting:
+                nearest = min(fitting, key=lambda v: _distance(fitting[v], expected[v]))
+                found[nearest] = fitting[nearest]
+    return found
+
+
+def _distance(a: Array, b: Array) -> float:
+    """The largest difference of two arrays; 0 where both are not numbers."""
+    if a.dtype.kind not in "fiub" or not a.size:
+        return 0.0
+    with np.errstate(all="ignore"):
+        return float(np.nan_to_num(np.abs(a.astype(np.float64) - b.astype(np.float64))).max())

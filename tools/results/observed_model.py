@@ -1,0 +1,91 @@
+"""Compile a model as always, and run it with its kernels' results observed."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tcopt.frontends.onnx.importer import import_model
+from tcopt.frontends.onnx.model.limits import parse_limits
+from tcopt.support.errors import UnsupportedError
+from tcopt.support.phases import configured
+from tcopt.support.pipelines import make_passes
+from tcopt.support.target_registry import find_target
+from tcopt.targets.launched import LaunchedTarget
+from tcopt.tools.command_line.inputs import make_inputs
+from tcopt.tools.command_line.shapes import parse_dims, parse_shapes
+from tcopt.tools.compiling import phases_of
+from tcopt.tools.execution.executors import functions, input_names, inputs_of, output_names
+from tcopt.tools.passes.driver import blame, new_context, run_passes
+from tcopt.tools.results.observed import Borders, KernelRun, run_observed
+
+Array = NDArray[Any]
+
+_LOWERING = "lower-graph-to-te"
+
+
+@dataclass(frozen=True)
+class ObservedModel:
+    """A run of a model.
+
+    Attributes:
+        feeds: the values of its inputs.
+        results: its outputs by name.
+        kernels: the calls of its kernels, in order.
+        seconds: how long the compile took.
+    """
+
+    feeds: dict[str, Array]
+    results: dict[str, Array]
+    kernels: list[KernelRun]
+    seconds: float
+
+
+def observe_model(args: argparse.Namespace, given: dict[str, Array]) -> ObservedModel:
+    """Compile and run a model.
+
+    Args:
+        args: as `compile_model` takes them, with a seed and a timeout.
+        given: values of inputs; others are random.
+    Raises:
+        UnsupportedError: the target is not a CPU, or shapes depend on data.
+    """
+    if isinstance(find_target(args.target)[0], LaunchedTarget):
+        raise UnsupportedError(
+            f"--per-layer observes kernels of a CPU, not of {args.target}",
+            hint="--compare alone compares the outputs",
+        )
+    started = time.perf_counter()
+    shapes = {name: array.shape for name, array in given.items()} | parse_shapes(args.shape)
+    read = partial(
+        import_model,
+        args.model,
+        shapes=shapes,
+        dims=parse_dims(args.dim),
+        limits=parse_limits(args.limit),
+        follow_links=args.follow_links,
+    )
+    phases = configured(phases_of(args), _LOWERING, origins=True)
+    module, ctx = read(), new_context()
+    passes = make_passes(each for phase in phases for each in phase.passes)
+    at = next((n for n, each in enumerate(passes) if each.name == _LOWERING), len(passes))
+    try:
+        run_passes(ctx, module, passes[:at], [])
+        borders = Borders.of(module)
+        run_passes(ctx, module, passes[at:], [])
+    except Exception as error:
+        raise blame(ctx, read, passes, error) from error
+    seconds = time.perf_counter() - started
+    specs = inputs_of(module, functions(module)["main"])
+    feeds = make_inputs(specs, given, seed=args.seed)
+    results, kernels = run_observed(
+        module, borders, [feeds[spec.name] for spec in specs], limit=args.timeout
+    )
+    own = {name: feeds[name] for name in input_names(module) if name in feeds}
+    named = dict(zip(output_names(module), results, strict=False))
+    return ObservedModel(own, named, kernels, seconds)
