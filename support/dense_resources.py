@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, Operation
 
 from tcopt.support.errors import VerificationError
 from tcopt.support.locations import describe_location
+from tcopt.support.parsing import NORMALIZE
 
 _ALIGNMENT_BYTES = 4
 """A resource begins with the alignment of its elements."""
@@ -45,6 +46,8 @@ def resolve_resources(ctx: Context, module: ModuleOp) -> None:
                         data = interface.lookup(attribute.resource_handle.data)
                         if data:
                             space[name] = _literal(op, attribute, data)
+                            if (normalize := getattr(op, NORMALIZE, None)) is not None:
+                                normalize()
     finally:
         # The store is one for all contexts, and renames what the next text calls the same.
         interface._blob_storage.clear()  # pyright: ignore[reportPrivateUsage]

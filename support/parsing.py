@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -56,6 +56,9 @@ _NOT_UNIFORM = (MLIRTokenKind.STRING_LIT, MLIRTokenKind.GREATER, MLIRTokenKind.L
 _DEFINITION = re.compile(r"^([#!][\w$.-]+)\s*=(?!=)", re.MULTILINE)
 """An alias of an attribute or type on a line of its own."""
 
+_MISSING = re.compile(r"expected '\W+'|'\W+' expected", re.IGNORECASE)
+"""Messages of xDSL about punctuation that does not follow."""
+
 _T = TypeVar("_T")
 
 
@@ -80,6 +83,23 @@ class TextParser(Parser):
         self._array_element: AnyFloat | None = None
         self._later_aliases: set[str] = set()
         self._definitions: dict[str, int] | None = None
+        self._last_end = 0
+
+    def _consume_token(self, expected_kind: MLIRTokenKind | None = None) -> Any:
+        token = super()._consume_token(expected_kind)
+        self._last_end = token.span.end
+        return token
+
+    def raise_error(self, msg: str, at_position: Any = None, end_position: Any = None) -> NoReturn:
+        """Raise a `ParseError`; missing punctuation is reported on the line that lacks it."""
+        current = self._current_token.span
+        if at_position in (None, current) and end_position is None and _MISSING.match(msg):
+            between = self.lexer.input.content[self._last_end : current.start]
+            if "\n" in between:
+                at_position = self._last_end
+        fail: Any = super().raise_error
+        fail(msg, at_position, end_position)
+        raise AssertionError("raise_error returned")
 
     def _parse_extended_type_or_attribute(self, attr_or_dialect_name: str, is_type: bool) -> Any:
         name = ("!" if is_type else "#") + attr_or_dialect_name

@@ -9,6 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import (
     BytesAttr,
     DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
     IntegerType,
     SymbolRefAttr,
     TensorType,
@@ -133,23 +134,23 @@ class ConstantOp(GraphOp, HasFolderInterface):
         """Parse what `print` prints."""
         source: Any = parser.parse_attribute()
         _, attributes = parse_properties(parser, cls)
-        if isinstance(source, Dense):
+        if isinstance(source, Dense | DenseResourceAttr):
             type = source.type
         else:
             parser.parse_punctuation(":")
             type = parser.parse_type()
         if not isa(type, AnyTensor):
             parser.raise_error("expected a tensor type")
-        if not isinstance(source, SymbolRefAttr | Dense):
-            parser.raise_error("expected a weight name or a dense literal")
-        op = cls(source, type)
+        if not isinstance(source, SymbolRefAttr | Dense | DenseResourceAttr):
+            parser.raise_error("expected a weight name, a dense literal or a resource")
+        op = cls(cast(Attribute, source), type)
         op.normalize_parsed()
         op.attributes.update(attributes)
         return op
 
     def normalize_parsed(self) -> None:
-        """The parser spells a uniform literal out; it is kept as one element."""
-        if (value := self.properties.get("value")) is not None:
+        """Store a uniform literal, whose elements the parser repeats, as one element."""
+        if isinstance(value := self.properties.get("value"), Dense):
             self.properties["value"] = dense(array_of(value))
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
-from xdsl.utils.exceptions import ParseError
+from xdsl.utils.exceptions import ParseError, VerifyException
 
+from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.support.dense_resources import resolve_resources
 from tcopt.support.errors import ParsingError, VerificationError
 from tcopt.support.parsing import LocatedParser
@@ -39,6 +40,25 @@ def test_resources_become_literals():
     assert parsed(print_module(module)).is_structurally_equivalent(module)
 
 
+GENERIC = (
+    '"graph.constant"() {value = dense_resource<w0> : tensor<2x2xf32>} : () -> tensor<2x2xf32>'
+)
+
+
+@pytest.mark.parametrize("op", [GENERIC, "graph.constant dense_resource<w0> : tensor<2x2xf32>"])
+def test_weights_of_a_graph_are_given_as_resources(op: str):
+    module = parsed(RESOURCE.replace("arith.constant dense_resource<w0> : tensor<%s>", op) % ())
+    module.verify()
+    (constant,) = module.ops
+    assert isinstance(constant, ConstantOp) and constant.literal_value is not None
+    np.testing.assert_array_equal(constant.literal_value, [[1, 2], [3, 4]])
+
+
+def test_weights_whose_resource_is_missing_are_refused():
+    with pytest.raises(VerifyException, match="dense_resource"):
+        parsed(f"builtin.module {{\n  %c = {GENERIC}\n}}").verify()
+
+
 def test_resources_of_another_size_are_refused():
     with pytest.raises(VerificationError, match="w0"):
         parsed(RESOURCE % "3x2xf32")
@@ -66,6 +86,24 @@ def test_names_that_are_not_ascii_are_refused():
     with pytest.raises(ParseError) as caught:
         parsed("builtin.module {\n  %é = arith.constant 1.0 : f32\n}")
     assert "'%'" in str(caught.value) and "first_char" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("%1 = graph.relu %x : tensor<4xf32 // no bracket\n%2 = graph.relu %1", (2, 34)),
+        ("%1 = graph.relu\n%2 = graph.relu %1", (3, 1)),
+        ('"test.op"(%x\n%2 = graph.relu %x', (2, 13)),
+        ("%1 = graph.relu %x tensor<4xf32>", (2, 20)),
+    ],
+)
+def test_missing_punctuation_is_reported_where_it_is_missing(text: str, place: tuple[int, int]):
+    function = f"func.func @main(%x: tensor<4xf32>) {{\n{text}\n}}"
+    with pytest.raises(ParseError) as caught:
+        parsed(function)
+    span = caught.value.span
+    before = function[: span.start]
+    assert (before.count("\n") + 1, span.start - before.rfind("\n")) == place
 
 
 @pytest.mark.parametrize(
