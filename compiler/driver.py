@@ -23,6 +23,7 @@ from tcopt.compiler.units import kind_of
 from tcopt.dialects.graph.dims import Dims, dims_of
 from tcopt.dialects.graph.weights import release_weights, weights_of
 from tcopt.frontends.onnx.importer import import_stage
+from tcopt.frontends.onnx.model.defaults import default_names, without_defaults
 from tcopt.frontends.onnx.model.inferred_outputs import typed_outputs
 from tcopt.frontends.onnx.model.inputs import ModelInput, declared_input, narrow_inputs
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
@@ -77,7 +78,7 @@ class Imported:
         """The graph-level module."""
         model, reader = load_model(self._source, follow_links=self._follow_links)
         self.files = reader.files
-        self.model = model
+        self.model = model = without_defaults(model, {*self._shapes, *self._values})
         found = import_stage(
             model,
             reader,
@@ -248,7 +249,7 @@ def declared_specs(
     Raises:
         InputError: it does not fit the model.
     """
-    model = load_model(source)[0]
+    model = without_defaults(load_model(source)[0], {*(shapes or {}), *(values or {})})
     graph = model.graph
     weights = {name for name, _ in graph_weights(graph)}
     inputs = [declared_input(info) for info in graph.input if info.name not in weights]
@@ -264,6 +265,13 @@ def declared_specs(
         item.dims = item.dims and symbols.resolved(item.dims)
         found.append(_spec(item))
     return [_spec(item) for item in inputs], found
+
+
+def declared_defaults(source: Source) -> list[TensorSpec]:
+    """Return the declarations of the inputs that have a default value."""
+    model = load_model(source)[0]
+    names = default_names(model)
+    return [_spec(declared_input(info)) for info in model.graph.input if info.name in names]
 
 
 def _spec(item: ModelInput) -> TensorSpec:

@@ -22,18 +22,19 @@ from tcopt.compiler.source import ModelSource
 from tcopt.compiler.tuned import Lock, Tuned, find_lock, with_lock
 from tcopt.frontends.onnx.model.errors import MissingShapesError, MissingValuesError
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
+from tcopt.runtime.defaults import Defaults
 from tcopt.runtime.model import (
     PROGRAMS_KEPT,
     AnyProgram,
     Model,
     Specialization,
-    check_programs_kept,
 )
 from tcopt.runtime.signature import Feed, flat_arrays, shape_of
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.staged import StagedProgram
 from tcopt.support.accuracy import DEFAULT, PRECISE
 from tcopt.support.collector import quiet_collector
+from tcopt.support.counts import check_count
 from tcopt.support.errors import ResourceError
 from tcopt.support.memo import clear_memos
 from tcopt.support.phases import Phase, pipeline_text, with_passes
@@ -76,13 +77,15 @@ def compile(
 
     A model whose inputs have open dimensions, or whose shapes depend on the values of
     inputs, is compiled at its first run for the shapes and values seen; each new
-    combination is compiled once and kept.
+    combination is compiled once and kept. The same holds for runs that feed inputs with a
+    default value.
 
     Args:
         source: a file, its bytes, or a decoded model.
         target, accuracy, precision: see `tcopt.compiler.pipeline`.
         shapes: shapes of inputs with open dimensions, to compile for ahead of time; of a
-            sequence a list of shapes, of an optional without an element None.
+            sequence a list of shapes, of an optional without an element None. An input with a
+            default value (an initializer) becomes an ordinary input if its shape is given.
         values: inputs that decide shapes, to specialise on ahead of time.
         dims: extents of open dimensions by the names that the model gives them.
         programs_kept: how many combinations are kept, see `Model.programs_kept`.
@@ -111,9 +114,8 @@ def compile(
         load_plugins(plugins)
     given_shapes, given_values, given_dims = shapes or {}, values or {}, dict(dims or {})
     rounding = accuracy, precision
-    origin = ModelSource(source)
     compiler = _Compiler(
-        origin,
+        ModelSource(source),
         target,
         rounding,
         progress,
@@ -125,7 +127,14 @@ def compile(
         passes=passes or {},
         lock=find_lock(source, tuned, locked=locked),
     )
-    compiler.programs_kept = check_programs_kept(programs_kept)
+    if compiler.has_decoded_defaults():
+        compiler.keep_source()
+    compiler.programs_kept = check_count("programs kept", programs_kept)
+    return _model(compiler, given_shapes, given_values)
+
+
+def _model(compiler: _Compiler, given_shapes: Shapes, given_values: Values) -> Model:
+    """The model of a source, compiled as far as its shapes are known."""
     entry = compiler.entry(given_shapes, given_values)
     specializer = _Specializer(compiler.program, given_shapes, given_values)
     declared = None if entry is None else entry.open_inputs()
@@ -143,15 +152,16 @@ def compile(
             if entry is not None:
                 entry.keep_open(*declared)
             model = Model.lazy(specializer, *declared)
-    model.name, model.target = origin.name, target
+    model.name, model.target = compiler.name, compiler.target
     timed = compiler.timed_program
     model.instrumented = _Specializer(timed, given_shapes, given_values)
-    model.programs_kept = programs_kept
+    model.programs_kept = compiler.programs_kept
+    model.defaults = _Defaults(compiler, given_shapes, given_values)
     for spec in model.inputs:
         if spec.name in {**given_shapes, **given_values}:
             for name, _ in spec.symbols(spec.shape):
                 model.fixed_by.setdefault(name, f'by the shape given for input "{spec.name}"')
-    model.fixed_by.update((name, "by the dims given") for name in given_dims)
+    model.fixed_by.update((name, "by the dims given") for name in compiler.dims)
     return model
 
 
@@ -159,6 +169,8 @@ class _Compiler:
     """Gives programs of one model for shapes and values, from the cache or anew.
 
     Attributes:
+        target: see `compile`.
+        dims: extents of open dimensions by their names.
         programs_kept: by each later stage of a model whose shapes depend on data.
     """
 
@@ -181,7 +193,8 @@ class _Compiler:
     ):
         self._follow_links = follow_links
         self._limits = limits
-        self._dims = dims
+        self.dims = dims
+        self.target = target
         self._source = source
         added = {place: Phase(place, text).passes for place, text in passes.items()}
         self._phases = with_lock(with_passes(pipeline(target, *rounding), added), lock)
@@ -198,6 +211,11 @@ class _Compiler:
             settings = (facts, text, limits, sorted(dims.items()), follow_links, digest)
             self._programs = ProgramCache.of_user(source.value, settings)
 
+    @property
+    def name(self) -> str:
+        """Name of the model's file without its suffix, or an empty string."""
+        return self._source.name
+
     def keep_source(self) -> None:
         """What was given now is what is compiled later, too."""
         self._source.keep()
@@ -211,7 +229,23 @@ class _Compiler:
         from tcopt.compiler.driver import declared_specs
 
         model, self._decoded = self._decoded or self._source.value, None
-        return declared_specs(model, shapes, values, self._dims)
+        return declared_specs(model, shapes, values, self.dims)
+
+    def has_decoded_defaults(self) -> bool:
+        """Whether the source is a decoded model that has inputs with a default value."""
+        model = self._source.value
+        if isinstance(model, bytes | str | Path):
+            return False
+        from tcopt.frontends.onnx.model.defaults import default_names
+
+        return bool(default_names(model))
+
+    def defaults(self) -> list[TensorSpec]:
+        """The inputs that have a default value."""
+        from tcopt.compiler.driver import declared_defaults
+
+        self._source.check()
+        return declared_defaults(self._source.value)
 
     def entry(
         self, shapes: Shapes, values: Values, stage: Stage | None = None
@@ -287,7 +321,7 @@ class _Compiler:
         with quiet_collector(), _enough_memory(), _own_memos():
             from tcopt.compiler import driver
 
-            limits, dims = self._limits, self._dims
+            limits, dims = self._limits, self.dims
             self._decoded = None
             self._source.check()
             imported = driver.Imported(
@@ -421,6 +455,22 @@ class _Specializer(Specialization):
                 if not fresh:
                     raise
                 self._by_value |= fresh
+
+
+class _Defaults(Defaults):
+    """Inputs with a default value, of which a model makes constants."""
+
+    def __init__(self, compiler: _Compiler, shapes: Shapes, values: Values):
+        super().__init__()
+        self._compiler = compiler
+        self._shapes = shapes
+        self._values = values
+
+    def declared(self) -> Sequence[TensorSpec]:
+        return self._compiler.defaults()
+
+    def compile(self, shapes: Mapping[str, tuple[int, ...]]) -> Model:
+        return _model(self._compiler, {**self._shapes, **shapes}, self._values)
 
 
 def _tensors(feeds: Mapping[str, Feed]) -> dict[str, Array]:

@@ -179,11 +179,14 @@ class StoredProgram:
 
 
 @dataclass(frozen=True)
-class _Beside:
-    """The part of a `StoredProgram` that is stored beside the program, with the user's code.
+class _Companion:
+    """Facts that complete a saved program to a `StoredProgram`, cached under a key of their own.
 
     Attributes:
-        facts: have the program's signature, which for a stage is not one of all its tensors.
+        facts: include the program's signature, which for a stage covers only some tensors.
+        files: other files of the model, such as those of external data.
+        rest: the stages that follow; None for a whole model.
+        outputs: the model's outputs; empty for a whole model.
     """
 
     facts: Facts
@@ -193,7 +196,7 @@ class _Beside:
 
     @staticmethod
     def facts_of(compiled: StoredProgram) -> dict[str, Any]:
-        """The facts from which `of` makes it, without those of files."""
+        """Return the facts that `of` reads, except the files."""
         facts = signature_facts(compiled.program.signature)
         if compiled.rest is not None:
             facts["rest"] = rest_facts(compiled.rest)
@@ -201,15 +204,16 @@ class _Beside:
         return facts
 
     @staticmethod
-    def of(facts: Facts) -> _Beside:
+    def of(facts: Facts) -> _Companion:
+        """Read the facts of an entry."""
         files = facts.texts("files")
         if "rest" not in facts:
-            return _Beside(facts, files, None, [])
+            return _Companion(facts, files, None, [])
         outputs = [spec_of(each) for each in facts.items("outputs")]
-        return _Beside(facts, files, rest_of(facts.facts("rest")), outputs)
+        return _Companion(facts, files, rest_of(facts.facts("rest")), outputs)
 
     def added_to(self, program: WholeProgram) -> StoredProgram:
-        """With the program, whose signature is set."""
+        """Set the program's signature, and combine it with the rest."""
         sides = program.inputs, program.outputs
         program.signature = signature_of(self.facts, *sides, whole=False)
         return StoredProgram(program, self.rest, self.outputs)
@@ -238,10 +242,10 @@ class ProgramEntry:
     def program(self) -> StoredProgram | None:
         """The program, if it is there and undamaged."""
 
-        beside = self._known(_PROGRAM, _Beside.of)
-        if beside is None:
+        companion = self._known(_PROGRAM, _Companion.of)
+        if companion is None:
             return None
-        files = beside.files
+        files = companion.files
         key = self._program_key(files)
         self.files = [] if self._folder is None else [self._folder / name for name in files]
         expected = None if key is None else self._facts.get(key)
@@ -253,7 +257,7 @@ class ProgramEntry:
                 raise InputError(f"{path} is not what was stored")
             # It checks that the whole file has this digest.
             program = read_program(path)
-            stored = beside.added_to(program)
+            stored = companion.added_to(program)
         except (TcoptError, FactError):
             self._programs.discard(key)
             return None
@@ -284,7 +288,7 @@ class ProgramEntry:
         Args:
             files: those that were read in addition to the model's.
         """
-        facts = _Beside.facts_of(compiled)
+        facts = _Companion.facts_of(compiled)
         if len(json.dumps(facts)) > MOST_BYTES // 2:
             return
         program = copy(compiled.program)

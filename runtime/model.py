@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 from numpy.typing import NDArray
 
+from tcopt.runtime.defaults import Defaults
 from tcopt.runtime.explanation import Explanation
 from tcopt.runtime.profile import Profile, measure_profile
 from tcopt.runtime.signature import Feed, flatten, group, select_values
@@ -21,6 +22,7 @@ from tcopt.runtime.staged import StagedProgram
 from tcopt.runtime.stopping import Cancellation, Control
 from tcopt.runtime.summary import html_summary, summary
 from tcopt.runtime.whole_program import WholeProgram
+from tcopt.support.counts import check_count
 from tcopt.support.errors import InputError, ResourceError, UnsupportedError
 from tcopt.support.files import as_path
 from tcopt.support.random_keys import seeded
@@ -92,6 +94,7 @@ class Model:
         self._last = program
         self._threads: int | None = None
         self._timed: tuple[tuple[object, ...], AnyProgram] | None = None
+        self.defaults: Defaults | None = None
         self.instrumented: Specialization | None = None
         """Compiles the model again with clocks around its kernels, for `profile`."""
         _MODELS.add(self)
@@ -161,7 +164,7 @@ class Model:
     @threads.setter
     def threads(self, number: int | None) -> None:
         if number is not None:
-            _check_count("threads", number)
+            check_count("threads", number)
         self._threads = number
 
     @property
@@ -176,7 +179,7 @@ class Model:
     @programs_kept.setter
     def programs_kept(self, number: int) -> None:
         with self._lock:
-            self._programs_kept = check_programs_kept(number)
+            self._programs_kept = check_count("programs kept", number)
             self._evict()
 
     def extents(self, feeds: Mapping[str, Array] | None = None) -> dict[str, int]:
@@ -248,6 +251,8 @@ class Model:
             values, shapes = ready
             accepted = self._accepted.get(shapes)
         if accepted is None:
+            if (other := self._overridden(feeds)) is not None:
+                return other.run_under(control, feeds, outputs)
             values = self._select(feeds)
         with self._lock if control is None else control.holding(self._lock):
             try:
@@ -266,6 +271,10 @@ class Model:
         if wanted is None:
             return results
         return [results[names.index(name)] for name in wanted]
+
+    def _overridden(self, feeds: Mapping[str, Any]) -> Model | None:
+        """The model for feeds that override default values; None if they do not."""
+        return None if self.defaults is None else self.defaults.model_for(self, feeds)
 
     def _select(self, feeds: Mapping[str, Any]) -> Sequence[Feed]:
         """What is given for each input, checked, in order."""
@@ -300,7 +309,9 @@ class Model:
             InputError: feeds that do not fit the model, or no runs.
             UnsupportedError: the model was loaded, not compiled, so that no source is at hand.
         """
-        _check_count("runs", runs)
+        check_count("runs", runs)
+        if (other := self._overridden(feeds)) is not None:
+            return other.profile(feeds, runs)
         values = self._select(feeds)
         with self._lock:
             program = self._timed_program(values)
@@ -323,6 +334,8 @@ class Model:
                 "the model's shapes are open, what is decided depends on them",
                 hint="give feeds to explain, or shapes when compiling",
             )
+        if (other := self._overridden(feeds or {})) is not None:
+            return other.explain(feeds)
         values = [] if feeds is None else self._select(feeds)
         with self._lock:
             program = self._timed_program(values)
@@ -432,25 +445,6 @@ def _run(
     if isinstance(program, StagedProgram) or signature is None:
         return results
     return group(signature.outputs, signature.output_counts, cast("list[Array]", results))
-
-
-def check_programs_kept(number: int) -> int:
-    """How many programs are to be kept.
-
-    Raises:
-        InputError: it is not a number from 1 on.
-    """
-    return _check_count("programs kept", number)
-
-
-_MOST = 2**31 - 1
-
-
-def _check_count(what: str, number: object) -> int:
-    """A number of something, from 1 on."""
-    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= _MOST:
-        raise InputError(f"the number of {what} should be at least 1, got {number!r}")
-    return number
 
 
 def _restored(data: bytes, threads: int | None, fixed_by: dict[str, str]) -> Model:

@@ -118,7 +118,8 @@ def check_names(specs: Sequence[TensorSpec], feeds: Mapping[str, Any]) -> None:
     known = {spec.name for spec in specs}
     for name in feeds:
         if name not in known:
-            hint = f"its inputs are {_listed(specs)}"
+            hint = f"its inputs are {_listed(specs)}; one with a default value becomes an input of "
+            hint += "a saved model if tcopt.compile is given its shape"
             raise InputError(f'the model has no input "{name}"', hint=hint)
 
 

@@ -28,6 +28,7 @@ from tcopt.dialects.graph.scan import ScanOp
 from tcopt.dialects.graph.types import element_of, tensor
 from tcopt.dialects.graph.weights import WeightStore, attach_weights
 from tcopt.frontends.onnx.context.builder import GraphBuilder, named_location
+from tcopt.frontends.onnx.model.defaults import without_defaults
 from tcopt.frontends.onnx.model.inputs import ModelInput, declared_input, fix_inputs
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.model.lists import Shapes, expand_lists, value_of
@@ -80,7 +81,8 @@ def import_model(
             only for a file, and only inside its folder.
         shapes: shapes of inputs whose dimensions the model leaves open; a list of shapes of a
             sequence, None of an optional without an element. Dimensions with the same symbol
-            need to be given once.
+            need to be given once. An input with a default value is an input only if its shape
+            or value is given.
         values: inputs to specialise on, where a value decides shapes.
         dims: extents of dimensions that the model leaves open, by the names it gives them.
         limits: how much the model may ask for.
@@ -113,6 +115,7 @@ def import_loaded(
 ) -> ModuleOp:
     """As `import_model`, for what `load_model` gave."""
     opsets = check_header(model)
+    model = without_defaults(model, {*(shapes or {}), *(values or {})})
     problems = Problems()
     importer = ModelImporter(model, reader, opsets, problems, limits=limits)
     module = importer.run(shapes or {}, values or {}, dims)
@@ -314,7 +317,7 @@ class ModelImporter:
 
     def _inputs(self, scope: Scope) -> list[ModelInput]:
         """The inputs; `scope` receives those whose declaration cannot be used."""
-        # Before IR version 4 the weights are listed among the inputs.
+        # Weights may be listed among the inputs, see `model.defaults`.
         infos = [info for info in self.graph.input if info.name not in self.initializers]
         found: dict[str, ModelInput] = {}
         for info in infos:

@@ -1,6 +1,6 @@
-"""How operators that the onnx package has no schemas of are described.
+"""Schemas of operators for which the onnx package has none.
 
-Element types are left to the ops that handlers make.
+They do not constrain element types: the ops that a handler builds check them.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from tcopt.frontends.onnx.context.schemas import AttributeValue, NodeSchema
 from tcopt.support.errors import UnsupportedError
 
 REQUIRED = object()
-"""The default of an attribute that has to be given."""
+"""Default of a required attribute."""
 
 INT, INTS = AttributeProto.INT, AttributeProto.INTS
 FLOAT, FLOATS = AttributeProto.FLOAT, AttributeProto.FLOATS
 STRING, STRINGS = AttributeProto.STRING, AttributeProto.STRINGS
 
 Attributes = Mapping[str, tuple[int, Any]]
-"""Of each attribute its kind and its default, None where it may be left out without one."""
+"""Type and default value of each attribute; the default of an optional attribute may be None."""
 
 
 @dataclass(frozen=True)
 class ContribSchema(NodeSchema):
-    """What an operator without a schema of ONNX allows.
+    """Inputs, outputs and attributes of an operator without a schema in the onnx package.
 
     Attributes:
-        takes_texts: whether operands may be strings; the handler then marks results that are.
+        takes_texts: whether operands may be strings; if so, the handler marks string results.
     """
 
     takes_texts: bool = False
 
     @property
     def has_body(self) -> bool:
-        """Nothing else defines it."""
+        """Return False: such an operator has no function body."""
         return False
 
     def check_types(
         self, types: Sequence[Attribute | None], where: str, texts: Sequence[bool] = ()
     ) -> Sequence[bool]:
-        """Nothing is stated of types; few operators take strings."""
+        """Refuse strings unless the operator takes them; the schema has no other types."""
         if any(texts) and not self.takes_texts:
             raise UnsupportedError(f"{self.op_type} of strings is not supported", where=where)
         return ()
@@ -59,7 +59,15 @@ def contrib_schema(
     *,
     takes_texts: bool = False,
 ) -> ContribSchema:
-    """A schema of an operator with one result, or with at least and at most so many."""
+    """Return the schema of an operator.
+
+    Args:
+        op_type: name of the operator.
+        least, most: minimum and maximum number of operands.
+        attributes: type and default value of each attribute.
+        results: minimum and maximum number of results.
+        takes_texts: whether operands may be strings.
+    """
     known = attributes or {}
     defaults: dict[str, AttributeValue] = {
         name: value

@@ -1,0 +1,59 @@
+"""Inputs with a default value, which a run may feed."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tcopt.runtime.specs import TensorSpec, select_feeds
+
+if TYPE_CHECKING:
+    from tcopt.runtime.model import Model
+
+
+class Defaults(ABC):
+    """The inputs of a model that have a default value.
+
+    Defaults are constants of the model's program, which is therefore as fast as one without such
+    inputs. A run that feeds one is left to another model, in which it is an input as any other;
+    that model is compiled when it is first needed.
+    """
+
+    def __init__(self) -> None:
+        self._specs: Sequence[TensorSpec] | None = None
+        self._models: OrderedDict[tuple[object, ...], Model] = OrderedDict()
+
+    @abstractmethod
+    def declared(self) -> Sequence[TensorSpec]:
+        """Read the declarations of the inputs with a default."""
+
+    @abstractmethod
+    def compile(self, shapes: Mapping[str, tuple[int, ...]]) -> Model:
+        """Compile the model with some of these inputs as ordinary ones of the given shapes."""
+
+    def model_for(self, owner: Model, feeds: Any) -> Model | None:
+        """Return the model for feeds that override defaults; None if they do not.
+
+        Args:
+            owner: the model whose defaults they are.
+        Raises:
+            InputError: a feed does not fit the declaration of its input.
+        """
+        if not isinstance(feeds, Mapping) or feeds.keys() <= {spec.name for spec in owner.inputs}:
+            return None
+        if self._specs is None:
+            self._specs = self.declared()
+        fed = [spec for spec in self._specs if spec.name in feeds]
+        if not fed:
+            return None
+        arrays = select_feeds(fed, {spec.name: feeds[spec.name] for spec in fed})
+        shapes = {spec.name: array.shape for spec, array in zip(fed, arrays, strict=True)}
+        key = tuple(sorted(shapes.items()))
+        model = self._models.pop(key, None) or self.compile(shapes)
+        self._models[key] = model
+        while len(self._models) > owner.programs_kept:
+            self._models.popitem(last=False)
+        model.threads = owner.threads
+        return model

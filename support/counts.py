@@ -1,0 +1,18 @@
+"""Counts that a user gives, such as the number of threads."""
+
+from __future__ import annotations
+
+from tcopt.support.errors import InputError
+
+_MOST = 2**31 - 1
+
+
+def check_count(what: str, number: object) -> int:
+    """Return a number of something, which is at least 1.
+
+    Raises:
+        InputError: it is not such a number.
+    """
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= _MOST:
+        raise InputError(f"the number of {what} should be at least 1, got {number!r}")
+    return number
