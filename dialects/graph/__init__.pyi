@@ -130,6 +130,7 @@ from tcopt.dialects.graph.slice import SliceOp as SliceOp
 from tcopt.dialects.graph.softmax import LogSoftmaxOp as LogSoftmaxOp
 from tcopt.dialects.graph.softmax import SoftmaxLikeOp as SoftmaxLikeOp
 from tcopt.dialects.graph.softmax import SoftmaxOp as SoftmaxOp
+from tcopt.dialects.graph.square_matrices import SquareMatricesOp as SquareMatricesOp
 from tcopt.dialects.graph.sum_tables import SumTablesOp as SumTablesOp
 from tcopt.dialects.graph.sum_taps import SumTapsOp as SumTapsOp
 from tcopt.dialects.graph.table_conv import TableConvOp as TableConvOp

@@ -5,42 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, f32
-from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, result_def
-from xdsl.utils.exceptions import VerifyException
+from xdsl.irdl import irdl_op_definition
 
-from tcopt.dialects.graph.opaque import OpaqueOp
-from tcopt.dialects.graph.types import (
-    AnyTensor,
-    Array,
-    element_type,
-    is_float,
-    is_half,
-    shape_of,
-    tensor,
-)
-from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter
+from tcopt.dialects.graph.square_matrices import SquareMatricesOp, exchange_rows, find_pivot
+from tcopt.dialects.graph.types import AnyTensor, Array, element_type, tensor
+from tcopt.dialects.loop.writer import Buffer, KernelWriter
 
 
 @irdl_op_definition
-class DeterminantOp(OpaqueOp):
+class DeterminantOp(SquareMatricesOp):
     """The determinant of each matrix of x [batch, n, n], by elimination with row pivoting."""
 
     name = "graph.determinant"
 
-    x = operand_def(TensorType)
-    result = result_def(TensorType)
-
-    def __init__(self, x: SSAValue | Operation):
-        super().__init__([x])
-
     def infer(self) -> Sequence[AnyTensor]:
         """[batch]."""
-        shape = shape_of(self.x)
-        if len(shape) != 3 or shape[1] != shape[2] or not is_float(element_type(self.x)):
-            raise VerifyException(f"{self.x.type} does not hold square matrices of floats")
-        return (tensor(shape[:1], element_type(self.x)),)
+        return (tensor(self.checked_shape()[:1], element_type(self.x)),)
 
     def compute_all(self, x: Array) -> Sequence[Array]:
         """The value by numpy."""
@@ -51,25 +31,17 @@ class DeterminantOp(OpaqueOp):
         x, result = buffers
         batch, extent, _ = x.shape
         element = element_type(self.x)
-        wide = f32 if is_half(element) else element
+        wide = self.wide
         with k.loop(batch, parallel=True) as n:
             rows = k.workspace((extent, extent), wide)
             with k.loops((extent, extent)) as place:
                 rows[place] = x[[n, *place]].cast(wide)
-            product, pivot = k.variable(wide, 1), k.variable(INDEX, 0)
+            product = k.variable(wide, 1)
             with k.loop(extent) as i:
-                pivot.set(i)
-                with k.loop(extent) as r:
-                    best = rows[pivot.get(), i]
-                    square = rows[r, i] * rows[r, i]
-                    with k.when((r > i) & (square > best * best)):
-                        pivot.set(r)
-                with k.when(pivot.get().differs(i)):
+                pivot = find_pivot(k, rows, i).get()
+                with k.when(pivot.differs(i)):
                     product.set(product.get() * -1)
-                    with k.loop(extent) as c:
-                        own, other = rows[i, c], rows[pivot.get(), c]
-                        rows[i, c] = other
-                        rows[pivot.get(), c] = own
+                    exchange_rows(k, rows, i, pivot)
                 diagonal = rows[i, i]
                 product.set(product.get() * diagonal)
                 with k.loop(extent) as r, k.when((r > i) & diagonal.differs(0)):
