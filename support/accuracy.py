@@ -5,7 +5,7 @@ ACCURACIES = ("strict", "default", "fast")
 
 `docs/accuracy.md` says what each allows, with measured errors."""
 
-DEFAULT, FAST = "default", "fast"
+STRICT, DEFAULT, FAST = ACCURACIES
 
 PRECISIONS = ("f32", "bf16", "f16")
 """Values of the setting `precision`: what the operands of convolutions and matrix products

@@ -39,9 +39,9 @@ def make_phases(
         set_target: the pass that says what to compile for.
         graph: passes of the graph level, `fuse-ops` the last.
         kernel: passes from scheduled loops to the kernel level.
-        accuracy, precision: as `TargetKind.pipeline` takes them. `winograd`, `widen-floats`
-            and `fake-quantization-to-integer` have the first as an option. For the second
-            `lower-precision` runs before `pack-dots`; `winograd` has it as an option.
+        accuracy, precision: as `TargetKind.pipeline` takes them. The first is an
+            option of `winograd`, `widen-floats`, `fold-scale` and `fake-quantization-to-integer`.
+            For the second `lower-precision` runs before `pack-dots`, and `winograd` has an option.
     """
     phases = [
         Phase("import"),
@@ -53,7 +53,7 @@ def make_phases(
         Phase("code"),
     ]
     if accuracy != DEFAULT:
-        for name in ("fake-quantization-to-integer", "widen-floats", "winograd"):
+        for name in ("fake-quantization-to-integer", "fold-scale", "widen-floats", "winograd"):
             phases = configured(phases, name, accuracy=accuracy)
     if precision != PRECISE:
         phases = configured(phases, "winograd", precision=precision)

@@ -150,6 +150,7 @@ class ModOp(BinaryOp):
     """The remainder: with the divisor's sign, or with `fmod` the dividend's, as C's fmod."""
 
     name = "graph.mod"
+    STEPS: ClassVar[bool] = True
 
     fmod = opt_prop_def(UnitAttr)
 

@@ -63,7 +63,15 @@ class ElementwiseOp(GraphOp, ABC):
     EXACT: ClassVar[bool] = False
     """Whether the result has no more significant bits than the operands, and is no larger."""
 
+    STEPS: ClassVar[bool] = False
+    """Whether floats of the result change in steps, as those of a rounding do."""
+
     result = result_def(TensorType)
+
+    @property
+    def has_steps(self) -> bool:
+        """Those of the class, or of a conversion to integers."""
+        return self.STEPS or super().has_steps
 
     @property
     def exceeds_halves(self) -> bool:

@@ -158,6 +158,7 @@ class FloorOp(UnaryOp):
 
     name = "graph.floor"
     EXACT: ClassVar[bool] = True
+    STEPS: ClassVar[bool] = True
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def unchanged(self) -> SSAValue | None:
@@ -179,6 +180,7 @@ class CeilOp(UnaryOp):
 
     name = "graph.ceil"
     EXACT: ClassVar[bool] = True
+    STEPS: ClassVar[bool] = True
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def unchanged(self) -> SSAValue | None:
@@ -200,6 +202,7 @@ class RoundOp(UnaryOp):
 
     name = "graph.round"
     EXACT: ClassVar[bool] = True
+    STEPS: ClassVar[bool] = True
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def unchanged(self) -> SSAValue | None:
@@ -221,6 +224,7 @@ class SignOp(UnaryOp):
 
     name = "graph.sign"
     EXACT: ClassVar[bool] = True
+    STEPS: ClassVar[bool] = True
 
     def compute(self, x: Array) -> Array:
         """The value by numpy."""

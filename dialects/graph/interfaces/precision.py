@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 from xdsl.ir import Operation, SSAValue
 
 from tcopt.dialects.graph.scaled import Scaled, ScaledOps
-from tcopt.dialects.graph.types import shape_of, tensor, type_of
+from tcopt.dialects.graph.types import is_float, shape_of, tensor, type_of
 
 if TYPE_CHECKING:
     from tcopt.dialects.graph.interfaces.graph_op import GraphOp
@@ -58,6 +58,15 @@ class PrecisionInterface(Operation):
         """Whether results for operands of 16-bit floats may be rounded, or too large, in 16 bits;
         not where elements are moved, selected or compared."""
         return False
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether the result may change by a whole step if an operand changes by a rounding error.
+
+        By default, ops that make integers or truth values of floats have steps.
+        """
+        floats = any(is_float(type_of(operand).element_type) for operand in self.operands)
+        return floats and not all(is_float(type_of(value).element_type) for value in self.results)
 
     def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
         """Between which integers all elements of the result are; None if that is not known.

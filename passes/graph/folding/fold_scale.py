@@ -16,9 +16,12 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from tcopt.dialects.graph.binary import AddOp, DivOp, MulOp, SubOp
 from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.elementwise import ElementwiseOp
 from tcopt.dialects.graph.interfaces import GraphOp, LinearWeight
 from tcopt.dialects.graph.types import Array, element_type, is_float
 from tcopt.passes.graph.folding.constants import Constants, EraseUnusedConstant
+from tcopt.support.accuracy import ACCURACIES, DEFAULT, STRICT
+from tcopt.support.errors import PassFailedError
 from tcopt.support.rewriting import rewrite
 
 
@@ -71,28 +74,82 @@ def _has_inverse(value: Array) -> bool:
     return bool(((size >= 4 * least) & (size <= 0.25 / least)).all())
 
 
+def _is_exact_inverse(value: Array) -> bool:
+    """Return whether all elements are powers of two, whose inverses are exact."""
+    mantissa, _ = np.frexp(value.astype(np.float64))
+    return bool((np.abs(mantissa) == 0.5).all())
+
+
+def reaches_step(value: SSAValue) -> bool:
+    """Return whether a rounding error of a value may change a result by a whole step.
+
+    The value, or what elementwise and selecting ops make of it, is an operand of an op
+    with steps, such as a rounding or a conversion to integers.
+    """
+    seen, pending = {value}, [value]
+    while pending:
+        for use in pending.pop().uses:
+            op = use.operation
+            if not isinstance(op, GraphOp):
+                continue
+            if op.has_steps:
+                return True
+            if isinstance(op, ElementwiseOp) or op.selects:
+                fresh = [result for result in op.results if result not in seen]
+                seen.update(fresh)
+                pending += fresh
+    return False
+
+
+@dataclass
 class MultiplyByInverse(_WithConstants):
     """Division of many numbers by a constant that has an inverse as multiplication.
 
-    A single number gains nothing, and may be a scale that integers are rounded by.
+    A product is rounded twice. So a division stays if its result is rounded to a step, unless the
+    inverse is exact, as that of a power of two. A single number gains nothing, and may be a scale
+    that integers are rounded by.
 
         %y = graph.div %x, %c : tensor<1x8x4x4xf32>
     ->
         %i = graph.constant @c.inverse : tensor<8x1x1xf32>
         %y = graph.mul %x, %i : tensor<1x8x4x4xf32>
+
+    Args:
+        accuracy: `strict` allows exact inverses only.
     """
+
+    accuracy: str = DEFAULT
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: DivOp, rewriter: PatternRewriter) -> None:
         value = self.subtrahend(op)
         if value is None or prod(op.shape) == 1 or not _has_inverse(value):
             return
+        if not _is_exact_inverse(value) and (self.accuracy == STRICT or reaches_step(op.result)):
+            return
         inverse = self.constants.like(1 / value, op.rhs, "inverse")
         rewriter.replace(op, [inverse, MulOp(op.lhs, inverse)])
 
 
+_CANCELLED = 2.0**-16
+"""A sum of two constants below this part of them is the rest of a cancellation."""
+
+
+def _cancels(a: Array, b: Array) -> bool:
+    """Return whether every sum of two constants cancels nearly all of them."""
+    return bool((np.abs(a + b) < _CANCELLED * np.abs(a)).all())
+
+
+def _is_contraction(value: SSAValue) -> bool:
+    """Return whether a value is a sum of products, whose terms are added in any order."""
+    return isinstance(value.owner, GraphOp) and value.owner.linear_weight() is not None
+
+
 class JoinShifts(_WithConstants):
     """Two constants that are added one after the other as one.
+
+    Constants that cancel stay: x + c - c rounds x to a multiple of the ulp of c. So do those in
+    front of a rounding to steps, except after a contraction.
 
         %0 = graph.add %x, %a : tensor<1x8x4x4xf32>
         %y = graph.add %0, %b : tensor<1x8x4x4xf32>
@@ -110,6 +167,10 @@ class JoinShifts(_WithConstants):
         if parts is None or not inner.result.has_one_use():
             return
         variable, shift, value = parts
+        if _cancels(value, outer[2]):
+            return
+        if not _is_contraction(variable) and reaches_step(op.result):
+            return
         total = self.constants.like(value + outer[2], shift, "joined")
         rewriter.replace(op, [total, AddOp(variable, total)])
         rewriter.erase(inner)
@@ -191,7 +252,8 @@ class FoldScalePass(ModulePass):
     """Fold constant scales by channel into the weights of the op before, and join shifts.
 
     What remains of a normalization after a convolution is one add, its bias. Works for every
-    op that names a `linear_weight`, on floats; sums are reassociated.
+    op that names a `linear_weight`, on floats; sums are reassociated. Divisions by constants become
+    products, and shifts are joined, only where no rounding to integers follows.
 
         %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
         %b = graph.add %c, %bias : tensor<1x8x4x4xf32>
@@ -202,12 +264,25 @@ class FoldScalePass(ModulePass):
         %shift1 = graph.constant @shift.joined : ...        // bias * scale + shift
         %c = graph.conv %x, %w1 : tensor<1x8x4x4xf32>
         %y = graph.add %c, %shift1 : tensor<1x8x4x4xf32>
+
+    Options:
+        accuracy: `strict` keeps divisions by constants whose inverses are not exact.
     """
 
     name = "fold-scale"
     moves_values: ClassVar[bool] = True
 
+    accuracy: str = DEFAULT
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.accuracy not in ACCURACIES:
+            known = ", ".join(ACCURACIES)
+            raise PassFailedError(f"{self.name}: accuracy = '{self.accuracy}' is none of {known}")
         constants = Constants(op)
-        patterns = (AddNegated, MultiplyByInverse, JoinShifts, ScaleWeights)
-        rewrite(op, [*(each(constants) for each in patterns), EraseUnusedConstant()])
+        patterns = (
+            AddNegated(constants),
+            MultiplyByInverse(constants, self.accuracy),
+            JoinShifts(constants),
+            ScaleWeights(constants),
+        )
+        rewrite(op, [*patterns, EraseUnusedConstant()])
