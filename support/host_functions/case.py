@@ -2,17 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterator, Sequence
 
 from tcopt.support.host_functions.registry import Array, Form, Settings, host_function
 from tcopt.support.stop_checks import in_steps
 from tcopt.support.strings import array_of_texts
+
+_PIECE = 1 << 18
+"""Characters that are converted at once, without a check for a stop."""
+
+_SIGMA = "\N{GREEK CAPITAL LETTER SIGMA}"
+"""The only letter whose lower case depends on its neighbours: it differs at the end of a word."""
+
+_BOUNDS = frozenset({"Lu", "Ll", "Lo", "Nd", "Zs", "Cc"})
+"""Categories of characters beyond which the neighbours of a sigma are not searched."""
 
 
 @host_function("string_case", takes=(True,), gives=(True,))
 def string_case(settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]) -> list[Array]:
     """Convert strings to the setting `case`: `lower` or `upper`."""
     (x,) = arrays
-    change = str.lower if settings["case"] == "lower" else str.upper
+    is_lower = settings["case"] == "lower"
     texts = in_steps(x.reshape(-1).tolist(), len)
-    return [array_of_texts(map(change, texts), x.shape)]
+    return [array_of_texts((_converted(text, is_lower=is_lower) for text in texts), x.shape)]
+
+
+def _converted(text: str, *, is_lower: bool) -> str:
+    change = str.lower if is_lower else str.upper
+    if len(text) <= _PIECE:
+        return change(text)
+    pieces = in_steps(_pieces(text, anywhere=not is_lower or _SIGMA not in text), len)
+    return "".join(map(change, pieces))
+
+
+def _pieces(text: str, *, anywhere: bool) -> Iterator[str]:
+    """Cut a string where no letter on one side decides the case of one on the other."""
+    start = 0
+    while start < len(text):
+        end = min(start + _PIECE, len(text))
+        while not anywhere and end < len(text) and not _separates(text[end - 1], text[end]):
+            end += 1
+        yield text[start:end]
+        start = end
+
+
+def _separates(before: str, after: str) -> bool:
+    return all(c != _SIGMA and unicodedata.category(c) in _BOUNDS for c in (before, after))

@@ -22,6 +22,8 @@ LONG = [*["x"] * 3, "a " * 300_000]
 
 CASES: dict[str, tuple[str, dict[str, Any], list[str] | np.ndarray]] = {
     "case": ("string_case", {"case": "lower"}, WORDS),
+    "case of a long string": ("string_case", {"case": "lower"}, LONG),
+    "upper case of a long string": ("string_case", {"case": "upper"}, LONG),
     "match": ("regex_full_match", {"pattern": "a+"}, WORDS),
     "tokens": (
         "token_counts",

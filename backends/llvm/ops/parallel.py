@@ -26,10 +26,10 @@ from tcopt.backends.llvm.emit.linear import Linear
 from tcopt.backends.llvm.emit.literals import Literal, literal
 from tcopt.backends.llvm.emit.outline import BodyEmitter
 from tcopt.backends.llvm.emit.registry import emits
-from tcopt.backends.llvm.emit.stops import check_stop, stops_inside
+from tcopt.backends.llvm.emit.stops import check_stop, stop_interval
 from tcopt.backends.llvm.emit.types import I64
 from tcopt.backends.llvm.emit.work import estimated_work
-from tcopt.backends.llvm.ops.scf import counted_loop, trip_count
+from tcopt.backends.llvm.ops.scf import stoppable_loop, trip_count
 from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, THREADS_VARIABLE
 from tcopt.support.errors import UnsupportedError
 
@@ -93,13 +93,13 @@ def _emit_serially(
 
     def body(variable: str, _: list[str]) -> list[str]:
         e.define(induction, variable)
-        if stops_inside(e, op.body.block, trips[dimension]):
-            check_stop(e)
         _emit_serially(e, op, trips, dimension + 1)
         return []
 
     lower, upper, step = (e.value(bound) for bound in bounds)
-    counted_loop(e, "i64", (lower, upper, step), [], body, runs=trips[dimension] is not None)
+    interval = stop_interval(e, op.body.block, trips[dimension])
+    runs = trips[dimension] is not None
+    stoppable_loop(e, "i64", (lower, upper, step), [], body, interval, runs=runs)
 
 
 def _extent(e: FunctionEmitter, op: scf.ParallelOp, dimension: int, trip: int | None) -> str:
@@ -140,11 +140,10 @@ def _emit_functions(
     sizes = [body.capture_operand(extent) for extent in extents]
 
     known = [number for number in map(_known, extents) if number is not None]
-    stops = stops_inside(e, op.body.block, prod(known) if len(known) == len(extents) else None)
+    total = prod(known) if len(known) == len(extents) else None
+    interval = stop_interval(body, op.body.block, total)
 
     def iteration(variable: str, _: list[str]) -> list[str]:
-        if stops:
-            check_stop(body)
         for dimension, position in enumerate(_coordinates(body, variable, sizes)):
             lower = body.index(op.lowerBound[dimension])
             form = lower.plus(_scaled(body, position, op.step[dimension]))
@@ -153,7 +152,7 @@ def _emit_functions(
         return []
 
     check_stop(body)
-    counted_loop(body, "i64", ("%begin", "%end", "1"), [], iteration)
+    stoppable_loop(body, "i64", ("%begin", "%end", "1"), [], iteration, interval)
     body.write("  ret void")
     parameters = [c.parameter for c in body.captures.values()] + ["i64 %begin", "i64 %end"]
     e.module.functions.append(

@@ -14,7 +14,7 @@ from xdsl.ir import Block, SSAValue
 
 from tcopt.backends.llvm.emit.emitter import FunctionEmitter, Lines
 from tcopt.backends.llvm.emit.registry import emits
-from tcopt.backends.llvm.emit.stops import check_stop, stops_inside
+from tcopt.backends.llvm.emit.stops import check_stop, stop_interval
 from tcopt.backends.llvm.emit.types import byte_size, element_of
 from tcopt.support.errors import UnsupportedError
 
@@ -93,6 +93,44 @@ def counted_loop(
     ]
 
 
+def stoppable_loop(
+    e: FunctionEmitter,
+    type: str,
+    bounds: tuple[str, str, str],
+    carried: Sequence[tuple[str, str]],
+    body: Callable[[str, list[str]], list[str]],
+    interval: int | None,
+    runs: bool = False,
+) -> list[str]:
+    """Write a `counted_loop` that checks for a stop.
+
+    Args:
+        interval: iterations between two checks, as `stop_interval` returns it. Iterations of a
+            longer interval are a loop of their own, which has no cost for each of them.
+    """
+    if interval is None:
+        return counted_loop(e, type, bounds, carried, body, runs=runs)
+    if interval == 1 or type != "i64":
+
+        def iteration(variable: str, values: list[str]) -> list[str]:
+            check_stop(e)
+            return body(variable, values)
+
+        return counted_loop(e, type, bounds, carried, iteration, runs=runs)
+    _, upper, step = bounds
+    stride = e.assign(f"mul nsw i64 {step}, {interval}")
+
+    def part(first: str, values: list[str]) -> list[str]:
+        check_stop(e)
+        limit = e.assign(f"add nsw i64 {first}, {stride}")
+        is_last = e.assign(f"icmp slt i64 {upper}, {limit}")
+        end = e.assign(f"select i1 {is_last}, i64 {upper}, i64 {limit}")
+        initial = [(kind, value) for (kind, _), value in zip(carried, values, strict=True)]
+        return counted_loop(e, type, (first, end, step), initial, body, runs=True)
+
+    return counted_loop(e, type, (bounds[0], upper, stride), carried, part, runs=runs)
+
+
 def trip_count(e: FunctionEmitter, lower: SSAValue, upper: SSAValue, step: SSAValue) -> int | None:
     """How often a loop runs, if all three bounds are known."""
     low, high, by = (e.constant_index(v) for v in (lower, upper, step))
@@ -128,18 +166,17 @@ def emit_for(e: FunctionEmitter, op: scf.ForOp) -> None:
 
     def body(variable: str, values: list[str]) -> list[str]:
         e.define(induction, variable)
-        if stops_inside(e, block, trips):
-            check_stop(e)
         forward(e, arguments, values)
         e.emit_block(block)
         return yielded(e, block)
 
-    results = counted_loop(
+    results = stoppable_loop(
         e,
         e.type(induction.type),
         (e.value(lower), e.value(upper), e.value(step)),
         [(e.type(a.type), text) for a, text in zip(arguments, initial, strict=True)],
         body,
+        stop_interval(e, block, trips),
         runs=trips is not None,
     )
     forward(e, op.results, results)
