@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -14,6 +15,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.cast import CastOp
+from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.group import PLACE, GroupOp, YieldOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.interfaces.placement import Offload
@@ -34,6 +36,7 @@ from tcopt.passes.graph.placement.read_outs import follow_read_out
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, FAST
 from tcopt.support.errors import PassFailedError
+from tcopt.support.locations import describe_location, nearest_location
 from tcopt.support.minimum_cut import UNLIMITED, Network
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import function_bodies, rewrite
@@ -48,6 +51,10 @@ HOST_BYTES = 8
 
 CALL = 1000
 """Cycles of the accelerator that a call of it takes the host."""
+
+
+_SHOWN_LAYERS = 3
+"""Layers that a warning names."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,9 @@ class PartitionPass(ModulePass):
     cut: those of the products there, or of what is moved through the port if that takes longer,
     and of the alu; those of the products on the host; and what the host does to lay values out in
     blocks and back wherever they are wanted on the other side.
+
+    Each operator that stays on the host is a remark with the reason. If the accelerator cannot
+    compute any, a `PlacementWarning` names the first ones.
 
     Nothing is done in a module that names no accelerator (`tcopt.accelerator`, see
     `set-accelerator`).
@@ -116,9 +126,19 @@ class PartitionPass(ModulePass):
             )
             if self.print_plan:
                 print(plan, file=sys.stderr)
+            plan.warn_of_nothing()
             rewrite(body, [PlaceOnAccelerator(plan)], once=True)
             for each in plan.placements.keys() - plan.chosen:
                 plan.placements[each].chain.drop()
+
+
+class PlacementWarning(UserWarning):
+    """An accelerator computes no operator of a model that was compiled for it."""
+
+
+def _subject(op: Operation) -> str:
+    where = (describe_location(nearest_location(op)) or "").strip('"')
+    return f"{op.name} ({where})" if where else op.name
 
 
 @dataclass(frozen=True)
@@ -142,11 +162,26 @@ class PartitionPlan:
     Attributes:
         placements: by the operator that the matrix unit computes, in the order of the graph.
         chosen: those that the accelerator gets.
+        refused: compute-bound operators that it cannot compute, each with the reason.
     """
 
     place: str
     placements: dict[Operation, Placement] = field(default_factory=dict[Operation, Placement])
     chosen: set[Operation] = field(default_factory=set[Operation])
+    refused: dict[Operation, str] = field(default_factory=dict[Operation, str])
+
+    def warn_of_nothing(self) -> None:
+        """Warn if the accelerator computes nothing, though the graph has operators for it."""
+        if self.chosen or not self.refused:
+            return
+        lines = [f"{_subject(op)}: {why}" for op, why in reversed(self.refused.items())]
+        more = len(lines) - _SHOWN_LAYERS
+        lines[_SHOWN_LAYERS:] = [f"and {more} more, which explain lists"] if more > 0 else []
+        warnings.warn(
+            f"{self.place} computes nothing, the host computes all: {'; '.join(lines)}",
+            PlacementWarning,
+            stacklevel=2,
+        )
 
     def __str__(self) -> str:
         count, total = len(self.chosen), len(self.placements)
@@ -188,6 +223,8 @@ def plan_partition(
             continue
         if isinstance(chain, str):
             remark(PartitionPass.name, op, f"on the host: {chain}", missed=True)
+            if _is_for_accelerators(op):
+                plan.refused[op] = chain
             continue
         claims.take(chain)
         there = _cycles(chain, facts)
@@ -201,6 +238,11 @@ def plan_partition(
         notes = each.chain.notes if is_there else []
         remark(PartitionPass.name, op, "; ".join([text, *notes]), missed=not is_there)
     return plan
+
+
+def _is_for_accelerators(op: GraphOp) -> bool:
+    """Return whether a user would expect an accelerator to compute an operator."""
+    return bool(op.COUNTS_ON) or isinstance(op, ContractionOp)
 
 
 def _chain(
@@ -218,7 +260,7 @@ def _chain(
     if isinstance(form, str):
         on_alu = op.on_alu_in_blocks(unit.lanes)
         if on_alu is None:
-            return form if op.COUNTS_ON else None
+            return form if _is_for_accelerators(op) else None
         return _on_alu(op, on_alu, facts, constants, ranges, claims, slack)
     if unit.rows > 1:
         drop([*form.before, *form.body, *form.after])

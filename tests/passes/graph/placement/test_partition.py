@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from running.examples import examples
 from tcopt.dialects import graph
 from tcopt.interpreters.graph import run_module
-from tcopt.passes.graph.placement.partition import PartitionPass
+from tcopt.passes.graph.placement.partition import PartitionPass, PlacementWarning
 from tcopt.support.parsing import LocatedParser
 from tcopt.tools.passes.driver import new_context
 
@@ -213,3 +215,34 @@ def test_what_a_conversion_loses_is_not_read_as_it_was() -> None:
     assert sum(isinstance(op, graph.GroupOp) for op in module.walk()) == 2
     (found,) = run_module(module, feeds)
     np.testing.assert_array_equal(found, expected)
+
+
+LEFT = """
+module attributes {{tcopt.accelerator = #target.vdla<block_in = 16, block_out = 16, rows = {rows},
+    inp_bytes = 16384, wgt_bytes = 16384, acc_bytes = 16384, uop_bytes = 256>}} {{
+  func.func @main(%x: tensor<1x16x8x8x{t}>, %w: tensor<16x16x1x1x{t}>) -> tensor<1x16x8x8x{r}> {{
+    %c = graph.conv %x, %w {{result_element = {r}}} : tensor<1x16x8x8x{r}> loc("first")
+    return %c : tensor<1x16x8x8x{r}>
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "element", "result", "reason"),
+    [(1, "i8", "i32", None), (4, "i8", "i32", "4 rows"), (1, "f32", "f32", "signed bytes")],
+)
+def test_a_model_left_to_the_host_is_a_warning(
+    rows: int, element: str, result: str, reason: str | None
+) -> None:
+    context = new_context()
+    text = LEFT.format(rows=rows, t=element, r=result)
+    module = LocatedParser(context, text, "left.mlir").parse_module()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        PartitionPass(all_of_them=True).apply(context, module)
+    found = [str(w.message) for w in caught if w.category is PlacementWarning]
+    if reason is None:
+        assert not found
+    else:
+        assert len(found) == 1 and "first" in found[0] and reason in found[0]
