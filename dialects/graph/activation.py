@@ -383,10 +383,13 @@ def te_sigmoid(x: te.Expr) -> te.Expr:
 
 
 def te_softplus(x: te.Expr) -> te.Expr:
-    """log(1 + exp(x)) without overflow."""
-    zero = te.const(0.0, x.dtype)
-    tail = te.log(te.const(1.0, x.dtype) + te.exp(zero - te.abs(x)))
-    return te.maximum(x, zero) + tail
+    """log(1 + exp(x)) without overflow, as accurate as the exponential where that is small."""
+    zero, one = te.const(0.0, x.dtype), te.const(1.0, x.dtype)
+    power = te.exp(zero - te.abs(x))
+    total = one + power
+    # The rounding error of the sum is added back.
+    lost = (power - (total - one)) / total
+    return te.maximum(x, zero) + (te.log(total) + lost)
 
 
 def te_tanh_softplus(x: te.Expr) -> te.Expr:
