@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from xdsl.ir import SSAValue
 
@@ -18,7 +20,9 @@ from tcopt.frontends.onnx.handlers.heads import (
     join_heads,
     split_heads,
 )
+from tcopt.frontends.onnx.handlers.integer_products import one_or_columns, real_product
 from tcopt.frontends.onnx.handlers.matrix import product
+from tcopt.frontends.onnx.handlers.quantization import scalar
 from tcopt.frontends.onnx.handlers.shaping import reshaped, transposed
 
 
@@ -78,7 +82,7 @@ def attention(ctx: NodeContext) -> list[SSAValue | None]:
     _refuse(ctx, {6: "past_sequence_length"}, "do_rotary", "past_present_share_buffer")
     x, weights, bias = ctx.input(0), ctx.input(1), ctx.optional_input(2)
     ctx.check(ctx.rank(weights) == 2, "weights should be a matrix")
-    heads, width = ctx.get_int("num_heads"), ctx.shape(weights)[1]
+    width = ctx.shape(weights)[1]
     widths = ctx.get_ints("qkv_hidden_sizes") or [width // 3] * 3
     ctx.check(
         len(widths) == 3 and sum(widths) == width and min(widths) > 0,
@@ -86,12 +90,46 @@ def attention(ctx: NodeContext) -> list[SSAValue | None]:
     )
     total = product(ctx, x, weights)
     total = total if bias is None else ctx.emit(graph.AddOp(total, bias))
+    mask, past, score_bias = (ctx.optional_input(place) for place in (3, 4, 5))
+    return _self_attention(ctx, total, widths, mask, past, score_bias)
+
+
+@handler("com.microsoft.QAttention")
+def quantized_attention(ctx: NodeContext) -> list[SSAValue | None]:
+    """Self-attention whose projections are a product of quantised tensors."""
+    _refuse(ctx, {}, "do_rotary", "past_present_share_buffer")
+    weights = ctx.input(1)
+    ctx.check(ctx.rank(weights) == 2, "weights should be a matrix")
+    width = ctx.shape(weights)[1]
+    ctx.check(width % 3 == 0, f"{width} columns of weights are not queries, keys and values")
+    zero = one_or_columns(ctx, ctx.optional_input(6))
+    x = (ctx.input(0), scalar(ctx, ctx.input(3)), zero)
+    w = (weights, scalar(ctx, ctx.input(4)), one_or_columns(ctx, ctx.optional_input(7)))
+    total = real_product(ctx, x, w, ctx.input(2))
+    mask, past = ctx.optional_input(5), ctx.optional_input(8)
+    return _self_attention(ctx, total, [width // 3] * 3, mask, past, None)
+
+
+def _self_attention(
+    ctx: NodeContext,
+    total: SSAValue,
+    widths: Sequence[int],
+    mask: SSAValue | None,
+    past: SSAValue | None,
+    score_bias: SSAValue | None,
+) -> list[SSAValue | None]:
+    """Attention of projections, columns of which are queries, keys and values of `widths`.
+
+    Returns:
+        The result, and keys and values with those of the past if they are used.
+    """
+    heads = ctx.get_int("num_heads")
     starts = (0, widths[0], widths[0] + widths[1])
     query, key, value = (
         split_heads(ctx, columns(ctx, total, start, count), heads)
         for start, count in zip(starts, widths, strict=True)
     )
-    past, present = ctx.optional_input(4), None
+    present = None
     if past is not None:
         ctx.check(ctx.rank(past) == 5 and ctx.shape(past)[0] == 2, "past should be keys and values")
         shape = ctx.shape(past)
@@ -105,7 +143,7 @@ def attention(ctx: NodeContext) -> list[SSAValue | None]:
     if ctx.output_used(1):
         both = [reshaped(ctx, v, (1, *ctx.shape(v))) for v in (key, value)]
         present = ctx.emit(graph.ConcatOp(both, axis=0))
-    summands = _summands(ctx, query, key, ctx.optional_input(3), ctx.optional_input(5))
+    summands = _summands(ctx, query, key, mask, score_bias)
     return [join_heads(ctx, attended(ctx, query, key, value, summands)), present]
 
 

@@ -24,11 +24,12 @@ from tcopt.frontends.onnx.handlers.shaping import reshaped
 def _rows(ctx: NodeContext, value: SSAValue | None) -> SSAValue | None:
     """A zero point or scale for each row of a left matrix: a column."""
     if value is None or ctx.rank(value) != 1 or ctx.shape(value) == (1,):
-        return value and scalar(ctx, value)
+        """Return a zero point as a scalar if it has one element; else one for each column."""
+    return value and scalar(ctx, value)
     return reshaped(ctx, value, (*ctx.shape(value), 1))
 
 
-def _one_or_columns(ctx: NodeContext, value: SSAValue | None) -> SSAValue | None:
+def one_or_columns(ctx: NodeContext, value: SSAValue | None) -> SSAValue | None:
     return value and scalar(ctx, value)
 
 
@@ -55,7 +56,7 @@ def _conv_sum(
 def matmul_integer(ctx: NodeContext) -> SSAValue:
     """Matrix product of 8-bit integers minus their zero points, in 32 bits."""
     a = centred(ctx, ctx.input(0), _rows(ctx, ctx.optional_input(2)))
-    b = centred(ctx, ctx.input(1), _one_or_columns(ctx, ctx.optional_input(3)))
+    b = centred(ctx, ctx.input(1), one_or_columns(ctx, ctx.optional_input(3)))
     return product(ctx, a, b, result_element=i32)
 
 
@@ -117,13 +118,13 @@ def qgemm(ctx: NodeContext) -> SSAValue:
     return ctx.emit(graph.MulOp(cast(ctx, total, f32), ctx.emit(graph.MulOp(*scales))))
 
 
-def _real_product(
+def real_product(
     ctx: NodeContext,
     a: tuple[SSAValue, SSAValue, SSAValue | None],
     b: tuple[SSAValue, SSAValue, SSAValue | None],
     bias: SSAValue | None,
 ) -> SSAValue:
-    """The product of quantised tensors, each with its scale and zero point, and a bias."""
+    """Multiply quantised tensors, each with its scale and zero point, and add a real bias."""
     left, right = centred(ctx, a[0], a[2]), centred(ctx, b[0], b[2])
     total = cast(ctx, product(ctx, left, right, result_element=i32), f32)
     result = ctx.emit(graph.MulOp(total, ctx.emit(graph.MulOp(a[1], b[1]))))
@@ -133,9 +134,9 @@ def _real_product(
 @handler("com.microsoft.DynamicQuantizeMatMul")
 def dynamic_quantize_matmul(ctx: NodeContext) -> SSAValue:
     """Product of a tensor quantised over its range with a quantised one, in real numbers."""
-    scale, zero = scalar(ctx, ctx.input(2)), _one_or_columns(ctx, ctx.optional_input(3))
+    scale, zero = scalar(ctx, ctx.input(2)), one_or_columns(ctx, ctx.optional_input(3))
     a = dynamically_quantized(ctx, ctx.input(0))
-    return _real_product(ctx, a, (ctx.input(1), scale, zero), ctx.optional_input(4))
+    return real_product(ctx, a, (ctx.input(1), scale, zero), ctx.optional_input(4))
 
 
 @handler("com.microsoft.MatMulIntegerToFloat")
@@ -144,6 +145,6 @@ def matmul_integer_to_float(ctx: NodeContext) -> SSAValue:
     a_scale = _rows(ctx, ctx.input(2))
     assert a_scale is not None
     a = (ctx.input(0), a_scale, _rows(ctx, ctx.optional_input(4)))
-    zero = _one_or_columns(ctx, ctx.optional_input(5))
+    zero = one_or_columns(ctx, ctx.optional_input(5))
     b = (ctx.input(1), scalar(ctx, ctx.input(3)), zero)
-    return _real_product(ctx, a, b, ctx.optional_input(6))
+    return real_product(ctx, a, b, ctx.optional_input(6))

@@ -188,6 +188,13 @@ _ATTENTIONS = (
         },
         (1, 2),
     ),
+    contrib_schema(
+        "QAttention",
+        5,
+        9,
+        {**_ATTENTION, "do_rotary": (INT, 0), "past_present_share_buffer": (INT, 0)},
+        (1, 2),
+    ),
     contrib_schema("MultiHeadAttention", 1, 10, _ATTENTION, (1, 4)),
     contrib_schema("RotaryEmbedding", 4, 4, _ROTARY),
     contrib_schema("GroupQueryAttention", 7, 16, _GROUPED, (1, 4)),

@@ -65,6 +65,24 @@ def test_attention_after_a_past(unidirectional: int, rng):
     check("Attention", *projected(rng), mask, past, **options)
 
 
+@pytest.mark.parametrize(
+    ("columns", "masked", "past"),
+    [(False, False, False), (True, True, False), (True, False, True)],
+)
+def test_quantized_attention(columns: bool, masked: bool, past: bool, rng):
+    """Projections of bytes, with one scale of the weights or one for each column."""
+    x = rng.integers(0, 256, (BATCH, LENGTH, 8)).astype(np.uint8)
+    weights = rng.integers(-64, 64, (8, 3 * WIDTH)).astype(np.int8)
+    scales = rng.uniform(0.002, 0.01, 3 * WIDTH if columns else 1).astype(np.float32)
+    mask = masks(rng, LENGTH)[2] if masked else None
+    before = normal(rng, 2, BATCH, HEADS, 4, SIZE) if past else None
+    operands = [x, weights, normal(rng, 3 * WIDTH), np.array(0.01, np.float32)]
+    operands += [scales if columns else scales[0], mask, np.array(7, np.uint8)]
+    operands += [np.zeros(scales.shape if columns else (), np.int8), before]
+    outputs = 2 if past else 1
+    check("QAttention", *operands, outputs=outputs, constants=[1, 2, 3, 4, 6, 7], unidirectional=1)
+
+
 @pytest.mark.parametrize("unidirectional", [0, 1])
 def test_multi_head_attention(unidirectional: int, rng):
     query = normal(rng, BATCH, LENGTH, WIDTH)
