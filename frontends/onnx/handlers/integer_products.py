@@ -24,12 +24,12 @@ from tcopt.frontends.onnx.handlers.shaping import reshaped
 def _rows(ctx: NodeContext, value: SSAValue | None) -> SSAValue | None:
     """A zero point or scale for each row of a left matrix: a column."""
     if value is None or ctx.rank(value) != 1 or ctx.shape(value) == (1,):
-        """Return a zero point as a scalar if it has one element; else one for each column."""
-    return value and scalar(ctx, value)
+        return value and scalar(ctx, value)
     return reshaped(ctx, value, (*ctx.shape(value), 1))
 
 
 def one_or_columns(ctx: NodeContext, value: SSAValue | None) -> SSAValue | None:
+    """Return a zero point as a scalar if it has one element; else one for each column."""
     return value and scalar(ctx, value)
 
 
