@@ -12,7 +12,7 @@ from fuzz.corpus import lit_cases
 from tcopt.support.errors import TcoptError
 from tcopt.support.registry import own_dialects
 from tcopt.support.verify import verify
-from tcopt.tools.passes.driver import Source, new_context
+from tcopt.tools.passes.driver import PrintOptions, Source, new_context, print_module
 
 _PACKAGE = "tcopt.dialects"
 
@@ -29,9 +29,9 @@ def own_ops() -> tuple[str, ...]:
 
 
 @cache
-def _smallest() -> dict[str, ModuleOp]:
-    """For each op a valid module that holds it: one function of the shortest lit text."""
-    found: dict[str, ModuleOp] = {}
+def _smallest() -> dict[str, str]:
+    """For each op the text of a valid module that holds it: one function of a lit case."""
+    found: dict[str, str] = {}
     missing = set(own_ops())
     for text in sorted(lit_cases(), key=len):
         if not any(name in text for name in missing):
@@ -42,7 +42,7 @@ def _smallest() -> dict[str, ModuleOp]:
         except (ParseError, DiagnosticException, TcoptError):
             continue
         for name in sorted(missing & {op.name for op in module.walk()}):
-            found[name] = _part_with(name, module)
+            found[name] = print_module(_part_with(name, module), PrintOptions(locations=True))
         missing -= found.keys()
     return found
 
@@ -65,7 +65,7 @@ def parse(text: str) -> ModuleOp:
 
 def sample(name: str) -> tuple[ModuleOp, Operation]:
     """A valid module, and an op of a name in it."""
-    module = _smallest().get(name)
-    assert module is not None, f"no lit test has a valid {name}: one is needed to show its text"
-    module = module.clone()
+    text = _smallest().get(name)
+    assert text is not None, f"no lit test has a valid {name}: one is needed to show its text"
+    module = parse(text)
     return module, next(op for op in module.walk() if op.name == name)

@@ -129,6 +129,15 @@ def test_integer_products(rng: np.random.Generator):
     check_node("ConvInteger", x, w, zero, zero, strides=[2, 2], constants=[1, 3])
 
 
+def test_zero_points_of_rows(rng: np.random.Generator):
+    """ONNX allows one for each row of the left matrix, which onnxruntime does not."""
+    a, b, zeros = bytes_of(rng, 3, 4), bytes_of(rng, 4, 5), bytes_of(rng, 3)
+    model = node_model("MatMulInteger", [a, b, zeros, point(2)])
+    (ours,) = run_imported(model, {"x0": a, "x1": b, "x2": zeros, "x3": point(2)})
+    expected = (a.astype(np.int32) - zeros[:, None]) @ (b.astype(np.int32) - 2)
+    np.testing.assert_array_equal(ours, expected)
+
+
 @pytest.mark.nightly(every=4)
 @pytest.mark.parametrize("left", [np.uint8, np.int8])
 @pytest.mark.parametrize("right", [np.uint8, np.int8])
