@@ -75,6 +75,7 @@ def test_pipeline_text_is_read_again_alike(target):
             assert Phase(phase.name, phase.text) == phase
 
 
+@pytest.mark.nightly
 def test_running_the_whole_text_is_running_the_phases():
     model = convolutional.residual_net(16, 4)
     by_phase, at_once = import_model(model), import_model(model)

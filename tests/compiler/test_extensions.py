@@ -238,7 +238,7 @@ def stored(folder: Path) -> dict[str, bytes]:
 _before: dict[str, object] = {}
 
 
-@pytest.mark.nightly(every=3)
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("kind", CHANGES)
 def test_a_change_between_two_compiles_is_seen(kind, folder):
     change, options = CHANGES[kind]

@@ -108,6 +108,7 @@ def test_shared_tiles_of_convolutions() -> None:
     check(CONVOLUTIONS, "opencl", {"gpu-shared-tile", "gpu-register-tile"})
 
 
+@pytest.mark.nightly
 @needs_device
 def test_shared_tiles_of_products() -> None:
     check(PRODUCTS, "opencl", {"gpu-shared-tile", "gpu-injective"})

@@ -92,7 +92,7 @@ def choices_of(arm: Arm, count: int) -> list[Choice]:
     return [arm.space.default(), *map(arm.space.choice, points)]
 
 
-@pytest.mark.nightly(daily=["sum-gpu-launches"])
+@pytest.mark.nightly
 @needs_device
 @pytest.mark.parametrize(
     ("case", "rule"), [("convolution", RULE), ("product", RULE), ("softmax", RULE), *OPEN[2:]]
@@ -139,7 +139,7 @@ def test_formulas_give_for_columns_what_they_give_for_numbers(case: str, rule: s
     assert_formulas_agree(space, rtol=1e-12)
 
 
-@pytest.mark.nightly(daily=["sum-gpu-launches", "add-gpu-injective"])
+@pytest.mark.nightly(daily=["add-gpu-injective"])
 @pytest.mark.parametrize(("case", "rule"), OPEN)
 def test_a_default_is_what_a_rule_does_unasked(case: str, rule: str) -> None:
     task = task_of(case, "cuda:sm_80")

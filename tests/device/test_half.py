@@ -36,6 +36,7 @@ def layers() -> ModelProto:
     return net.model(**{net.gemm(rows, 108, 20): [8, 20]})
 
 
+@pytest.mark.nightly
 @needs_device
 def test_results() -> None:
     model = layers()

@@ -29,7 +29,7 @@ def test_ones_are_counted() -> None:
     assert y == count
 
 
-@pytest.mark.nightly(every=2)
+@pytest.mark.nightly(every=6)
 @needs_device
 @pytest.mark.parametrize("target", ["opencl", "opencl:mali"])
 @pytest.mark.parametrize("op", ["ReduceSum", "ReduceMean", "ReduceL2"])

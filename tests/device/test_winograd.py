@@ -71,6 +71,7 @@ def test_results(tile: int, target: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert np.abs(ours - theirs).max() <= 2 * ERRORS[tile] * np.abs(theirs).max()
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(find_ptxas() is None, reason="no ptxas; pip install nvidia-cuda-nvcc-cu12")
 def test_registers_hold_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     program = compiled(one(), 6, "cuda:sm_75", monkeypatch)[0].program

@@ -10,7 +10,7 @@ from exports.stored import load, stored_models
 _COMPILED = ["efficientnet.legacy.17", "gru.dynamo.18", "vit.dynamo.23"]
 
 
-@pytest.mark.nightly(every=3)
+@pytest.mark.nightly(every=9)
 @pytest.mark.parametrize("name", stored_models())
 def test_import(name: str) -> None:
     assert worst_error(load(name), interpreted) <= TOLERANCE

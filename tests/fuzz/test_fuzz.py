@@ -15,7 +15,7 @@ from tcopt.support import verify
 _SECONDS = 60.0
 
 
-@pytest.mark.nightly(every=3)
+@pytest.mark.nightly(every=6)
 @pytest.mark.parametrize("part", range(6))
 def test_mutants(part: int) -> None:
     for number in range(60 * part, 60 * (part + 1)):

@@ -150,7 +150,7 @@ def test_the_estimate_chooses() -> None:
         assert bool(done) == counts
 
 
-@pytest.mark.nightly(daily=["a_row_by_two_bits", "few_bits"])
+@pytest.mark.nightly(daily=["few_bits"])
 @pytest.mark.parametrize(
     ("layer", "chosen"),
     [

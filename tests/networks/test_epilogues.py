@@ -111,7 +111,7 @@ FORMS = {
 }
 
 
-@pytest.mark.nightly(daily=["groups", "strided"])
+@pytest.mark.nightly(daily=["groups"])
 @pytest.mark.parametrize("name", FORMS)
 def test_the_special_rule_keeps_what_an_epilogue_follows(name):
     form = FORMS[name]

@@ -82,6 +82,7 @@ def joined_net():
     return net.model(**{both: [1, 112, 8, 8], net.conv(both, 112, 5): [1, 5, 8, 8]})
 
 
+@pytest.mark.nightly
 def test_parts_of_concatenations_are_computed_in_place() -> None:
     model = joined_net()
     module = import_model(model)

@@ -71,7 +71,7 @@ def test_on_a_device(name: str) -> None:
     _check(name, "opencl")
 
 
-@pytest.mark.nightly(every=3)
+@pytest.mark.nightly(every=12)
 @pytest.mark.parametrize("target", ["cuda:sm_80", "vdla"])
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_compiles_for_others(name: str, target: str) -> None:

@@ -96,6 +96,7 @@ def test_two_computed_matrices_are_rounded_where_dot_products_are(
     np.testing.assert_allclose(result, rounded[0] @ rounded[1], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.nightly
 def test_weights_take_half_the_memory() -> None:
     model = transformers.bert_block()
     single, half = (tcopt.compile(model, precision=p).program for p in ("f32", "bf16"))

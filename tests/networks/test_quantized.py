@@ -72,6 +72,7 @@ def test_results(network: Callable[[], ModelProto], kind: str) -> None:
     assert theirs <= 1.01
 
 
+@pytest.mark.nightly
 def test_dynamic_results() -> None:
     """Sums are exact, but scales are computed when the model runs: a number at a half may round
     otherwise, by a step of 1/255 of the range."""

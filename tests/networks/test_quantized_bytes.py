@@ -115,6 +115,7 @@ def test_products_of_two_variables_are_exact(
     np.testing.assert_array_equal(ours, (a - a_zero) @ (b - b_zero))
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("target", ["znver4", "avxvnni"])
 def test_hot_loops_are_dot_products(target: str) -> None:
     """A register of sums an instruction, data from memory; nothing is widened or stored in them."""

@@ -30,7 +30,7 @@ def _chain(
     return model.SerializeToString()
 
 
-@pytest.mark.nightly(every=2)
+@pytest.mark.nightly(every=5)
 @pytest.mark.parametrize(
     ("operator", "weight", "shape", "attributes"),
     [

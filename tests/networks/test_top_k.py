@@ -22,7 +22,7 @@ def rows(extent: int) -> np.ndarray:
     return x
 
 
-@pytest.mark.nightly(every=8)
+@pytest.mark.nightly(every=16)
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.float64])
 @pytest.mark.parametrize(("extent", "k"), [(4103, 40), (9000, 500)])
 @pytest.mark.parametrize("largest", [0, 1])

@@ -111,7 +111,7 @@ def test_models_on_other_cpus(target: str, model: str, tmp_path: Path):
         np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5 * np.abs(theirs).max())
 
 
-@pytest.mark.nightly(every=2)
+@pytest.mark.nightly(every=6)
 @pytest.mark.parametrize("target", ["cortex-a53", "haswell", "x86-64"])
 @pytest.mark.parametrize("numbers", [(-1, 1), (-1, 0, 1)], ids=["signs", "ternary"])
 @pytest.mark.parametrize("method", ["popcount", "lookup"])

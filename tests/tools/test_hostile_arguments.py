@@ -190,6 +190,7 @@ def test_places_that_cannot_be_written(tool, folder, capsys):
     assert sorted(os.listdir(folder)) in (before, sorted([*before, "small.tcm"]))
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("tool", TOOLS)
 def test_odd_options(tool, folder, capsys):
     for options in OPTIONS:

@@ -238,6 +238,7 @@ def test_kernels_that_gain_least_are_left_out_first() -> None:
     assert len(keeping.attempts(kernels[:1])) == 1  # type: ignore[arg-type]
 
 
+@pytest.mark.nightly
 def test_a_callback_sees_each_round_and_may_end_it(
     model: Path, db: str, faster: list[float]
 ) -> None:
@@ -281,6 +282,7 @@ def tuned(model: Path, db: str, faster: list[float]) -> tuple[str, str]:
     return str(model), db
 
 
+@pytest.mark.nightly
 def test_show_plot_export_and_merge(
     tuned: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -90,6 +90,7 @@ def _convolution(kernel: int, stride: int, *, transposed: bool) -> onnx.ModelPro
     return net.model(**{y: [1, 32, size, size]})
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize(
     ("source", "target", "tiles"),
     [

@@ -40,6 +40,7 @@ def _table(task: Task) -> CaseTable:
     return CaseTable("product", (Row(arm.rule, arm.default, 1.0, "default"), *rows))
 
 
+@pytest.mark.nightly
 def test_searches_are_replayed_over_a_table(tmp_path: Path) -> None:
     pytest.importorskip("lightgbm", reason="the model is LightGBM's")
     (task,) = tasks_of(save_product(tmp_path / "m.onnx"), "cpu:haswell")

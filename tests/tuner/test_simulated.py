@@ -81,6 +81,7 @@ def test_a_model_has_tasks_of_the_host_and_of_the_accelerator():
     assert host == {task.target_key for task in tasks_of(SOURCE, "cpu")}
 
 
+@pytest.mark.nightly
 def test_times_are_exact_and_results_checked(measurer: SimulatedMeasurer):
     task = placed("vdla")
     candidates = [Candidate(task), other_choice(task)]

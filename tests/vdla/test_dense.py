@@ -94,7 +94,7 @@ CASES = {
 }
 
 
-@pytest.mark.nightly(every=6)
+@pytest.mark.nightly(every=10)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("target", ["vdla:vta", "vdla:pynq"])
 def test_dense_layers_are_the_accelerators(name: str, target: str) -> None:

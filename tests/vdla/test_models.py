@@ -41,7 +41,7 @@ def test_a_unit_of_several_rows_is_left_alone() -> None:
     np.testing.assert_array_equal(model.run(feeds)[0], expected)
 
 
-@pytest.mark.nightly(daily=["an alu", "two convolutions"])
+@pytest.mark.nightly(daily=["an alu"])
 @pytest.mark.parametrize("name", MODELS)
 def test_models_are_what_the_cpu_computes(name: str, tmp_path: Path) -> None:
     """Each convolution is a call of the accelerator, in memory and in a file."""

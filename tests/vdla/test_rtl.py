@@ -115,7 +115,7 @@ def check(bench: Bench, stream: Stream, buffers: list[np.ndarray]) -> list[np.nd
     return found
 
 
-@pytest.mark.nightly(every=6)
+@pytest.mark.nightly(every=12)
 @pytest.mark.parametrize("machine", range(MACHINES))
 def test_a_core_agrees_on_results_and_cycles(machine: int) -> None:
     bench = Bench(random_machine(machine))
@@ -177,7 +177,7 @@ COMPILED = {
 }
 
 
-@pytest.mark.nightly(daily=["bias, shift, limits", "a residual"])
+@pytest.mark.nightly(daily=["a residual"])
 @pytest.mark.parametrize("name", COMPILED)
 def test_compiled_programs(name: str) -> None:
     """Convolutions in several pieces, with what the alu does to their sums."""

@@ -105,6 +105,7 @@ def test_random_networks_are_what_the_cpu_computes(seed: int) -> None:
     assert program.calls
 
 
+@pytest.mark.nightly
 def test_one_layer_is_at_most_a_step_apart() -> None:
     """A convolution of many channels, which has no exact form."""
     made = QuantisedNetwork(3, shifts=False)

@@ -108,8 +108,10 @@ def measure(network: Network, run: int, model: tcopt.Model, rounds: int) -> Meas
         )
         times.append((taken["ours"].median, taken["theirs"].median))
         ratios.append(speed(taken["ours"], taken["theirs"]))
-    shapes = ", ".join("x".join(map(str, v.shape)) for v in feeds.values() if v.ndim)
-    return Measured(network.name, shapes, compile_s, worst, allowed, tuple(times), tuple(ratios))
+    shapes = dict.fromkeys("x".join(map(str, v.shape)) for v in feeds.values() if v.ndim)
+    return Measured(
+        network.name, ", ".join(shapes), compile_s, worst, allowed, tuple(times), tuple(ratios)
+    )
 
 
 def _mean(values: Sequence[float]) -> float:

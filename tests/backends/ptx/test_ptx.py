@@ -59,7 +59,7 @@ def _assembled(ptx: str, arch: str) -> list[KernelResources]:
     return assemble(ptx, arch)[1]
 
 
-@pytest.mark.nightly(every=5)
+@pytest.mark.nightly(every=9)
 @needs_ptxas
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])

@@ -160,7 +160,7 @@ def test_opencl_has_names_as_variables_alone(text):
         assert TOKEN not in line.split("//")[0].split() and not line.endswith("\\")
 
 
-@pytest.mark.nightly(every=8)
+@pytest.mark.nightly
 @needs_device
 @pytest.mark.parametrize("text", [*NASTY[:8], *NASTY[13:18]])
 def test_opencl_compiles(text):

@@ -22,6 +22,7 @@ def _as_unsigned(values: np.ndarray) -> np.ndarray:
     return values.view(np.dtype(f"uint{values.dtype.itemsize * 8}"))
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("type", _INTEGERS)
 @pytest.mark.parametrize(
@@ -219,6 +220,7 @@ def test_multiply_and_add_are_fused_only_when_allowed(rng):
     np.testing.assert_array_equal(result, a * b + a)
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize(
     ("op", "reference"),

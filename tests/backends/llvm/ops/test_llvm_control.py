@@ -175,6 +175,7 @@ def parallel_copy(extents: tuple[int, ...], attributes: str = "") -> str:
     """
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("extents", [(1,), (3,), (1000,), (7, 11), (5, 3, 4)])
 @pytest.mark.parametrize("attributes", ["", "{grain = 1 : index}", "{grain = 7 : index}"])

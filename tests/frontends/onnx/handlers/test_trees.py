@@ -106,7 +106,7 @@ def check(
 ALL_MODES = tuple(f"BRANCH_{name}" for name in ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ"))
 
 
-@pytest.mark.nightly(every=3)
+@pytest.mark.nightly(every=6)
 @pytest.mark.parametrize(("dtype", "rows"), [(np.float32, 1), (np.float64, 11)])
 @pytest.mark.parametrize("modes", [*((mode,) for mode in ALL_MODES), ALL_MODES])
 def test_sums(dtype, rows, modes, rng: np.random.Generator):
@@ -177,6 +177,7 @@ def test_classes(transform: str, base: int, rng: np.random.Generator):
     check(model_of("TreeEnsembleClassifier", attributes, outputs=2), rng, compiled=compiled)
 
 
+@pytest.mark.nightly(every=4)
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
 @pytest.mark.parametrize("base", [[], [0.25], [0.5, -0.25]])
 @pytest.mark.parametrize(

@@ -71,6 +71,7 @@ def errors_in_ulp(result: np.ndarray, exact: np.ndarray) -> np.ndarray:
     return np.abs(result - exact) / np.spacing(nearest).astype(np.float64)
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("op", _FUNCTIONS)
 @pytest.mark.parametrize("fma", [True, False])
 def test_largest_error_on_vectors(op, fma):
@@ -84,6 +85,7 @@ def test_largest_error_on_vectors(op, fma):
     assert error.max() <= limit * (1 if fma else 2), values[error.argmax()]
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("op", _FUNCTIONS)
 def test_scalars_give_the_same_bits_as_vectors(op):
     _, domain, dense, _ = _FUNCTIONS[op]

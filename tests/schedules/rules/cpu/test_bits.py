@@ -66,6 +66,7 @@ def test_convolutions(name: str, width: int) -> None:
     check_op(lambda a, b: BitConvOp(a, b, **options), x, w, bits=width, tolerance=0)
 
 
+@pytest.mark.nightly(every=4)
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_counts_of_bits(name: str) -> None:
     """Whatever the taps: none of them is taken for the places of bits."""

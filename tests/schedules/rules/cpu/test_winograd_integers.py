@@ -45,7 +45,7 @@ CASES = (
 )
 
 
-@pytest.mark.nightly(every=6)
+@pytest.mark.nightly(every=12)
 @pytest.mark.parametrize("group", [1, 2])
 @pytest.mark.parametrize("case", CASES)
 def test_results_are_those_of_a_direct_convolution(case, group):

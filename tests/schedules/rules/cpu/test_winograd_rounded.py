@@ -114,7 +114,7 @@ def test_pairs_are_what_the_rule_for_tiles_takes():
     assert scheduled((x, weights), conv.tensor_expression, target(256))[1] == "cpu-winograd"
 
 
-@pytest.mark.nightly(daily=["residual_net"])
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["residual_net", "unet"])
 def test_networks_in_bf16_at_accuracy_fast(name):
     model = getattr(convolutional, name)()

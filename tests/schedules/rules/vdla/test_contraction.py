@@ -48,6 +48,7 @@ def check(conv: Conv, target: VdlaTargetAttr, rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(y, conv.expected(x, w))
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("conv", CONVS.values(), ids=CONVS.keys())
 def test_results(conv: Conv, rng: np.random.Generator) -> None:
     """On the paper's machine."""

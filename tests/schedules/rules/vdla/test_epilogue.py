@@ -98,6 +98,7 @@ def arguments(program: ProgramOp, feeds: list[np.ndarray]) -> list[np.ndarray]:
     return [array.reshape(shape) for array, shape in zip(kept, shapes, strict=True)]
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("steps", [CLIP, RESIDUAL], ids=["clip", "residual"])
 def test_estimate(steps: list[str]) -> None:
     """The cost that pieces are chosen by is what the simulator finds, within a tenth."""

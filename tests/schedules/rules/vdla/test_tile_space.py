@@ -47,6 +47,7 @@ def space_of(conv: Conv, target: VdlaTargetAttr) -> tuple[FuncOp, TileSpace]:
     return function, space
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("name", LAYERS)
 def test_the_default_is_what_the_table_was_made_with(name: str) -> None:
     conv, (outputs, depth, rows, columns), order, (data, weights), slots = LAYERS[name]
