@@ -48,7 +48,8 @@ run: setup
 
 test: setup tools pytest lit
 
-quick: setup quick-lint lit
+quick: setup quick-lint
+	@TCOPT_LIT_QUICK=1 $(BIN)/lit -q -j$(JOBS) --order=smart lit_tests
 	@$(PYTEST) --quick
 
 # Files of the package that differ from the last commit, by the names that pyright knows them by.

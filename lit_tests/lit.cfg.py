@@ -34,3 +34,6 @@ if os.environ.get("TCOPT_LIT_PROCESSES") != "1":
     forked_tools.install()
 if shutil.which("mlir-opt-19"):
     config.available_features.add("mlir-opt")  # noqa: F821
+if os.environ.get("TCOPT_LIT_QUICK") != "1":
+    # Cases that take seconds, which `make quick` leaves out.
+    config.available_features.add("long")  # noqa: F821

@@ -16,6 +16,7 @@ import os
 import random
 from collections import Counter, defaultdict
 from collections.abc import Generator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ _TIMES = Path(__file__).with_name("times.json")
 _KEY = "cpu_seconds"
 _recorded: defaultdict[str, float] = defaultdict(float)
 
-QUICK_SECONDS = 1.0
+QUICK_SECONDS = 0.8
 """CPU time of a whole file, at most, for `--quick`."""
 
 
@@ -46,9 +47,24 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", line)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `--quick`, files that are too long and mark no test `quick` are not even imported."""
+    if not config.getoption("quick") or collection_path.suffix != ".py":
+        return None
+    name = collection_path.relative_to(config.rootpath).as_posix()
+    if _recorded_times().get(name, 0.0) < QUICK_SECONDS:
+        return None
+    return True if "mark.quick" not in collection_path.read_text(encoding="utf-8") else None
+
+
+@cache
+def _recorded_times() -> dict[str, float]:
+    return json.loads(_TIMES.read_text()) if _TIMES.exists() else {}
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    times: dict[str, float] = json.loads(_TIMES.read_text()) if _TIMES.exists() else {}
+    times = _recorded_times()
     kept, left = [], []
     positions: Counter[str] = Counter()
     for item in items:

@@ -1,3 +1,4 @@
+// REQUIRES: long
 // RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,lower-intrinsics,compact-buffers,align-storage,lower-blocks,distribute-warp,double-buffer,insert-barriers,vectorize,unroll-loops,hoist-workspace,split-launches,lower-loop-to-kernel,promote-registers,dce -t ptx --split-input-file | filecheck %s
 
 // From a tensor expression to tensor cores: 16 bytes at a time to shared memory, matrices of both

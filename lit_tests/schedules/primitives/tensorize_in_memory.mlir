@@ -1,3 +1,4 @@
+// REQUIRES: long
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics --verify-each=exec | filecheck %s
 

@@ -1,3 +1,4 @@
+// REQUIRES: long
 // RUN: tcopt %s -p 'convert-layout{block=4}' | filecheck %s
 // RUN: tcopt %s -p 'convert-layout{block=4},canonicalize,convert-layout{block=4}' | filecheck %s --check-prefix=TWICE
 // RUN: tcopt %s -p 'convert-layout{block=4 print-plan=true}' -o %t 2>&1 | filecheck %s --check-prefix=PLAN

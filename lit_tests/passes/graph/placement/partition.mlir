@@ -1,3 +1,4 @@
+// REQUIRES: long
 // RUN: tcopt %s -p partition --split-input-file | filecheck %s
 // RUN: tcopt %s -p 'partition{print_plan=true}' --split-input-file -o /dev/null 2>&1 | filecheck %s --check-prefix=PLAN
 // RUN: tcopt %s -p 'partition{host_products=10000}' --split-input-file | filecheck %s --check-prefix=FAST

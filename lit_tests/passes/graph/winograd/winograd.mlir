@@ -1,3 +1,4 @@
+// REQUIRES: long
 // RUN: tcopt %s -p 'set-target{cpu=skylake-avx512},winograd' | filecheck %s
 // RUN: tcopt %s -p 'set-target{cpu=skylake-avx512},winograd{accuracy=strict}' | filecheck %s --check-prefix=STRICT
 // RUN: tcopt %s -p 'winograd' | filecheck %s --check-prefix=NONE

@@ -1,3 +1,4 @@
+// REQUIRES: long
 // RUN: tcopt %s -p 'set-target{gpu=sm_80},winograd' | filecheck %s
 // RUN: tcopt %s -p 'set-target{gpu=sm_80},winograd{accuracy=strict}' | filecheck %s --check-prefix=STRICT
 // RUN: tcopt %s -p 'set-target{gpu=sm_80},winograd{accuracy=fast}' | filecheck %s --check-prefix=FAST

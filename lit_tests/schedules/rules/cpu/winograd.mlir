@@ -1,3 +1,4 @@
+// REQUIRES: long
 // RUN: tcopt %s -p 'set-target{cpu=skylake-avx512},fuse-ops,lower-graph-to-te,te-inline,lower-te-to-loop,schedule' | filecheck %s
 // RUN: tcopt %s -p 'set-target{cpu=skylake-avx512},fuse-ops,lower-graph-to-te,te-inline,lower-te-to-loop,schedule,apply-schedule,compact-buffers,align-storage' | filecheck %s --check-prefix=LOOP
 // Many tiles: a thread takes a row of 14 through everything, its data in rows of an odd number

@@ -1,3 +1,4 @@
+// REQUIRES: long
 // RUN: tcopt %s -p 'fuse-ops,lower-graph-to-te,te-inline,merge-axes,lower-te-to-loop,schedule' --split-input-file | filecheck %s
 // RUN: tcopt %s -p 'fuse-ops,lower-graph-to-te,te-inline,merge-axes,lower-te-to-loop,schedule,apply-schedule,expand-borders,compact-buffers,align-storage,lower-blocks,inject-virtual-threads,insert-barriers' --split-input-file | filecheck %s --check-prefix=LOOP
 

@@ -1,3 +1,4 @@
+// REQUIRES: long
 // RUN: tcopt %s -p 'fuse-ops,lower-graph-to-te,te-inline,merge-axes,lower-te-to-loop,schedule,apply-schedule,expand-borders,compact-buffers,align-storage,lower-blocks,inject-virtual-threads,insert-barriers,vectorize,unroll-loops,hoist-workspace,split-launches,lower-loop-to-kernel,promote-registers,check-races' | filecheck %s
 
 // Three kernels without a race; what a thread has of its tile is in values, not in memory.

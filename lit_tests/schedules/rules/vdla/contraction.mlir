@@ -1,3 +1,4 @@
+// REQUIRES: long
 // RUN: tcopt %s -p fuse-ops,lower-graph-to-te,te-inline,split-operations,lower-te-to-loop,schedule --split-input-file | filecheck %s
 // RUN: tcopt %s -p fuse-ops,lower-graph-to-te,te-inline,split-operations,lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks,inject-virtual-threads,place-sram,lower-loop-to-vdla --split-input-file | filecheck %s --check-prefix=PROGRAM
 
