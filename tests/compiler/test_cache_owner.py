@@ -55,6 +55,7 @@ def test_folders_and_files_are_the_user_s_alone(folder, tmp_path):
     assert {mode(p) for p in (*files, key)} == {0o600} and folder not in key.parents
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("bits", [0o720, 0o702, 0o777])
 def test_a_folder_that_others_may_write_to_is_not_used(folder, bits, capsys):
     folder.mkdir()

@@ -68,6 +68,7 @@ def test_networks(name: str) -> None:
     _check(model, random_inputs(model, 0))
 
 
+@pytest.mark.nightly
 @needs_device
 def test_functions_and_choices(rng: np.random.Generator) -> None:
     """One kernel with every kind of scalar arithmetic that the frontend makes."""

@@ -294,6 +294,7 @@ def _formed(text: str, dtype: type[np.generic] = np.float32) -> ModelProto:
     return model
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("form", FORMS)
 def test_layers_are_found_in_models_of_any_form(form: str) -> None:
     model = _formed(FORMS[form])

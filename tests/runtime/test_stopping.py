@@ -57,6 +57,7 @@ def seconds(run: Callable[[], object], expected: type[TcoptError]) -> float:
     return time.monotonic() - start
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_timeout_ends_a_long_kernel(product: tuple[tcopt.Model, Feeds], threads: int) -> None:
     model, feeds = product

@@ -364,7 +364,7 @@ def made_by(kind: Kind, name: str | Path) -> tuple[bool, object]:
     return program.kernels_compiled == 0, [source.text for source in program.sources]
 
 
-@pytest.mark.nightly(every=2)
+@pytest.mark.nightly(every=4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_change_is_seen(kind: str, make: Callable[[Kind], Plugin]) -> None:
     if kind == "intrinsic" and platform.machine() != "x86_64":

@@ -44,7 +44,7 @@ def compare(seed: int) -> int:
     return len(model.program.calls)
 
 
-@pytest.mark.nightly(every=6)
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", [0, 1, 2, 6, 7, 12])
 def test_random_networks_are_what_the_cpu_computes(seed: int) -> None:
     """Sums of what branches computed, results in the middle, several readers of a value."""

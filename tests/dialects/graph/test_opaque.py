@@ -208,6 +208,7 @@ def test_non_max_suppression(most, centred):
     assert not selected[count[0] :].any()
 
 
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize(("boxes", "limit"), [(200, 200), (200, 7), (65, 65)])
 def test_non_max_suppression_among_many(boxes, limit):
     """More than are compared, looked at or sorted at once."""

@@ -192,6 +192,7 @@ def test_seeds_that_are_none(seed):
         )
 
 
+@pytest.mark.nightly
 def test_on_a_device():
     pytest.importorskip("pyopencl")
     text = """(float[300] p) => (float[300] u, float[300] b)

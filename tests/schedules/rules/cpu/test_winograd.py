@@ -202,7 +202,7 @@ def with_a_sum(y: te.Tensor) -> te.Tensor:
     )
 
 
-@pytest.mark.nightly(every=2)
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("behind", "rule"), [(stages_apart, "cpu-winograd"), (with_a_sum, "cpu-transforms")]
 )

@@ -86,6 +86,7 @@ def test_phases_of_a_transposed_convolution():
     check(conv, BlockedConvTransposeOp(constant(x), constant(w), **sizes), x, w, weights)
 
 
+@pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("tile", GROWTH)
 def test_errors_are_a_few_times_those_of_a_direct_convolution(tile):
     rng = np.random.default_rng(2)

@@ -194,7 +194,7 @@ def check(program: Program, kernel: KernelOp, seed: int = 0) -> None:
     np.testing.assert_allclose(result, program.expected(*inputs), rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.nightly(every=2)
+@pytest.mark.nightly
 @settings(max_examples=examples(8), deadline=None)
 @given(data=st.data())
 def test_products_of_any_size_in_any_tile(data: st.DataObject) -> None:
