@@ -70,8 +70,8 @@ def conv_in_blocks(op: ConvOp, layouts: BlockLayouts) -> GraphOp | None:
 def _spanned_rows(op: ConvOp) -> int:
     """The rows of the data, if all windows have exactly these; 0 if there are others, or one.
 
-    Such rows are channels: both are contiguous in plain data. That leaves fewer channels to be
-    filled up to whole blocks, and one long loop over blocks of channels.
+    Rows and channels are contiguous in plain data, so such rows can be treated as channels. Fewer
+    channels are then padded to whole blocks, and a single long loop runs over the blocks.
     """
     rows, window = shape_of(op.x)[2], op.window
     fills = window.kernel[0] == rows and op.shape[2] == window.dilations[0] == 1

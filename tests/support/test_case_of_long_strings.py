@@ -1,4 +1,4 @@
-"""Case conversion in pieces equals that of the whole string."""
+"""Converting the case of a string in pieces gives the same result as converting all of it."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class LayerAccuracy:
 
     Attributes:
         accuracy: None if the shape or type differs, or the result is not observed.
-        unobserved: why there is no result to compare, such as "fused"; empty if there is one.
+        unobserved: the reason why no result can be compared, such as "fused"; else empty.
     """
 
     layer: Layer

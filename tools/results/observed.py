@@ -1,9 +1,9 @@
 """Results of a model's kernels, observed while the model runs as it is compiled.
 
 Nothing is added to what is compiled. @main runs op by op, and each kernel is the machine code of
-the compiled model, called in a process of its own between guard pages. What a kernel writes is
-matched with the results of ONNX nodes. A result that never is in memory, because its node was
-folded or fused with one that uses it, is not observed.
+the compiled model, called in a separate process with its buffers between guard pages. The arrays
+that a kernel writes are matched with the results of ONNX nodes. A result that is never in memory,
+because its node was folded or fused with a user, is not observed.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class _Run:
 
 
 def in_layout_of(written: Written, expected: Array) -> Array | None:
-    """What a kernel wrote in the layout of an ONNX value; None if it is another value."""
+    """Return a written array in the layout of an ONNX value; None if it cannot be that value."""
     array = written.array
     for part in (array, array[written.inside]):
         found = _plain(part, expected.shape)
@@ -191,7 +191,7 @@ def match_values(
     users: Mapping[str, Sequence[str]],
     expected: Mapping[str, Array],
 ) -> dict[str, Array]:
-    """What kernels wrote, by the ONNX values that it is.
+    """Return the arrays that kernels wrote, by the names of the ONNX values that they hold.
 
     A kernel's result is a value of a node that it is the last one to compute a part of, which
     nodes of other kernels use. Of several such values, it is the nearest one.

@@ -121,7 +121,7 @@ def _self_attention(
     """Attention of projections, columns of which are queries, keys and values of `widths`.
 
     Returns:
-        The result, and keys and values with those of the past if they are used.
+        The result; and the keys and values, past ones included, if that output is used.
     """
     heads = ctx.get_int("num_heads")
     starts = (0, widths[0], widths[0] + widths[1])

@@ -257,7 +257,7 @@ class TileSpace(Space):
         return choice | chosen | {"steps": 1, "parts": 1}
 
     def _complete_in_parts(self, leading: Choice) -> dict[str, int]:
-        """What follows from a tile where the reduction is divided into parts."""
+        """Complete the choice for a tile whose reduction is divided into parts."""
         k = Point(dict(leading))
         chosen = {"outermost": AS_ORDERED, "steps": 1, "parts": self._parts}
         choice = dict(leading) | chosen | {"unroll": self._written_out(self._tile(k).accumulators)}
