@@ -6,6 +6,7 @@ it does not matter how a driver wants parts of buffers to be aligned.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import time
@@ -85,12 +86,12 @@ class OpenCLDevice:
     def write(self, array: Array, buffer: Bytes) -> None:
         if array.nbytes:
             target = self._pointer(buffer[: array.nbytes])
-            self._cl.enqueue_copy(self.queue, target, array.reshape(-1), is_blocking=True)
+            self._cl.enqueue_copy(self.queue, target, _bytes_of(array), is_blocking=True)
 
     def read(self, buffer: Bytes, array: Array) -> None:
         if array.nbytes:
             source = self._pointer(buffer[: array.nbytes])
-            self._cl.enqueue_copy(self.queue, array.reshape(-1), source, is_blocking=True)
+            self._cl.enqueue_copy(self.queue, _bytes_of(array), source, is_blocking=True)
         else:
             self.queue.finish()
 
@@ -146,6 +147,12 @@ class OpenCLDevice:
     def _pointer(self, bytes: Bytes) -> Any:
         """Where a part of a buffer begins, as pyopencl takes it."""
         return self._cl.SVM(bytes)
+
+
+def _bytes_of(array: Array) -> Bytes:
+    """The memory of a contiguous array, as pyopencl takes it: writable, of a type it knows."""
+    address = ctypes.cast(array.ctypes.data, ctypes.POINTER(ctypes.c_uint8))
+    return np.ctypeslib.as_array(address, (array.nbytes,))
 
 
 def _first_error(said: str) -> str:

@@ -50,8 +50,12 @@ def check_drawn(expected: Sequence[Any], actual: Sequence[Any]) -> None:
 
 
 @cache
-def all_cases() -> dict[str, tuple[str, type[unittest.TestCase]]]:
-    """Category and test class of each CPU case, by its name."""
+def all_cases(target: str = "cpu") -> dict[str, tuple[str, type[unittest.TestCase]]]:
+    """Category and test class of each case, by its name.
+
+    Args:
+        target: the kind of target that the cases are compiled for.
+    """
     # The real networks come with the package; nothing is fetched or written at home.
     with warnings.catch_warnings():
         # numpy's, about the suite's own reference values.
@@ -59,6 +63,11 @@ def all_cases() -> dict[str, tuple[str, type[unittest.TestCase]]]:
         import onnx.backend.test
 
         from tcopt.compiler.onnx_backend import Backend
+
+        class TargetBackend(Backend):
+            @classmethod
+            def prepare(cls, model, device="CPU", **kwargs):
+                return super().prepare(model, device, target=target, **kwargs)
 
         class Suite(onnx.backend.test.BackendTest):
             @classmethod
@@ -71,7 +80,7 @@ def all_cases() -> dict[str, tuple[str, type[unittest.TestCase]]]:
                     return
                 super().assert_similar_outputs(expected, actual, rtol, atol, model_dir)
 
-        suite = Suite(Backend, __name__)
+        suite = Suite(TargetBackend, __name__)
     cases: dict[str, tuple[str, type[unittest.TestCase]]] = {}
     for category, holder in suite.test_cases.items():
         for method in dir(holder):
@@ -80,9 +89,9 @@ def all_cases() -> dict[str, tuple[str, type[unittest.TestCase]]]:
     return cases
 
 
-def run_case(name: str) -> str | None:
+def run_case(name: str, target: str = "cpu") -> str | None:
     """Run a case; None if it passes, else what went wrong."""
-    _, holder = all_cases()[name]
+    _, holder = all_cases(target)[name]
     test = holder(f"{name}_cpu")
     _current[:] = [name]
     result = unittest.TestResult()

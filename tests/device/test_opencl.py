@@ -60,6 +60,41 @@ def test_operators_written_as_loops() -> None:
     assert grids == [(2, 64), (2, 64)]
 
 
+LOOPS = {
+    "prefix_sum": """<ir_version: 8, opset_import: ["": 17]>
+    g (float[20] x) => (float[20] y) <int64 axis = {0}> { y = CumSum (x, axis) }""",
+    "prefix_product": """<ir_version: 12, opset_import: ["": 26]>
+    g (float[20] x) => (float[20] y) <int64 axis = {0}> { y = CumProd (x, axis) }""",
+    "positions": """<ir_version: 8, opset_import: ["": 17]>
+    g (float[4, 5] x) => (int64[2, n] y) { l = Relu (x)  y = NonZero (l) }""",
+    "distinct": """<ir_version: 8, opset_import: ["": 17]>
+    g (float[20] x) => (float[n] y, int64[20] i) { r = Round (x)  y, _, i = Unique (r) }""",
+    "boxes": """<ir_version: 8, opset_import: ["": 17]>
+    g (float[1, 9, 4] x, float[1, 2, 9] s) => (int64[n, 3] y)
+      <int64 most = {4}, float limit = {0.1}>
+    { y = NonMaxSuppression (x, s, most, limit) }""",
+}
+
+
+@needs_device
+@pytest.mark.parametrize("name", LOOPS)
+def test_functions_on_one_thread(name: str) -> None:
+    """Loops that follow each other and share scalars stay in one launch."""
+    model = onnx.parser.parse_model(LOOPS[name])
+    _check(model, random_inputs(model, 0))
+
+
+@needs_device
+def test_read_only_arrays() -> None:
+    """Neither feeds nor weights have to be writable."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+    g (float[4, 3] x) => (float[4, 3] y) <float[3] b = {1, 2, 3}> { y = Add (x, b) }""")
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    x.flags.writeable = False
+    (y,) = tcopt.compile(model, "opencl").run({"x": x})
+    np.testing.assert_array_equal(y, x + np.arange(1, 4))
+
+
 @pytest.mark.nightly(daily=["residual_net"])
 @needs_device
 @pytest.mark.parametrize("name", NETWORKS)

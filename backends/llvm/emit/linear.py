@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import NamedTuple
 
 
@@ -25,6 +26,15 @@ class Linear(NamedTuple):
         if factor == 0:
             return ZERO
         return Linear(tuple((n, c * factor) for n, c in self.terms), self.const * factor)
+
+    @property
+    def divisor(self) -> int:
+        """The largest number known to divide the value; 0 for the constant 0."""
+        return gcd(self.const, *(c for _, c in self.terms))
+
+    def divided(self, factor: int) -> Linear:
+        """The quotient by a number that divides `divisor`."""
+        return Linear(tuple((n, c // factor) for n, c in self.terms), self.const // factor)
 
     def plus(self, other: Linear) -> Linear:
         if not other.terms:

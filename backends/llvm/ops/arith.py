@@ -8,7 +8,7 @@ bf16 do; f16 is left to LLVM. Multiplications and additions fuse only if both ca
 from __future__ import annotations
 
 from functools import cache
-from math import isnan
+from math import gcd, isnan
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
     i16,
     i32,
 )
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from tcopt.backends.llvm.emit.emitter import FunctionEmitter
 from tcopt.backends.llvm.emit.linear import Linear
@@ -370,9 +370,24 @@ def _compare_floats(e: FunctionEmitter, op: Operation, predicate: str) -> None:
 @emits(arith_.SelectOp)
 def emit_select(e: FunctionEmitter, op: arith_.SelectOp) -> None:
     cond, lhs, rhs = op.operands
+    if isinstance(lhs.type, IndexType):
+        e.define_index(op.results[0], _selected_index(e, cond, lhs, rhs))
+        return
     type = e.type(lhs.type)
     e.define_result(
         op,
         f"select {llvm_type(cond.type)} {e.value(cond)}, "
         f"{type} {e.value(lhs)}, {type} {e.value(rhs)}",
     )
+
+
+def _selected_index(e: FunctionEmitter, cond: SSAValue, lhs: SSAValue, rhs: SSAValue) -> Linear:
+    """One of two indices, as a multiple of what divides both, so that alignment stays known."""
+    left, right = e.index(lhs), e.index(rhs)
+    if left == right:
+        return left
+    divisor = gcd(left.divisor, right.divisor)
+    quotients = (e.materialize(each.divided(divisor)) for each in (left, right))
+    type = e.index_type
+    name = e.assign(f"select i1 {e.value(cond)}, " + ", ".join(f"{type} {q}" for q in quotients))
+    return Linear(((name, divisor),), 0)

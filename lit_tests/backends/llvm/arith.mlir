@@ -43,6 +43,30 @@ func.func private @index(%i: index, %j: index) -> index {
 // CHECK-NEXT:  %[[D:.*]] = add nsw i64 %[[A]], 6
 // CHECK-NEXT:  ret i64 %[[D]]
 
+// A choice between indices keeps what divides both: the load is known to be aligned. A choice
+// between equal indices is none.
+func.func private @choose(%c: i1, %i: index, %y: memref<4xf32>) -> index {
+  %x = memref.alloca() {alignment = 64 : i64} : memref<64xf32>
+  %zero = arith.constant 0 : index
+  %c4 = arith.constant 4 : index
+  %c12 = arith.constant 12 : index
+  %a = arith.muli %i, %c12 : index
+  %b = arith.addi %a, %c4 : index
+  %0 = arith.select %c, %b, %zero : index
+  %v = vector.load %x[%0] : memref<64xf32>, vector<4xf32>
+  %1 = arith.select %c, %i, %i : index
+  vector.store %v, %y[%zero] : memref<4xf32>, vector<4xf32>
+  func.return %1 : index
+}
+// CHECK-LABEL: @tcopt.choose
+// CHECK:         %[[M:.*]] = mul nsw i64 %arg1, 3
+// CHECK-NEXT:    %[[A:.*]] = add nsw i64 %[[M]], 1
+// CHECK-NEXT:    %[[S:.*]] = select i1 %arg0, i64 %[[A]], i64 0
+// CHECK-NEXT:    %[[O:.*]] = shl nsw i64 %[[S]], 4
+// CHECK-NEXT:    %[[P:.*]] = getelementptr i8, ptr %{{.*}}, i64 %[[O]]
+// CHECK-NEXT:    load <4 x float>, ptr %[[P]], align 16
+// CHECK-NOT:     select
+
 // A float that is rounded to even and becomes a word is converted to the nearest one; other
 // integers are converted from what was rounded.
 // CHECK-LABEL: define hidden void @tcopt.nearest

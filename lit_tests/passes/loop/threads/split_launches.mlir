@@ -73,3 +73,62 @@ loop.func @k(%x: memref<8xf32>, %y: memref<8xf32>) {
   }
 }
 }
+
+// -----
+
+// Nests and stores without threads stay together, with the register that they share; a nest
+// with threads in between has a launch of its own.
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+// CHECK:      loop.func @m_0(%x: memref<8xf32>, %y: memref<8xf32>) {
+// CHECK-NEXT:   %sum = loop.alloc register : memref<1xf32>
+// CHECK:        loop.store %{{.*}}, %sum[0]
+// CHECK:        loop.for %i = 0 to 8 {
+// CHECK:        loop.for %{{.*}} = 0 to 8 {
+// CHECK:      loop.func @m_1(%x: memref<8xf32>, %y: memref<8xf32>) {
+// CHECK-NEXT:   loop.for %i = 0 to 8 thread threadIdx.x {
+// CHECK:      loop.func @m_2(%y: memref<8xf32>) {
+// CHECK:        loop.for %i = 0 to 8 {
+loop.func @m(%x: memref<8xf32>, %y: memref<8xf32>) {
+  %sum = loop.alloc register : memref<1xf32>
+  %zero = arith.constant 0.0 : f32
+  loop.store %zero, %sum[0] : memref<1xf32>
+  loop.for %i = 0 to 8 {
+    %a = loop.load %x[%i] : memref<8xf32>
+    %b = loop.load %sum[0] : memref<1xf32>
+    %c = arith.addf %a, %b : f32
+    loop.store %c, %sum[0] : memref<1xf32>
+  }
+  loop.for %i = 0 to 8 {
+    %b = loop.load %sum[0] : memref<1xf32>
+    loop.store %b, %y[%i] : memref<8xf32>
+  }
+  loop.for %i = 0 to 8 thread threadIdx.x {
+    %a = loop.load %y[%i] : memref<8xf32>
+    loop.store %a, %x[%i] : memref<8xf32>
+  }
+  loop.for %i = 0 to 8 {
+    loop.store %zero, %y[%i] : memref<8xf32>
+  }
+}
+func.func @main(%x: memref<8xf32>, %y: memref<8xf32>) {
+  loop.call @m(%x, %y) : memref<8xf32>, memref<8xf32>
+  func.return
+}
+}
+
+// -----
+
+// A load whose value a later launch uses would read what the launch in between wrote.
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+// CHECK: a launch uses the value of a load in front of another that writes it
+loop.func @n(%x: memref<8xf32>, %y: memref<8xf32>) {
+  %a = loop.load %x[0] : memref<8xf32>
+  loop.for %i = 0 to 8 thread threadIdx.x {
+    %b = loop.load %y[%i] : memref<8xf32>
+    loop.store %b, %x[%i] : memref<8xf32>
+  }
+  loop.for %i = 0 to 8 thread threadIdx.x {
+    loop.store %a, %y[%i] : memref<8xf32>
+  }
+}
+}
