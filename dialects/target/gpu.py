@@ -32,6 +32,10 @@ class GpuTargetAttr(TargetFacts):
     - `cores`: blocks that run at once, one on each.
     - `multiply_adds`: of f32, that a core does in a cycle.
     - `memory_rate`: bytes that all cores together move from and to memory in a cycle.
+    - `core_threads`: threads that a core has room for, of several blocks.
+    - `core_shared`: bytes of shared memory of a core; 0 for twice what a block may have.
+    - `matrix_rate`: multiply-adds of f16 by instructions for matrices, where there are any, in
+      the time of one multiply-add of f32.
     """
 
     name = "target.gpu"
@@ -41,7 +45,11 @@ class GpuTargetAttr(TargetFacts):
         "cores": 1,
         "multiply_adds": 64,
         "memory_rate": 8,
+        "core_threads": 1024,
+        "core_shared": 0,
+        "matrix_rate": 8,
     }
+    LEFT_OUT: ClassVar = ("core_threads", "core_shared", "matrix_rate")
 
     api: StringAttr = param_def()
     arch: StringAttr = param_def()
@@ -54,6 +62,9 @@ class GpuTargetAttr(TargetFacts):
     cores: IntAttr = param_def()
     multiply_adds: IntAttr = param_def()
     memory_rate: IntAttr = param_def()
+    core_threads: IntAttr = param_def()
+    core_shared: IntAttr = param_def()
+    matrix_rate: IntAttr = param_def()
 
     def __init__(
         self,
@@ -69,6 +80,9 @@ class GpuTargetAttr(TargetFacts):
         cores: int = 1,
         multiply_adds: int = 64,
         memory_rate: int = 8,
+        core_threads: int = 1024,
+        core_shared: int = 0,
+        matrix_rate: int = 8,
     ):
         numbers = (
             warp,
@@ -79,6 +93,9 @@ class GpuTargetAttr(TargetFacts):
             cores,
             multiply_adds,
             memory_rate,
+            core_threads,
+            core_shared,
+            matrix_rate,
         )
         super().__init__(
             StringAttr(api), StringAttr(arch), StringAttr(features), *map(IntAttr, numbers)
@@ -108,6 +125,9 @@ class GpuTargetAttr(TargetFacts):
             cores=self.cores.data,
             multiply_adds=self.multiply_adds.data,
             memory_rate=self.memory_rate.data,
+            core_threads=self.core_threads.data,
+            core_shared=self.core_shared.data or 2 * self.shared.data,
+            matrix_rate=self.matrix_rate.data,
             shuffles=SHUFFLE in self.capabilities,
         )
 
@@ -125,7 +145,8 @@ class GpuTargetAttr(TargetFacts):
         if self.api.data not in known:
             raise VerifyException(f'api "{self.api.data}" should be one of {", ".join(known)}')
         check_least(self, warp=1, max_threads=1, registers=1, shared=0, vector_bits=32, cores=1)
-        check_least(self, multiply_adds=1, memory_rate=1)
+        check_least(self, multiply_adds=1, memory_rate=1, core_threads=1, matrix_rate=1)
+        check_least(self, core_shared=0)
         if self.max_threads.data % self.warp.data:
             raise VerifyException(
                 f"max_threads = {self.max_threads.data} should be whole warps of {self.warp.data}"

@@ -47,6 +47,9 @@ class ThreadBlocks:
         cores: blocks that run at once, one on each.
         multiply_adds: of f32, that a core does in a cycle.
         memory_rate: bytes that all cores together move from and to memory in a cycle.
+        core_threads: threads that a core has room for, of several blocks.
+        core_shared: bytes that all blocks on a core share.
+        matrix_rate: multiply-adds of f16 by instructions for matrices, in the time of one of f32.
         shuffles: whether the threads of a warp hand values to each other, without shared memory.
     """
 
@@ -58,6 +61,9 @@ class ThreadBlocks:
     cores: int = 1
     multiply_adds: int = 64
     memory_rate: int = 8
+    core_threads: int = 1024
+    core_shared: int = 0
+    matrix_rate: int = 8
     shuffles: bool = False
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -137,7 +138,11 @@ def test_a_label_that_nobody_has_is_told_at_once(pool: Pool):
 
 def listening(process: int) -> list[str]:
     """Addresses that a process and its children listen at, as in /proc/net/tcp."""
-    own = {os.readlink(link) for link in _links(process)}
+    own: set[str] = set()
+    for link in _links(process):
+        # The process closes files meanwhile.
+        with contextlib.suppress(FileNotFoundError):
+            own.add(os.readlink(link))
     found: list[str] = []
     for table in ("tcp", "tcp6"):
         rows = [line.split() for line in Path("/proc/net", table).read_text().splitlines()[1:]]

@@ -17,14 +17,8 @@ WORD_BITS = 32
 LIKELY_THREADS = 256
 """Threads of a block that leave room for others on the same core."""
 
-RESIDENT_THREADS = 1024
-"""Threads that any core has room for at a time."""
-
 ADDRESSES = 32
 """Registers of a thread beside its sums and what it loads for them, roughly."""
-
-CORE_SHARED = 2
-"""How many times what a block may share a core has, at least nearly everywhere."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +82,8 @@ class GpuFacts(ThreadBlocks):
         """
         registers = threads * least(numbers + ADDRESSES, self.registers)
         by_registers = self.registers * LIKELY_THREADS // registers
-        by_shared = CORE_SHARED * self.shared // most(shared, 1)
-        room = least(RESIDENT_THREADS // threads, by_registers, by_shared)
+        by_shared = self.core_shared // most(shared, 1)
+        room = least(self.core_threads // threads, by_registers, by_shared)
         return most(least(room, self.rounds(blocks)), 1)
 
     @property

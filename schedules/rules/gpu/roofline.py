@@ -25,9 +25,8 @@ from tcopt.schedules.analysis.patterns import (
     element_bits,
     match_block,
 )
-from tcopt.schedules.rules.gpu.facts import RESIDENT_THREADS, GpuFacts
+from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.reduction_plan import BYTE, LAUNCH
-from tcopt.schedules.rules.gpu.tensor_core_choice import RATE
 from tcopt.schedules.rules.gpu.tensor_core_roles import matrix_products, mmas_for
 from tcopt.schedules.rules.rule import Declined, Estimate, target_estimate
 from tcopt.schedules.state.state import blocks_under, buffers_read, buffers_written
@@ -79,7 +78,7 @@ class _Launch:
     def cycles(self, facts: GpuFacts) -> tuple[float, str]:
         """How long it takes, and what takes longest."""
         rounds = facts.rounds(self.grid)
-        resident = max(min(RESIDENT_THREADS // self.threads, rounds), 1)
+        resident = max(min(facts.core_threads // self.threads, rounds), 1)
         width = min(facts.multiply_adds, self.threads * resident)
         far = self.grid * self.scattered / facts.memory_rate
         is_apart = self.apart > self.loaded / 2
@@ -135,7 +134,9 @@ def _rate(block: loop.BlockOp, facts: GpuFacts) -> float:
     if dot_of(pattern, facts.capabilities) is not None:
         return DOT
     known = matrix_products(facts)
-    return RATE if known and not isinstance(mmas_for(pattern, known), Declined) else 1.0
+    return (
+        facts.matrix_rate if known and not isinstance(mmas_for(pattern, known), Declined) else 1.0
+    )
 
 
 def _operations(block: loop.BlockOp) -> float:
@@ -199,7 +200,7 @@ def _products(block: loop.BlockOp, facts: GpuFacts) -> float:
             operands = all_intrinsics()[op.intrin.data].operands
             if len(operands) == _FACTORS + 1 and all(len(each.shape) > 1 for each in operands):
                 (rows, columns), (_, depth) = operands[0].shape, operands[1].shape
-                return rows * columns * depth / facts.warp / RATE
+                return rows * columns * depth / facts.warp / facts.matrix_rate
     return 0.0
 
 

@@ -15,10 +15,6 @@ from tcopt.schedules.rules.gpu.shared_tile_choice import FETCH, WAIT
 from tcopt.schedules.rules.gpu.tensor_core_roles import WarpRoles, dim_alone, parts_of
 from tcopt.schedules.rules.gpu.warp_copy import with_spare_places
 
-RATE = 8.0
-"""Multiply-adds of a core's tensor cores in the time of one of its other units: 8 on sm_75, 16 on
-sm_80."""
-
 BITS = 8
 """Of a byte."""
 
@@ -29,7 +25,7 @@ then lie in different banks."""
 MOST_HELD = 16
 """Words that a thread holds while it waits to store them in a second buffer."""
 
-FRAGMENTS = ((1, 2, 4), (1, 2, 4), (1, 2, 4, 7, 8))
+FRAGMENTS = ((1, 2, 4), (1, 2, 4), (1, 2, 4, 8))
 WARPS = (1, 2, 4, 8)
 STEPS = (1, 2, 4)
 
@@ -137,7 +133,7 @@ class WarpTileCosts:
         down, along, across = tile.fragments
         # What each lane does of a product, and the words that it takes of both factors.
         lanes = facts.warp
-        products = prod(tile.fragments) * height * width * depth / lanes / RATE
+        products = prod(tile.fragments) * height * width * depth / lanes / facts.matrix_rate
         words = (down * height + along * across * width) * depth / lanes / 2
         threads = prod(tile.warps) * lanes
         # Threads wait twice for a part, and once where the next one goes to another buffer.

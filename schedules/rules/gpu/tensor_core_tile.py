@@ -44,7 +44,6 @@ from tcopt.schedules.rules.gpu.split_sum import (
     split_sum,
 )
 from tcopt.schedules.rules.gpu.tensor_core_choice import (
-    RATE,
     SPACE,
     WarpTile,
     WarpTileCosts,
@@ -142,7 +141,7 @@ def choose_in_parts(
 
     blocks = WarpTileCosts(pattern, roles, facts).blocks(whole[0])
     step = min(mma.operands[1].shape[1] for mma in mmas)
-    parts = choose_parts(pattern, roles.depth, blocks, time, facts, step, RATE)
+    parts = choose_parts(pattern, roles.depth, blocks, time, facts, step, facts.matrix_rate)
     tile, alone = tiled(parts) or whole
     return parts, tile, alone + beside_time(pattern, parts, facts)
 

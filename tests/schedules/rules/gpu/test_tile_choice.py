@@ -53,7 +53,7 @@ def test_rounds_and_blocks_at_a_time() -> None:
     # As many as threads, registers and shared memory have room for, and as there are.
     assert SM_80.resident(108, 256, 64, 1 << 10) == 1
     assert SM_80.resident(1000, 256, 32, 1 << 10) == 3
-    assert SM_80.resident(1000, 256, 8, 48 << 10) == 2
+    assert SM_80.resident(1000, 256, 8, 48 << 10) == 3
     assert SM_80.resident(1000, 1024, 255, 48 << 10) == 1
 
 
