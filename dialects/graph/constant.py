@@ -29,6 +29,7 @@ from tcopt.dialects.graph.types import AnyTensor, Array, element_of, like, numpy
 from tcopt.dialects.graph.weights import WeightStore
 from tcopt.dialects.te import api as te
 from tcopt.support.dtypes import is_narrow
+from tcopt.support.reachability import Reaches
 
 # A plain class, because graph tensors are not known to have elements that it accepts.
 Dense: type[Any] = DenseIntOrFPElementsAttr
@@ -236,12 +237,25 @@ class IotaOp(GraphOp):
         return te.compute(self.shape, lambda *axes: te.cast(axes[axis], element), name="iota")
 
 
+class ConstantValues:
+    """The values that are computed from constants alone, so that they fold.
+
+    Each op is examined once in the lifetime of an instance, so a pass that keeps one takes linear
+    time.
+    """
+
+    def __init__(self) -> None:
+        self._is_computed = Reaches(_operands_unless_data)
+
+    def __contains__(self, value: SSAValue) -> bool:
+        return not self._is_computed(value)
+
+
+def _operands_unless_data(value: SSAValue) -> Sequence[SSAValue] | None:
+    owner = value.owner
+    return owner.operands if isinstance(owner, GraphOp) else None
+
+
 def is_made_of_constants(value: SSAValue) -> bool:
-    """Whether a value is computed from constants alone, so that it folds."""
-    pending = [value]
-    while pending:
-        owner = pending.pop().owner
-        if not isinstance(owner, GraphOp):
-            return False
-        pending += owner.operands
-    return True
+    """Whether a value is computed from constants alone; passes ask `ConstantValues` instead."""
+    return value in ConstantValues()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any, ClassVar, cast
 
@@ -22,6 +22,7 @@ from tcopt.dialects.graph.types import Array, element_type, is_float
 from tcopt.passes.graph.folding.constants import Constants, EraseUnusedConstant
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, STRICT
 from tcopt.support.errors import PassFailedError
+from tcopt.support.reachability import Reaches
 from tcopt.support.rewriting import rewrite
 
 
@@ -80,25 +81,27 @@ def _is_exact_inverse(value: Array) -> bool:
     return bool((np.abs(mantissa) == 0.5).all())
 
 
-def reaches_step(value: SSAValue) -> bool:
-    """Return whether a rounding error of a value may change a result by a whole step.
+def values_before_steps() -> Reaches[SSAValue]:
+    """Return a predicate: whether a rounding error of a value may change a result by a step.
 
-    The value, or what elementwise and selecting ops make of it, is an operand of an op
+    The value, or what elementwise and selecting ops make of it, is then an operand of an op
     with steps, such as a rounding or a conversion to integers.
     """
-    seen, pending = {value}, [value]
-    while pending:
-        for use in pending.pop().uses:
-            op = use.operation
-            if not isinstance(op, GraphOp):
-                continue
-            if op.has_steps:
-                return True
-            if isinstance(op, ElementwiseOp) or op.selects:
-                fresh = [result for result in op.results if result not in seen]
-                seen.update(fresh)
-                pending += fresh
-    return False
+    return Reaches(_followed)
+
+
+def _followed(value: SSAValue) -> list[SSAValue] | None:
+    """The values to which rounding errors of a value go on; None if it is rounded to steps."""
+    found: list[SSAValue] = []
+    for use in value.uses:
+        op = use.operation
+        if not isinstance(op, GraphOp):
+            continue
+        if op.has_steps:
+            return None
+        if isinstance(op, ElementwiseOp) or op.selects:
+            found += op.results
+    return found
 
 
 @dataclass
@@ -116,16 +119,20 @@ class MultiplyByInverse(_WithConstants):
 
     Args:
         accuracy: `strict` allows exact inverses only.
+        reaches_step: whether rounding errors of a value change results by steps.
     """
 
     accuracy: str = DEFAULT
+    reaches_step: Reaches[SSAValue] = field(default_factory=values_before_steps)
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: DivOp, rewriter: PatternRewriter) -> None:
         value = self.subtrahend(op)
         if value is None or prod(op.shape) == 1 or not _has_inverse(value):
             return
-        if not _is_exact_inverse(value) and (self.accuracy == STRICT or reaches_step(op.result)):
+        if not _is_exact_inverse(value) and (
+            self.accuracy == STRICT or self.reaches_step(op.result)
+        ):
             return
         inverse = self.constants.like(1 / value, op.rhs, "inverse")
         rewriter.replace(op, [inverse, MulOp(op.lhs, inverse)])
@@ -145,6 +152,7 @@ def _is_contraction(value: SSAValue) -> bool:
     return isinstance(value.owner, GraphOp) and value.owner.linear_weight() is not None
 
 
+@dataclass
 class JoinShifts(_WithConstants):
     """Two constants that are added one after the other as one.
 
@@ -156,7 +164,12 @@ class JoinShifts(_WithConstants):
     ->
         %c = graph.constant @a.joined : tensor<8x1x1xf32>
         %y = graph.add %x, %c : tensor<1x8x4x4xf32>
+
+    Args:
+        reaches_step: whether rounding errors of a value change results by steps.
     """
+
+    reaches_step: Reaches[SSAValue] = field(default_factory=values_before_steps)
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: AddOp, rewriter: PatternRewriter) -> None:
@@ -169,7 +182,7 @@ class JoinShifts(_WithConstants):
         variable, shift, value = parts
         if _cancels(value, outer[2]):
             return
-        if not _is_contraction(variable) and reaches_step(op.result):
+        if not _is_contraction(variable) and self.reaches_step(op.result):
             return
         total = self.constants.like(value + outer[2], shift, "joined")
         rewriter.replace(op, [total, AddOp(variable, total)])

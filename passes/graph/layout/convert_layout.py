@@ -271,10 +271,11 @@ class _Conversion:
         spare = self._spare_number(op, block)
         if spare is None:
             return None
-        known, last = dict(self.blocked), op.prev_op
+        known, last = len(self.blocked), op.prev_op
         new = op.in_blocks([self._operand(v, rank, op) for v in op.operands], block)
         if new is None:
-            self.blocked = known
+            while len(self.blocked) > known:
+                self.blocked.popitem()
             self._erase_between(last, op)
         elif spare:
             self.spare.numbers[op.results[0]] = spare

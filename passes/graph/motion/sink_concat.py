@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.constant import ConstantOp, is_made_of_constants
+from tcopt.dialects.graph.constant import ConstantOp, ConstantValues
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.slice import ConcatOp, SliceOp
 from tcopt.dialects.graph.types import element_type, shape_of
@@ -29,6 +29,9 @@ class SinkConcat(RewritePattern):
         %r = graph.concat %0, %1 {axis = 1} : tensor<1x12x4x4xf32>
     """
 
+    def __init__(self) -> None:
+        self.constants = ConstantValues()
+
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
         if not op.is_elementwise or len(op.results) != 1:
@@ -41,7 +44,8 @@ class SinkConcat(RewritePattern):
         assert isinstance(concat, ConcatOp)
         axis = concat.axis.value.data
         others = [value for value in op.operands if value is not whole]
-        if not all(_is_divisible(value, op, axis) for value in others):
+        # A part of the result needs a known part of each other operand, or all of it.
+        if not all(_extent(v, op, axis) == 1 or v in self.constants for v in others):
             return
         parts: list[GraphOp] = []
         start = 0
@@ -68,11 +72,6 @@ def _is_computed_for(part: SSAValue) -> bool:
     if not isinstance(op, GraphOp) or isinstance(op, ConstantOp) or len(list(part.uses)) != 1:
         return False
     return not (op.is_view or op.is_joined)
-
-
-def _is_divisible(value: SSAValue, op: GraphOp, axis: int) -> bool:
-    """Whether a part of the result needs a known part of an operand, or all of it."""
-    return _extent(value, op, axis) == 1 or is_made_of_constants(value)
 
 
 def _extent(value: SSAValue, op: GraphOp, axis: int) -> int:

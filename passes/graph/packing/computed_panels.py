@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdsl.ir import Attribute
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.constant import is_made_of_constants
+from tcopt.dialects.graph.constant import ConstantValues
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.forms import CONTRACTION, form_declined
 from tcopt.dialects.graph.matmul import FEW_ROWS
@@ -34,16 +34,20 @@ class ComputedPanels:
 
 
 def computed_panels(
-    op: ContractionOp, factors: tuple[Attribute, Attribute], target: TargetFacts
+    op: ContractionOp,
+    factors: tuple[Attribute, Attribute],
+    target: TargetFacts,
+    constants: ConstantValues,
 ) -> ComputedPanels | None:
     """The panels that suit a product whose right operand is computed; None if it is none, or the
     target has no dot product for it.
 
     Args:
         factors: element types of the operands.
+        constants: values that fold.
     """
     units = target.vectors
-    if units is None or not op.takes_panels or is_made_of_constants(op.weights):
+    if units is None or not op.takes_panels or op.weights in constants:
         return None
     dot = find_dot(target.capabilities, factors, op.sum_element())
     rows, columns, depth = op.extents
@@ -70,15 +74,17 @@ class PackComputedMatmul(RewritePattern):
     Attributes:
         target: what has the dot product.
         name: of the pass, for remarks.
+        constants: values that fold.
     """
 
     target: TargetFacts
     name: str
+    constants: ConstantValues
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
         factors = element_type(op.operands[0]), element_type(op.weights)
-        panels = computed_panels(op, factors, self.target)
+        panels = computed_panels(op, factors, self.target, self.constants)
         if panels is None:
             return
         new = op.in_computed_panels(

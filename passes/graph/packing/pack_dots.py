@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.constant import is_made_of_constants
+from tcopt.dialects.graph.constant import ConstantValues
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.types import element_type
 from tcopt.dialects.intrinsics import find_dot
@@ -28,13 +28,18 @@ class GroupTerms(RewritePattern):
         %0 = graph.reshape %p : tensor<4x384x2x32xbf16>
         %1 = graph.transpose %0 {perm = [0, 1, 3, 2]} : tensor<4x384x32x2xbf16>
         %y = graph.packed_matmul %x, %1 {columns = 100, result_element = f32} : ...
+
+    Attributes:
+        target: what has the instructions.
+        constants: values that fold.
     """
 
     target: TargetFacts
+    constants: ConstantValues
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
-        if not is_made_of_constants(op.weights):
+        if op.weights not in self.constants:
             return
         data, weights = (element_type(operand) for operand in op.operands)
         dot = find_dot(self.target.capabilities, (data, weights), op.sum_element())
@@ -72,5 +77,7 @@ class PackDotsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_facts_of(op)
         if target is not None:
-            patterns = [GroupTerms(target), PackComputedMatmul(target, self.name)]
+            constants = ConstantValues()
+            computed = PackComputedMatmul(target, self.name, constants)
+            patterns = [GroupTerms(target, constants), computed]
             rewrite(op, patterns, once=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FixedBitwidthType, ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.constant import is_made_of_constants
+from tcopt.dialects.graph.constant import ConstantValues
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.forms import CONTRACTION, form_declined
 from tcopt.dialects.graph.quantize import is_quantized
@@ -39,10 +39,12 @@ class PackMatmul(RewritePattern):
     Attributes:
         target: what panels are for; one without vectors has them for bytes.
         width: columns of a panel; 0 takes what suits.
+        constants: values that fold.
     """
 
     target: TargetFacts | None
     width: int = 0
+    constants: ConstantValues = field(default_factory=ConstantValues)
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
@@ -60,7 +62,7 @@ class PackMatmul(RewritePattern):
 
     def panel_width(self, op: ContractionOp) -> int | str:
         """Columns of a panel, or why the weights stay as they are."""
-        if not is_made_of_constants(op.weights):
+        if op.weights not in self.constants:
             return "the right operand is not constant"
         element = element_type(op.weights)
         if len(shape_of(op.weights)) != 2 or not (is_float(element) or is_quantized(element)):
@@ -125,9 +127,10 @@ class PackMatmulPass(ModulePass):
         target = target_facts_of(op)
         if not self.width and (target is None or not _has_panels(target)):
             return
-        patterns: list[RewritePattern] = [PackMatmul(target, self.width)]
+        constants = ConstantValues()
+        patterns: list[RewritePattern] = [PackMatmul(target, self.width, constants)]
         if target is not None and not self.width:
-            patterns.append(PackComputedMatmul(target, self.name))
+            patterns.append(PackComputedMatmul(target, self.name, constants))
         rewrite(op, patterns)
 
 

@@ -8,7 +8,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from tcopt.dialects.graph.binary import SubOp
 from tcopt.dialects.graph.cast import CastOp
-from tcopt.dialects.graph.constant import is_made_of_constants
+from tcopt.dialects.graph.constant import ConstantValues
 from tcopt.dialects.graph.interfaces import GraphOp, Limits
 from tcopt.dialects.graph.quantize import QuantizerOp, is_quantized
 from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
@@ -21,6 +21,7 @@ class IntegerRanges:
 
     def __init__(self, constants: Constants):
         self._constants = constants
+        self._constant_values = ConstantValues()
         self._known: dict[SSAValue, Limits | None] = {}
         self._arrays: dict[SSAValue, Array | None] = {}
 
@@ -69,8 +70,10 @@ class IntegerRanges:
     def _evaluated(self, value: SSAValue) -> Array | None:
         known = self._constants.value(value)
         op = value.owner
-        if known is not None or not isinstance(op, GraphOp) or not is_made_of_constants(value):
+        if known is not None or not isinstance(op, GraphOp):
             return known
+        if value not in self._constant_values:
+            return None
         operands = [self.array(operand) for operand in op.operands]
         arrays = [array for array in operands if array is not None]
         return op.evaluate(*arrays)[0] if len(arrays) == len(operands) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32
@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.cast import CastOp
-from tcopt.dialects.graph.constant import is_made_of_constants
+from tcopt.dialects.graph.constant import ConstantValues
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.types import element_type
 from tcopt.dialects.intrinsics import added_at_once
@@ -43,10 +43,12 @@ class RoundOperands(RewritePattern):
     Attributes:
         element: what the operands are rounded to.
         target: whose dot products say what is worth rounding.
+        constants: values that fold.
     """
 
     element: Attribute
     target: TargetFacts | None
+    constants: ConstantValues = field(default_factory=ConstantValues)
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
@@ -54,7 +56,7 @@ class RoundOperands(RewritePattern):
         if any(element_type(value) != f32 for value in (*op.operands, *op.results)):
             remark(name, op, "its operands are not all f32", missed=True)
             return
-        if not is_made_of_constants(op.weights):
+        if op.weights not in self.constants:
             if not self._pays(op):
                 remark(name, op, "no operand is a constant weight", missed=True)
                 return
@@ -78,7 +80,8 @@ class RoundOperands(RewritePattern):
         if self.target is None or not op.takes_panels:
             return False
         rows, columns, _ = op.extents
-        panels = computed_panels(op, (self.element, self.element), self.target)
+        factors = (self.element, self.element)
+        panels = computed_panels(op, factors, self.target, self.constants)
         return panels is not None and min(rows, columns) >= LEAST_EXTENT
 
 

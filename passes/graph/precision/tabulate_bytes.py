@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from xdsl.context import Context
@@ -13,7 +13,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.cast import CastOp
-from tcopt.dialects.graph.constant import is_made_of_constants
+from tcopt.dialects.graph.constant import ConstantValues
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.lookup import LookupOp
 from tcopt.dialects.graph.quantize import DequantizeOp, QuantizeOp, is_quantized
@@ -82,12 +82,13 @@ class TabulateBytes(RewritePattern):
     """
 
     constants: Constants
+    constant_values: ConstantValues = field(default_factory=ConstantValues)
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: QuantizeOp, rewriter: PatternRewriter) -> None:
         if not _is_byte(element_type(op.results[0])):
             return
-        found = _Function(op, self.constants).run()
+        found = _Function(op, self.constants, self.constant_values).run()
         if found is None:
             return
         source, table = found
@@ -107,9 +108,10 @@ class _Function:
         leaves: values that ops have and that are not computed by one of them.
     """
 
-    def __init__(self, root: QuantizeOp, constants: Constants):
+    def __init__(self, root: QuantizeOp, constants: Constants, constant_values: ConstantValues):
         self.root = root
         self.constants = constants
+        self.constant_values = constant_values
         self.ops: set[GraphOp] = set()
         self.leaves: dict[SSAValue, None] = {}
         self.known: dict[SSAValue, Array] = {}
@@ -164,7 +166,7 @@ class _Function:
 
     def number(self, value: SSAValue) -> Array | None:
         """What a constant is for all elements."""
-        if not is_made_of_constants(value):
+        if value not in self.constant_values:
             return None
         array = self.evaluated(value)
         if array is None or not array.size or (array != array.flat[0]).any():

@@ -51,9 +51,10 @@ def place(requests: Sequence[Request]) -> tuple[int, list[int]]:
         The total size, and the offset of each request.
     """
     bound = live_bytes(requests)
+    neighbours = _neighbours(requests)
     best: tuple[int, list[int]] | None = None
     for order in _orders(requests):
-        found = _place_in_order(requests, order)
+        found = _place_in_order(requests, order, neighbours)
         if best is None or found[0] < best[0]:
             best = found
         if best[0] == bound:
@@ -74,19 +75,32 @@ def _orders(requests: Sequence[Request]) -> list[list[int]]:
     return [sorted(range(len(requests)), key=key) for key in keys]
 
 
-def _place_in_order(requests: Sequence[Request], order: Sequence[int]) -> tuple[int, list[int]]:
+def _neighbours(requests: Sequence[Request]) -> list[list[int]]:
+    """For each request, those that are alive together with it."""
+    found: list[list[int]] = [[] for _ in requests]
+    alive: list[int] = []
+    for i in sorted(range(len(requests)), key=lambda i: requests[i].start):
+        alive = [j for j in alive if requests[j].meets(requests[i])]
+        for j in alive:
+            found[j].append(i)
+            found[i].append(j)
+        alive.append(i)
+    return found
+
+
+def _place_in_order(
+    requests: Sequence[Request], order: Sequence[int], neighbours: Sequence[Sequence[int]]
+) -> tuple[int, list[int]]:
     offsets = [0] * len(requests)
-    placed: list[int] = []
+    placed = [False] * len(requests)
     total = 0
     for i in order:
         request = requests[i]
         others = sorted(
-            (offsets[j], offsets[j] + requests[j].size)
-            for j in placed
-            if request.meets(requests[j])
+            (offsets[j], offsets[j] + requests[j].size) for j in neighbours[i] if placed[j]
         )
         offsets[i] = _best_gap(others, request.size)
-        placed.append(i)
+        placed[i] = True
         total = max(total, offsets[i] + request.size)
     return total, offsets
 
