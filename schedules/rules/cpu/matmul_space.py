@@ -51,9 +51,13 @@ MIN_TASKS = 2
 CHUNKS = (1, 2, 4, 8, 16, 32)
 """Numbers of chunks that are worth trying."""
 
+NEAR_TILES = 24
+"""Tiles of rows that justify reading the panels for each chunk: if half of L2 holds this number,
+the rows of a chunk stay there."""
+
 NEAR = 4
-"""How many times the second level of cache the rows of a chunk may take up: they come from
-the next one, a panel at a time."""
+"""Upper bound for the bytes of other chunks, as a multiple of L2: their rows are read from the next
+level of cache once a panel."""
 
 PANEL_SHARE = 6
 """A panel takes up at most this part of the second level of cache."""
@@ -326,7 +330,9 @@ def _chunks(tiles: int, size: int, tasks: int, facts: CpuFacts) -> int:
         tasks: what may run at the same time beside chunks of rows.
     """
     tasks = max(tasks, 1)
-    fit = max(NEAR * facts.l2 // max(size, 1), MIN_TILES)
+    fit = facts.l2 // 2 // max(size, 1)
+    if fit < NEAR_TILES:
+        fit = max(NEAR * facts.l2 // max(size, 1), MIN_TILES)
     wanted = min(max(ceil(tiles / fit), ceil(MIN_TASKS * facts.cores / tasks)), tiles)
     even = next(n for n in range(wanted, tiles + 1) if tiles % n == 0)
     return even if even <= 2 * wanted or tasks < facts.cores else wanted

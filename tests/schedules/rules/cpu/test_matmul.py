@@ -114,6 +114,17 @@ def _tiles(product, *arrays):
     }
 
 
+@pytest.mark.parametrize(("depth", "chunks"), [(24, 1), (200, 6), (300, 1), (1000, 2)])
+def test_rows_of_a_chunk_stay_in_the_second_cache(depth, chunks):
+    """Unless these are few tiles, which would not justify reading the panels again."""
+    arrays = data(864, depth), data(8, depth, 16, seed=1)
+    op = PackedMatmulOp(*_values(*arrays), columns=120)
+    module, _ = scheduled(arrays, op.tensor_expression, AVX2)
+    sums = next(op for op in module.walk() if isinstance(op, BlockOp) and op.is_reduction)
+    outer = loops_of(sums)[0]  # Over chunks and panels.
+    assert outer.trip_count == 8 * chunks
+
+
 @pytest.mark.parametrize(("columns", "copied"), [(512, True), (500, False)])
 def test_columns_that_conflict_in_the_first_cache_are_copied(columns, copied):
     """Rows a power of two apart share few sets; the last tile may have fewer rows."""
