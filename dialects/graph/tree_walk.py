@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import reduce
 
 from xdsl.dialects.builtin import IntegerType, Signedness, f32, i1, i32
@@ -20,8 +21,9 @@ _TOGETHER = 8
 _STEPS = 3
 """Steps between two checks whether paths have reached leaves."""
 
-_PATHS = 256
-"""Paths that share a list of active ones, at most: threads share out these lists."""
+_PATHS = 248
+"""Upper bound of paths that share a list of active ones: threads share out these lists. With the
+entries that fill up the last group they are a power of two."""
 
 _SKIPPED = 16
 """Checks that are skipped at once after the last step."""
@@ -32,11 +34,79 @@ _FEW_ROWS = 256
 _CHUNK = 32
 """Rows that go down a tree before the next tree is loaded."""
 
+_REST_GROUPS = 4
+"""Groups of paths that take as long as it takes to load the code of a last block."""
+
+_LONG_LIST = 48
+"""Trees for which a list has the paths of one row only."""
+
+_NEAR = 1 << 17
+"""Bytes of trees that stay in cache from one row to the next."""
 
 _LESS_EQUAL = Relation.LESS | Relation.EQUAL
 _GREATER_EQUAL = Relation.GREATER | Relation.EQUAL
 _WORD = IntegerType(32, Signedness.UNSIGNED)
 _DOUBLE_WORD = IntegerType(64, Signedness.UNSIGNED)
+
+
+@dataclass(frozen=True)
+class _Leaves:
+    """The node that each path has reached: in the end, a leaf.
+
+    Paths of some rows down all trees are in the order of trees, then rows, or the other way round.
+
+    Attributes:
+        first: the number of the first row.
+        rows: the number of rows.
+        by_row: whether all paths of a row are neighbours.
+    """
+
+    nodes: Buffer
+    first: Scalar
+    rows: int
+    trees: int
+    by_row: bool
+
+    def at(self, tree: Scalar, row: Scalar) -> Scalar:
+        """Return the index of a path; `row` counts from `first`."""
+        return row * self.trees + tree if self.by_row else tree * self.rows + row
+
+
+@dataclass(frozen=True)
+class _Paths:
+    """Paths of one row, or of all, down some trees; a path's number counts rows, then trees.
+
+    Attributes:
+        tree: the first tree.
+        row: the row, counted from the first of `leaves`; None for all of them.
+    """
+
+    leaves: _Leaves
+    tree: Scalar
+    trees: int
+    row: Scalar | None
+
+    @property
+    def count(self) -> int:
+        """The number of paths."""
+        return self.trees * (self.leaves.rows if self.row is None else 1)
+
+    def tree_of(self, path: Scalar) -> Scalar:
+        """Return the tree of a path."""
+        return self.tree + (path.divided(self.leaves.rows) if self.row is None else path)
+
+    def row_of(self, path: Scalar) -> Scalar:
+        """Return the row of a path in the data."""
+        if self.row is not None:
+            return self.leaves.first + self.row
+        return self.leaves.first + path.modulo(self.leaves.rows).cast(INDEX)
+
+    def at(self, path: Scalar) -> Scalar:
+        """Return the index of a path among all leaves."""
+        first = self.tree * self.leaves.rows
+        if self.row is not None:
+            first = self.leaves.at(self.tree, self.row)
+        return first + path.cast(INDEX)
 
 
 class TreeWriter:
@@ -74,85 +144,116 @@ class TreeWriter:
         chunks = self._rows // _CHUNK if self._rows > _FEW_ROWS else 0
         if chunks:
             with k.loop(chunks, parallel=True) as chunk:
-                leaves = k.workspace((self._trees * _CHUNK,), _WORD)
-                self._find(leaves, chunk * _CHUNK, _CHUNK, parallel=False)
-                self._combine(leaves, chunk * _CHUNK, _CHUNK, parallel=False)
+                self._score(chunk * _CHUNK, _CHUNK, parallel=False)
         if rest := self._rows - chunks * _CHUNK:
-            leaves = k.workspace((self._trees * rest,), _WORD)
-            first = k.scalar(chunks * _CHUNK, INDEX)
-            self._find(leaves, first, rest, parallel=True)
-            self._combine(leaves, first, rest, parallel=True)
+            self._score(k.scalar(chunks * _CHUNK, INDEX), rest, parallel=True)
 
-    def _find(self, leaves: Buffer, first: Scalar, rows: int, *, parallel: bool) -> None:
-        """Find the leaves of some rows, from `first` on, in all trees.
-
-        A path has the number tree * rows + row; `leaves` has the node that it has reached.
-        """
+    def _score(self, first: Scalar, rows: int, *, parallel: bool) -> None:
+        """Find the leaves of some rows, from `first` on, and combine their weights."""
         k = self._k
-        fewest = -(-self._trees // max(_PATHS // rows, 1))
-        even = (n for n in range(fewest, 2 * fewest + 1) if self._trees % n == 0)
-        blocks = next(even, fewest)
+        # Addresses of a row's elements do not depend on the path where all have the same row.
+        # That takes long lists, and trees that stay in cache for all rows.
+        size = self._nodes.shape[0] * _WORD.bitwidth // 8 // self._trees
+        near = min(self._trees, _NEAR // max(size, 1))
+        by_row = rows == 1 or near >= _LONG_LIST
+        most = min(near, _PATHS) if by_row and rows > 1 else _PATHS // (1 if by_row else rows)
+        fewest = -(-self._trees // max(most, 1))
+        blocks = min(range(fewest, min(4 * fewest, self._trees) + 1), key=self._groups_in)
         trees, rest = divmod(self._trees, blocks)
+        nodes = k.workspace((self._trees * rows + _PATHS + _TOGETHER,), _WORD)
+        leaves = _Leaves(nodes, first, rows, self._trees, by_row)
         with k.loop(blocks, parallel=parallel) as block:
-            self._find_block(leaves, first, block * trees, trees, rows)
+            self._find(leaves, block * trees, trees)
         if rest:
             # A loop of its own is one launch on a device.
             with k.loop(1):
-                self._find_block(leaves, first, k.scalar(blocks * trees, INDEX), rest, rows)
+                self._find(leaves, k.scalar(blocks * trees, INDEX), rest)
+        self._combine(leaves, parallel=parallel)
 
-    def _find_block(
-        self, leaves: Buffer, first: Scalar, tree: Scalar, trees: int, rows: int
-    ) -> None:
-        """Find leaves in some trees, from `tree` on.
+    def _groups_in(self, blocks: int) -> int:
+        """Return the number of groups of paths of one row, in equal blocks and a last one for the
+        rest, whose code of its own should pay."""
+        trees, rest = divmod(self._trees, blocks)
+        last = _REST_GROUPS + -(-rest // _TOGETHER) if rest else 0
+        return blocks * -(-trees // _TOGETHER) + last
 
-        Paths take a few steps at a time, several together. Those that have reached a leaf leave the
-        list of active ones, so that short paths do not wait for long ones.
+    def _find(self, leaves: _Leaves, tree: Scalar, trees: int) -> None:
+        """Find leaves in some trees, from `tree` on."""
+        if leaves.by_row:
+            with self._k.loop(leaves.rows) as row:
+                self._follow(_Paths(leaves, tree, trees, row))
+        else:
+            self._follow(_Paths(leaves, tree, trees, None))
+
+    def _follow(self, paths: _Paths) -> None:
+        """Follow paths to leaves, a few steps of several paths at a time.
+
+        Those that have reached a leaf leave the list of active ones, so that short paths do not
+        wait for long ones.
         """
-        k, paths = self._k, trees * rows
-        active = k.workspace((paths + _TOGETHER,), _WORD)
-        with k.loop(trees) as each, k.loop(rows) as row:
-            path = (tree + each) * rows + row
-            leaves[path] = self._roots[tree + each].cast(_WORD)
-            active[each * rows + row] = path.cast(_WORD)
-        with k.loop(_TOGETHER) as lane:
-            # The last group may be filled up with any path.
-            active[lane + paths] = (tree * rows).cast(_WORD)
-        count = k.variable(INDEX, paths)
-        checks = -(-self._depth // _STEPS)
+        k, count = self._k, paths.count
+        # An index is limited to a power of two by one instruction.
+        size = 1 << (count + _TOGETHER - 2).bit_length()
+        size = max(size, _TOGETHER)
+        active = k.workspace((size,), _WORD)
+        kept = k.variable(INDEX, 0)
+        with k.loop(-(-count // _TOGETHER)) as group:
+            lanes = [group * _TOGETHER + lane for lane in range(_TOGETHER)]
+            # Lanes after the last path repeat it, and do not go on.
+            partial = count % _TOGETHER > 0
+            own = [lane.minimum(count - 1) if partial else lane for lane in lanes]
+            goes_on = [lane < count if partial else None for lane in lanes]
+            nodes = [self._roots[paths.tree_of(each)].cast(_WORD) for each in own]
+            words = [each.cast(_WORD) for each in own]
+            self._advance(paths, words, nodes, goes_on, active, kept)
+        checks = -(-self._depth // _STEPS) - 1
+        if checks == 0:
+            return
+        left = k.variable(INDEX, kept.get())
+        with k.loop(_TOGETHER - 1) as lane:
+            # Any path may fill up the last group.
+            active[(left.get() + lane) & (size - 1)] = 0
         with ExitStack() as stack:
             # Most paths end long before the deepest one: what is left is skipped quickly.
             for extent in [checks] if checks <= _SKIPPED else [-(-checks // _SKIPPED), _SKIPPED]:
                 stack.enter_context(k.loop(extent))
-                stack.enter_context(k.when(count.get() > 0))
-            kept = k.variable(INDEX, 0)
-            with k.loop((count.get() + (_TOGETHER - 1)).divided(_TOGETHER)) as group:
-                self._advance(leaves, active, first, rows, group, count, kept)
-            count.set(kept.get())
+                stack.enter_context(k.when(left.get() > 0))
+            kept.set(0)
+            with k.loop((left.get() + (_TOGETHER - 1)).divided(_TOGETHER)) as group:
+                start = (group & (size // _TOGETHER - 1)) * _TOGETHER
+                lanes = [start + lane for lane in range(_TOGETHER)]
+                words = [active[lane] & (size - 1) for lane in lanes]
+                nodes = [paths.leaves.nodes[paths.at(word)] for word in words]
+                goes_on = [lane < left.get() for lane in lanes]
+                self._advance(paths, words, nodes, goes_on, active, kept)
+            left.set(kept.get())
 
     def _advance(
         self,
-        leaves: Buffer,
+        paths: _Paths,
+        words: Sequence[Scalar],
+        nodes: Sequence[Scalar],
+        goes_on: Sequence[Scalar | None],
         active: Buffer,
-        first: Scalar,
-        rows: int,
-        group: Scalar,
-        count: Variable,
         kept: Variable,
     ) -> None:
-        """Take a few steps on a group of active paths, and keep those that go on."""
-        k = self._k
-        places = [group * _TOGETHER + lane for lane in range(_TOGETHER)]
-        paths = [active[place].minimum(leaves.shape[0] - 1) for place in places]
-        where = [path.cast(INDEX) for path in paths]
-        at = [first + path.modulo(rows).cast(INDEX) if rows > 1 else first for path in paths]
-        nodes = [leaves[each] for each in where]
+        """Take a few steps on a group of paths, and list those that go on.
+
+        Args:
+            words: numbers of the paths among `paths`.
+            nodes: the nodes that they have reached.
+            goes_on: whether a path may go on; None if it may.
+        """
+        k, size = self._k, active.shape[0]
+        rows = [paths.row_of(word) for word in words]
         for _ in range(_STEPS):
-            nodes = [self._step(row, node) for row, node in zip(at, nodes, strict=True)]
-        for place, path, index, node in zip(places, paths, where, nodes, strict=True):
-            leaves[index] = node
-            active[kept.get()] = path
-            goes_on = (node < self._last) & (place < count.get())
-            kept.set(kept.get() + k.select(goes_on, 1, 0, INDEX))
+            nodes = [self._step(row, node) for row, node in zip(rows, nodes, strict=True)]
+        for word, node, may in zip(words, nodes, goes_on, strict=True):
+            paths.leaves.nodes[paths.at(word)] = node
+            active[kept.get() & (size - 1)] = word
+            more = node < self._last
+            more = more if may is None else more & may
+            kept.set(kept.get() + k.select(more, 1, 0, INDEX))
 
     def _step(self, row: Scalar, node: Scalar) -> Scalar:
         """The node after one; a leaf stays."""
@@ -197,21 +298,19 @@ class TreeWriter:
                 holds = holds | ((head & (each.value << FEATURE_BITS)).differs(0) & test())
         return holds
 
-    def _combine(self, leaves: Buffer, first: Scalar, count: int, *, parallel: bool) -> None:
-        """Combine weights of the leaves that were found for some rows, from `first` on."""
-        groups, rest = divmod(count, _TOGETHER)
+    def _combine(self, leaves: _Leaves, *, parallel: bool) -> None:
+        """Combine weights of the leaves that were found for some rows."""
+        groups, rest = divmod(leaves.rows, _TOGETHER)
         with self._k.loop(groups, parallel=parallel) as group:
             rows = [group * _TOGETHER + lane for lane in range(_TOGETHER)]
-            self._combine_rows(leaves, first, count, rows)
+            self._combine_rows(leaves, rows)
         if rest:
             with self._k.loop(1):
                 start = self._k.scalar(groups * _TOGETHER, INDEX)
                 rows = [start + lane for lane in range(rest)]
-                self._combine_rows(leaves, first, count, rows)
+                self._combine_rows(leaves, rows)
 
-    def _combine_rows(
-        self, leaves: Buffer, first: Scalar, all_rows: int, rows: Sequence[Scalar]
-    ) -> None:
+    def _combine_rows(self, leaves: _Leaves, rows: Sequence[Scalar]) -> None:
         k, count = self._k, self._result.shape[1]
         sums = self._aggregate is TreeAggregate.SUM
         totals = [self._for_targets(self._result.dtype) for _ in rows]
@@ -224,7 +323,7 @@ class TreeWriter:
                     mark[target] = 0
         with k.loop(self._trees) as tree:
             for row, total, mark in zip(rows, totals, seen, strict=True):
-                leaf = leaves[tree * all_rows + row] - self._last
+                leaf = leaves.nodes[leaves.at(tree, row)] - self._last
                 leaf = leaf.minimum(self._weights.shape[0] - 1).cast(INDEX)
                 with k.loop(self._weights.shape[1]) as entry:
                     target = k.scalar(0, INDEX)
@@ -234,7 +333,7 @@ class TreeWriter:
                     total[target] = self._combined(total[target], weight, mark, target)
         with k.loop(count) as target:
             for row, total in zip(rows, totals, strict=True):
-                self._result[first + row, target] = total[target]
+                self._result[leaves.first + row, target] = total[target]
 
     def _for_targets(self, dtype: Attribute) -> Buffer:
         """A buffer with an element for each target."""
