@@ -26,7 +26,7 @@ from tcopt.support.counts import check_count
 from tcopt.support.errors import InputError, ResourceError, UnsupportedError
 from tcopt.support.files import as_path
 from tcopt.support.random_keys import seeded
-from tcopt.support.stop_checks import checking_stops
+from tcopt.support.stop_checks import StopChecks
 from tcopt.support.structures import Kind
 from tcopt.support.target_registry import target_named
 
@@ -237,7 +237,7 @@ class Model:
         outputs: Sequence[str] | None = None,
     ) -> list[Any]:
         """`run`, as a part of one that something may end."""
-        with checking_stops(None if control is None else control.check):
+        with StopChecks(None if control is None else control.check):
             return self._run_checked(control, feeds, outputs)
 
     def _run_checked(

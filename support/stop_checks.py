@@ -7,7 +7,6 @@ Code that may take long calls `check_stop` every few milliseconds, or does its w
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Thread
 from typing import TypeVar
@@ -25,14 +24,23 @@ _PATIENCE_S = 0.02
 _check: ContextVar[Callable[[], None] | None] = ContextVar("stop check", default=None)
 
 
-@contextmanager
-def checking_stops(check: Callable[[], None] | None) -> Generator[None]:
-    """Make a function the check of what runs in this context; it raises to end the run."""
-    token = _check.set(check)
-    try:
-        yield
-    finally:
-        _check.reset(token)
+class StopChecks:
+    """Context in which a function is the check for a stop; each run enters one.
+
+    Args:
+        check: raises an error to end the run; None if nothing ends it.
+    """
+
+    __slots__ = ("_function", "_token")
+
+    def __init__(self, check: Callable[[], None] | None):
+        self._function = check
+
+    def __enter__(self) -> None:
+        self._token = _check.set(self._function)
+
+    def __exit__(self, *error: object) -> None:
+        _check.reset(self._token)
 
 
 def check_stop() -> None:

@@ -13,7 +13,7 @@ import tcopt
 from tcopt.runtime.stopping import Control
 from tcopt.support.errors import CancelledError
 from tcopt.support.host_functions.registry import Form, find_host_function
-from tcopt.support.stop_checks import apart, check_stop, checking_stops, in_steps
+from tcopt.support.stop_checks import StopChecks, apart, check_stop, in_steps
 from tcopt.support.strings import StringTable, array_of_texts
 
 MANY = 20_000
@@ -60,7 +60,7 @@ def test_a_host_function_stops(name: str, calls: int):
     operand = data if isinstance(data, np.ndarray) else array_of_texts(data, (len(data),))
     host = find_host_function(function)
     form = Form(operand.shape, np.dtype(settings.get("type", np.int64)))
-    with checking_stops(Stop(calls)), pytest.raises(CancelledError):
+    with StopChecks(Stop(calls)), pytest.raises(CancelledError):
         host.run(settings, [operand], [form])
 
 
@@ -70,7 +70,7 @@ def test_the_table_of_strings_stops():
     table = StringTable()
     places = table.encode(texts)
     for compute in (lambda: table.encode(texts), lambda: table.decode(places)):
-        with checking_stops(Stop(2)), pytest.raises(CancelledError):
+        with StopChecks(Stop(2)), pytest.raises(CancelledError):
             compute()
 
 
@@ -90,7 +90,7 @@ def test_long_strings_are_split_as_short_ones_are():
 
 def test_an_abandoned_call_does_not_hold_the_run():
     go_on = threading.Event()
-    with checking_stops(Stop(2)), pytest.raises(CancelledError):
+    with StopChecks(Stop(2)), pytest.raises(CancelledError):
         apart(go_on.wait)
     go_on.set()
     assert apart(lambda: 5) == 5
