@@ -32,7 +32,11 @@ _FEW_ROWS = 256
 """Up to this number of rows, threads share out the trees; beyond, the rows."""
 
 _CHUNK = 32
-"""Rows that go down a tree before the next tree is loaded."""
+"""Rows that go down a tree before the next tree is loaded, if all trees together are small."""
+
+_FAR = 1 << 22
+"""Bytes of all trees from which they are too large to be loaded for each chunk of rows: then as
+many rows as possible go down each tree, and threads share out the trees."""
 
 _REST_GROUPS = 4
 """Groups of paths that take as long as it takes to load the code of a last block."""
@@ -40,8 +44,8 @@ _REST_GROUPS = 4
 _LONG_LIST = 48
 """Trees for which a list has the paths of one row only."""
 
-_NEAR = 1 << 17
-"""Bytes of trees that stay in cache from one row to the next."""
+_NEAR = 1 << 15
+"""Bytes of trees that stay in L1 from one row to the next."""
 
 _LESS_EQUAL = Relation.LESS | Relation.EQUAL
 _GREATER_EQUAL = Relation.GREATER | Relation.EQUAL
@@ -137,24 +141,26 @@ class TreeWriter:
         self._rows, self._trees = self._x.shape[0], self._roots.shape[0]
         self._words = words_of(bits_of(self._x.dtype))
         self._last = self._nodes.shape[0] - self._words
+        self._size = self._nodes.shape[0] * _WORD.bitwidth // 8
 
     def write(self) -> None:
         """Write loops over all rows and trees."""
         k = self._k
-        chunks = self._rows // _CHUNK if self._rows > _FEW_ROWS else 0
+        far = self._size > _FAR
+        size = _FEW_ROWS if far else _CHUNK
+        chunks = self._rows // size if self._rows > _FEW_ROWS else 0
         if chunks:
-            with k.loop(chunks, parallel=True) as chunk:
-                self._score(chunk * _CHUNK, _CHUNK, parallel=False)
-        if rest := self._rows - chunks * _CHUNK:
-            self._score(k.scalar(chunks * _CHUNK, INDEX), rest, parallel=True)
+            with k.loop(chunks, parallel=not far) as chunk:
+                self._score(chunk * size, size, parallel=far)
+        if rest := self._rows - chunks * size:
+            self._score(k.scalar(chunks * size, INDEX), rest, parallel=True)
 
     def _score(self, first: Scalar, rows: int, *, parallel: bool) -> None:
         """Find the leaves of some rows, from `first` on, and combine their weights."""
         k = self._k
         # Addresses of a row's elements do not depend on the path where all have the same row.
         # That takes long lists, and trees that stay in cache for all rows.
-        size = self._nodes.shape[0] * _WORD.bitwidth // 8 // self._trees
-        near = min(self._trees, _NEAR // max(size, 1))
+        near = min(self._trees, _NEAR * self._trees // self._size)
         by_row = rows == 1 or near >= _LONG_LIST
         most = min(near, _PATHS) if by_row and rows > 1 else _PATHS // (1 if by_row else rows)
         fewest = -(-self._trees // max(most, 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from unittest import mock
 
 import numpy as np
 import onnx
@@ -11,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tcopt
 from models.checks import run_imported, run_reference
+from tcopt.dialects.graph import tree_walk
 from tcopt.frontends.onnx import import_model
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.support.errors import ImportModelError
@@ -131,6 +133,15 @@ def test_thresholds_that_are_nan(rng: np.random.Generator):
     forest.rows["values"] = [np.nan if n % 3 else 0.5 for n in range(len(forest.rows["modes"]))]
     options = {**forest.attributes("target"), "n_targets": 1}
     check(model_of("TreeEnsembleRegressor", options), rng, compiled=[5])
+
+
+@pytest.mark.parametrize("bounds", [{"_LONG_LIST": 2}, {"_FAR": 0, "_FEW_ROWS": 8}])
+def test_orders_of_rows_and_trees(bounds: dict[str, int], rng: np.random.Generator):
+    """Rows one by one, all together, and in chunks; blocks of trees with one for the rest."""
+    forest = Forest(("BRANCH_LT",)).grow(rng, 23, 6, [[0], [1]])
+    options = {**forest.attributes("target"), "n_targets": 2}
+    with mock.patch.multiple(tree_walk, _PATHS=40, **bounds):
+        check(model_of("TreeEnsembleRegressor", options), rng, compiled=[19])
 
 
 @pytest.mark.parametrize("rows", [7, pytest.param(290, marks=pytest.mark.nightly(every=2))])
