@@ -22,6 +22,7 @@ from xdsl.ir.affine import (
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
+from tcopt.interpreters.plain_allocs import NewBuffers
 from tcopt.interpreters.plain_scalars import floor_divide
 from tcopt.interpreters.plain_text import (
     BYTES,
@@ -62,6 +63,7 @@ class Accesses:
     """Writes index arithmetic and memory accesses into a function.
 
     Attributes:
+        new_buffers: the function's allocations.
         values: the LLVM operand of each value.
         ranges: of index values.
         faults: what a run that ends early says, by the number that it returns, from 1.
@@ -69,6 +71,7 @@ class Accesses:
     """
 
     writer: Writer
+    new_buffers: NewBuffers
     values: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     ranges: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
     faults: list[str] = field(default_factory=list[str])
@@ -197,6 +200,7 @@ class Accesses:
                     flat,
                 )
             w.line(f"store i64 {around.current}, ptr {shadow}")
+        self.new_buffers.stored(buffer, flat)
         w.line(f"store {memory} {value}, ptr {pointer}")
 
     def _same_bits(self, type_: str, a: str, b: str) -> str:
@@ -214,8 +218,9 @@ class Accesses:
         foreign = w.assign(f"icmp ne i64 {last}, {around.current}")
         return shadow, w.assign(f"and i1 {recent}, {foreign}")
 
-    def _as_one(self, op: loop.LoadOp | loop.StoreOp, vector: Attribute) -> str | None:
-        """The address of a vector whose lanes lie side by side and surely inside a buffer."""
+    def _as_one(self, op: loop.LoadOp | loop.StoreOp, vector: Attribute) -> tuple[str, str] | None:
+        """A pointer to a vector with adjacent lanes that is known to be inside its buffer, and the
+        row-major position of its first element."""
         element = element_type(op.memref)
         if op.mask is not None or memory_text(element) != element_text(element):
             return None
@@ -236,14 +241,15 @@ class Accesses:
             if offset != lane:
                 return None
         places = [self.index(expr, op.indices) for expr in op.map.data.results]
-        return self.address(op.memref, places)[0]
+        return self.address(op.memref, places)
 
     def load(self, op: loop.LoadOp, who: str) -> str:
         """The value of a load, lane by lane unless all of them are surely there."""
         w = self.writer
         if is_vector(op.result.type):
-            pointer = self._as_one(op, op.result.type)
-            if pointer is not None:
+            address = self._as_one(op, op.result.type)
+            if address is not None:
+                pointer, _ = address
                 align = f"align {BYTES[memory_text(element_type(op.memref))]}"
                 return w.assign(f"load {type_text(op.result.type)}, ptr {pointer}, {align}")
         element = element_text(element_type(op.memref))
@@ -268,8 +274,10 @@ class Accesses:
         """A store, lane by lane unless all of them are surely there."""
         w = self.writer
         if is_vector(op.value.type):
-            pointer = self._as_one(op, op.value.type)
-            if pointer is not None:
+            address = self._as_one(op, op.value.type)
+            if address is not None:
+                pointer, first = address
+                self.new_buffers.stored(op.memref, first, prod(vector_shape(op.value.type)))
                 align = f"align {BYTES[memory_text(element_type(op.memref))]}"
                 type_ = type_text(op.value.type)
                 w.line(f"store {type_} {self.values[op.value]}, ptr {pointer}, {align}")

@@ -36,9 +36,9 @@ from tcopt.interpreters.plain_access import (
     is_vector,
     vector_shape,
 )
+from tcopt.interpreters.plain_allocs import NewBuffers
 from tcopt.interpreters.plain_scalars import emit_scalar
 from tcopt.interpreters.plain_text import (
-    BYTES,
     Writer,
     element_text,
     float_text,
@@ -107,7 +107,7 @@ class _Translator:
         self.shapes = shapes
         self.seed = seed
         self.writer = Writer()
-        self.accesses = Accesses(self.writer)
+        self.accesses = Accesses(self.writer, NewBuffers(self.writer, self.reserve))
         self.values = self.accesses.values
         self.stages: list[Stage] = []
         self.scratch = 8
@@ -226,16 +226,8 @@ class _Translator:
         self.scratch = start + size
         return self.writer.assign(f"getelementptr i8, ptr %scratch, i64 {start}")
 
-    def fill(self, place: str, type_: str, count: int, value: str) -> None:
-        w = self.writer
-        with w.loop(str(count)) as counter:
-            pointer = w.assign(f"getelementptr {type_}, ptr {place}, i64 {counter}")
-            w.line(f"store {type_} {value}, ptr {pointer}")
-
     def alloc(self, op: loop.AllocOp) -> None:
-        type_, count = memory_text(element_type(op.result)), prod(buffer_shape(op.result))
-        place = self.values[op.result] = self.reserve(count * BYTES[type_])
-        self.fill(place, type_, count, unwritten_text(type_))
+        self.values[op.result] = self.accesses.new_buffers.allocate(op)
 
     def loop_block(self, op: loop.BlockOp) -> None:
         w, accesses = self.writer, self.accesses
@@ -417,11 +409,4 @@ def written_buffers(op: loop.ForOp | loop.FuncOp) -> list[SSAValue]:
     return [buffer for buffer in written if buffer not in inner]
 
 
-def unwritten_text(memory: str) -> str:
-    """What new memory holds: a NaN, or the least integer."""
-    if is_float_text(memory):
-        return float_text(float("nan"), memory)
-    return str(-(1 << (8 * BYTES[memory] - 1)))
-
-
-__all__ = ["PlainFunction", "Stage", "translate", "unwritten_text", "written_buffers"]
+__all__ = ["PlainFunction", "Stage", "translate", "written_buffers"]

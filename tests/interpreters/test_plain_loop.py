@@ -183,3 +183,21 @@ def test_threads_that_wait_are_refused() -> None:
     }"""
     with pytest.raises(UnsupportedError, match="threads that wait"):
         run(text, np.zeros(4, np.float32))
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_a_buffer_is_new_in_every_iteration(lanes: int) -> None:
+    """No iteration reads what an earlier one wrote, even where few elements are written."""
+    lanes_text = " lanes [1]" if lanes > 1 else ""
+    vector = f", vector<{lanes}xf32>" if lanes > 1 else ""
+    (_, y) = run(f"""loop.func @f(%x: memref<64xf32>, %y: memref<16xf32>) {{
+  loop.for %i = 0 to 16 {{
+    %t = loop.alloc local : memref<256xf32>
+    %0 = loop.load %x[%i * {lanes}]{lanes_text} : memref<64xf32>{vector}
+    loop.store %0, %t[%i * {lanes} + 100]{lanes_text} : memref<256xf32>{vector}
+    %1 = loop.load %t[{99 + lanes}] : memref<256xf32>
+    loop.store %1, %y[%i] : memref<16xf32>
+  }}
+}}""")
+    assert not np.isnan(y[0])
+    assert np.isnan(y[1:]).all()
