@@ -8,15 +8,10 @@ as after equal functions were merged, the call is a new one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 
-import numpy as np
 from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
-
-from tcopt.tools.execution.executors import Array
-from tcopt.tools.execution.fingerprints import digest
 
 
 @dataclass
@@ -47,16 +42,15 @@ class TurnsOfRun:
     _changed: set[str]
     _used: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
 
-    def of(self, name: str, inputs: Sequence[Array]) -> int:
-        """The number of a function's call on `inputs`."""
+    def of(self, name: str, inputs: bytes) -> int:
+        """The number of a function's call on inputs of a digest."""
         known = self._known.setdefault(name, {})
         used = self._used.setdefault(name, set())
-        mark = digest([np.asarray(each) for each in inputs])
-        if mark not in known:
+        if inputs not in known:
             first = max(known.values(), default=-1) + 1 if name in self._changed else 0
-            known[mark] = next(n for n in range(first, first + len(used) + 1) if n not in used)
-        used.add(known[mark])
-        return known[mark]
+            known[inputs] = next(n for n in range(first, first + len(used) + 1) if n not in used)
+        used.add(known[inputs])
+        return known[inputs]
 
 
 def calls_in(module: ModuleOp) -> Counter[str]:

@@ -30,6 +30,7 @@ from tcopt.support.suggestions import suggest
 from tcopt.tools.command_line.inputs import InputSpec, make_inputs, read_arrays
 from tcopt.tools.execution.culprits import APPLIES_STEPS, EmitterFault, first_wrong_step
 from tcopt.tools.execution.executors import Array, functions, inputs_of
+from tcopt.tools.execution.fingerprints import Digests
 from tcopt.tools.execution.native_process import NativeFault
 from tcopt.tools.execution.prepared_code import PreparedCode
 from tcopt.tools.execution.probes import changed_values, first_lasting
@@ -96,9 +97,9 @@ class ExecCheck(Instrument):
 
     def start(self, ctx: Context, module: ModuleOp) -> None:
         self._ctx = ctx
-        base = Tolerance(self.rtol, self.atol)
+        base, digests = Tolerance(self.rtol, self.atol), Digests()
         for tolerance, note in ((base, ""), (replace(base, overflows=True), LARGE_NOTE)):
-            tracer = Tracer(tolerance, self.limit, frozenset(self.only))
+            tracer = Tracer(tolerance, digests, self.limit, frozenset(self.only))
             self._chains.append(Chain(tracer, note))
         given = read_arrays(self.inputs)
         entries = _entries(module)

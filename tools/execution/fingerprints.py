@@ -5,7 +5,7 @@ Two functions of one fingerprint compute the same, so what one gave need not be 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -74,10 +74,39 @@ class _Numbering:
         return hash((types, tuple(self.operation(op) for op in block.ops)))
 
 
-def digest(arrays: Sequence[Array]) -> bytes:
-    """A number for the bytes of arrays."""
-    state = blake2b(digest_size=16)
-    for array in arrays:
-        state.update(f"{array.nbytes} ".encode())
-        state.update(np.ascontiguousarray(array).view(np.uint8).data if array.size else b"")
+class Digests:
+    """Digests of arrays. That of a weight is computed once: no function writes to weights."""
+
+    def __init__(self) -> None:
+        self._weights: dict[int, Array] = {}
+        self._known: dict[int, bytes] = {}
+
+    def use_weights(self, weights: Iterable[Array]) -> None:
+        """Keep the digests of these weights, and forget all others."""
+        last, known = self._weights, self._known
+        self._weights = {_address(each): each for each in weights if each.flags.c_contiguous}
+        same = {place for place, each in self._weights.items() if last.get(place) is each}
+        self._known = {place: known[place] for place in same & set(known)}
+
+    def of(self, arrays: Sequence[Array]) -> bytes:
+        """A digest of the bytes of arrays."""
+        return blake2b(b"".join(map(self._of_one, arrays)), digest_size=16).digest()
+
+    def _of_one(self, array: Array) -> bytes:
+        weight = self._weights.get(place := _address(array))
+        if weight is None or weight.nbytes != array.nbytes or not array.flags.c_contiguous:
+            return _digest(array)
+        if place not in self._known:
+            self._known[place] = _digest(weight)
+        return self._known[place]
+
+
+def _address(array: Array) -> int:
+    return array.__array_interface__["data"][0]
+
+
+def _digest(array: Array) -> bytes:
+    state = blake2b(f"{array.nbytes} ".encode(), digest_size=16)
+    if array.size:
+        state.update(np.ascontiguousarray(array).view(np.uint8).data)
     return state.digest()

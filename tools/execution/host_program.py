@@ -26,7 +26,7 @@ from tcopt.dialects.graph.weights import weights_of
 from tcopt.support.dtypes import numpy_dtype
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.literals import Integers, integers
-from tcopt.tools.execution.executors import WEIGHTS
+from tcopt.tools.execution.executors import WEIGHTS, signature
 
 Array = NDArray[Any]
 CallFunction = Callable[[Operation, str, list[Array]], None]
@@ -147,6 +147,15 @@ def planned(module: ModuleOp, main: func.FuncOp) -> list[Array]:
         block[offset : offset + size] = np.ascontiguousarray(store[name]).reshape(-1).view(np.uint8)
     shape, dtype = array_type(workspace.type)
     return [block.view(np.int8), np.full(shape, 0xA5, np.uint8).view(dtype)]
+
+
+def new_buffers(entry: Operation, first: int, end: int) -> list[Array]:
+    """Buffers for the arguments from `first` up to `end`."""
+    specs = signature(entry).arguments[first:end]
+    return [
+        unwritten([size for size in spec.shape or () if isinstance(size, int)], spec.dtype)
+        for spec in specs
+    ]
 
 
 def view(source: Array, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -71,6 +71,7 @@ class Task:
 
     Attributes:
         written: positions of the buffers that it may write.
+        key: identifies the function's text and the content of the buffers.
     """
 
     function: Operation
@@ -79,6 +80,7 @@ class Task:
     arrays: list[Array]
     written: Sequence[int]
     interface: Interface
+    key: tuple[int, bytes]
 
 
 class ValueChanged(MismatchError):
