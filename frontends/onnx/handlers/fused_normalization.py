@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
@@ -11,6 +13,7 @@ from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast
 from tcopt.frontends.onnx.handlers.normalization import layer_normalized, like_data
+from tcopt.frontends.onnx.handlers.quantization import dequantized
 from tcopt.frontends.onnx.handlers.shaping import reshaped, transposed
 
 
@@ -51,27 +54,66 @@ def _rows(ctx: NodeContext, table: SSAValue, places: SSAValue, what: str) -> SSA
     return ctx.emit(graph.GatherOp(table, places, axis=0))
 
 
-@handler("com.microsoft.EmbedLayerNormalization")
-def embed_layer_normalization(ctx: NodeContext) -> list[SSAValue | None]:
-    """The sum of embeddings of words, positions and segments, normalised; how many words the mask
-    leaves of each row; and the sum."""
-    ids, segments, positions = ctx.input(0), ctx.optional_input(1), ctx.optional_input(8)
+def _first_rows(ctx: NodeContext, table: SSAValue, count: int) -> SSAValue:
+    """The embeddings of positions that are not given: the first rows of their table."""
+    ctx.check(
+        ctx.rank(table) == 2 and count <= ctx.shape(table)[0],
+        f"the position embedding {list(ctx.shape(table))} has no {count} rows",
+    )
+    return ctx.emit(graph.SliceOp(table, [0, 0], [count, ctx.shape(table)[1]]))
+
+
+Real = Callable[[SSAValue, int], SSAValue]
+"""Convert the input of an index, or rows of it, to floats."""
+
+
+def _embedded(
+    ctx: NodeContext, positions: SSAValue | None, real: Real
+) -> tuple[SSAValue, SSAValue, SSAValue | None]:
+    """Sum embeddings of words, positions and segments, and normalise the sum.
+
+    Args:
+        positions: indices into the position embedding; None for 0, 1, 2 and so on.
+    Returns:
+        The normalised sum; the sum; and the count of words that the mask leaves in each row, if
+        that output is used.
+    """
+    ids, segments = ctx.input(0), ctx.optional_input(1)
     ctx.check(ctx.rank(ids) == 2, "input_ids should be a matrix")
-    total = _rows(ctx, ctx.input(2), ids, "word")
+    total = real(_rows(ctx, ctx.input(2), ids, "word"), 2)
     table, (batch, length) = ctx.input(3), ctx.shape(ids)
     if positions is not None:
         own = _rows(ctx, table, positions, "position")
     else:
-        ctx.check(
-            ctx.rank(table) == 2 and length <= ctx.shape(table)[0],
-            f"the position embedding {list(ctx.shape(table))} has no {length} rows",
-        )
-        own = ctx.emit(graph.SliceOp(table, [0, 0], [length, ctx.shape(table)[1]]))
-    total = ctx.emit(graph.AddOp(total, own))
+        own = _first_rows(ctx, table, length)
+    total = ctx.emit(graph.AddOp(total, real(own, 3)))
     if segments is not None:
-        total = ctx.emit(graph.AddOp(total, _rows(ctx, ctx.input(4), segments, "segment")))
-    normal, *_ = layer_normalized(ctx, total, ctx.input(5), ctx.input(6), 2)
-    return [normal, _mask_index(ctx, batch) if ctx.output_used(1) else None, total]
+        rows = _rows(ctx, ctx.input(4), segments, "segment")
+        total = ctx.emit(graph.AddOp(total, real(rows, 4)))
+    scale, bias = (real(ctx.input(index), index) for index in (5, 6))
+    normal, *_ = layer_normalized(ctx, total, scale, bias, 2)
+    assert normal is not None
+    return normal, total, _mask_index(ctx, batch) if ctx.output_used(1) else None
+
+
+@handler("com.microsoft.EmbedLayerNormalization")
+def embed_layer_normalization(ctx: NodeContext) -> list[SSAValue | None]:
+    """Sum of the embeddings of words, positions and segments, normalised; the number of words
+    that the mask leaves in each row; and the sum."""
+    normal, total, kept = _embedded(ctx, ctx.optional_input(8), lambda value, _: value)
+    return [normal, kept, total]
+
+
+@handler("com.microsoft.QEmbedLayerNormalization")
+def quantized_embed_layer_normalization(ctx: NodeContext) -> list[SSAValue | None]:
+    """EmbedLayerNormalization of 8-bit tables, of which only the rows read are dequantised."""
+
+    def real(value: SSAValue, index: int) -> SSAValue:
+        # Scales and zero points of inputs 2 to 6 are inputs 8 to 12 and 13 to 17.
+        return dequantized(ctx, value, ctx.input(index + 6), ctx.input(index + 11))
+
+    normal, _, kept = _embedded(ctx, None, real)
+    return [normal, kept]
 
 
 def _mask_index(ctx: NodeContext, batch: int) -> SSAValue:

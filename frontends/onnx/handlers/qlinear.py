@@ -38,6 +38,12 @@ def _global_average(ctx: NodeContext, x: SSAValue) -> SSAValue:
     return ctx.emit(graph.ReduceOp(x, kind="mean", axes=axes, keepdims=True))
 
 
+def _mean(ctx: NodeContext, x: SSAValue) -> SSAValue:
+    axes = ctx.axes(ctx.get_ints("axes") or [], ctx.rank(x)) or range(ctx.rank(x))
+    keepdims = ctx.get_bool("keepdims")
+    return ctx.emit(graph.ReduceOp(x, kind="mean", axes=axes, keepdims=keepdims))
+
+
 def _average(ctx: NodeContext, x: SSAValue) -> SSAValue:
     counted = ctx.get_bool("count_include_pad", 0)
     return pooled(ctx, x, "average", count_include_pad=counted)
@@ -54,6 +60,7 @@ _unary("QLinearSigmoid", lambda ctx, x: ctx.emit(graph.SigmoidOp(x)))
 _unary("QLinearLeakyRelu", _leaky_relu)
 _unary("QLinearGlobalAveragePool", _global_average)
 _unary("QLinearAveragePool", _average)
+_unary("QLinearReduceMean", _mean)
 _unary("QLinearSoftmax", _softmax)
 
 

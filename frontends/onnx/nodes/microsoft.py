@@ -69,6 +69,9 @@ _QUANTISED = (
         {**_WINDOW, **_LAST, "ceil_mode": (INT, 0), "count_include_pad": (INT, 0)},
     ),
     contrib_schema("QLinearSoftmax", 4, 5, {"axis": (INT, -1), "opset": (INT, REQUIRED)}),
+    contrib_schema(
+        "QLinearReduceMean", 4, 5, {"axes": (INTS, REQUIRED), "keepdims": (INT, REQUIRED)}
+    ),
     contrib_schema("QLinearConcat", 5, _MANY, {"axis": (INT, REQUIRED)}),
     contrib_schema(
         "QLinearConv",
@@ -141,6 +144,7 @@ _FUSED = (
     contrib_schema(
         "EmbedLayerNormalization", 7, 9, {**_EPSILON, "mask_index_type": (INT, 0)}, (1, 3)
     ),
+    contrib_schema("QEmbedLayerNormalization", 13, 18, _EPSILON, (1, 2)),
     contrib_schema("GroupNorm", 3, 3, _GROUP_NORM),
     contrib_schema("SkipGroupNorm", 4, 5, _GROUP_NORM, (1, 2)),
 )

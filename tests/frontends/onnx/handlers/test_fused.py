@@ -175,6 +175,25 @@ def test_embeddings(segments: bool, masked: bool, rng):
         computed("EmbedLayerNormalization", *operands, outputs=3)
 
 
+@pytest.mark.parametrize("segments", [True, False])
+def test_quantized_embeddings(segments: bool, rng):
+    """As EmbedLayerNormalization; tables, scale and shift have a scale and zero point each."""
+    ids, kinds = (rng.integers(0, n, (2, 5)).astype(np.int32) for n in (11, 2))
+    tables = [rng.integers(0, 256, s).astype(np.uint8) for s in ((11, 8), (7, 8), (2, 8), 8, 8)]
+    mask = (np.arange(5) < [[3], [5]]).astype(np.int32)
+    scales = [np.array(s, np.float32) for s in (0.02, 0.03, 0.01, 0.05, 0.04)]
+    zeros = [np.array(z, np.uint8) for z in (10, 120, 3, 100, 128)]
+    operands: list[np.ndarray | None] = [ids, kinds, *tables, mask, *scales, *zeros]
+    if not segments:
+        for index in (1, 4, 7, 10, 15):
+            operands[index] = None
+    name = "QEmbedLayerNormalization"
+    check(name, *operands, outputs=2, epsilon=1e-3)
+    with pytest.raises(ImportModelError, match="no 5 rows"):
+        operands[3] = tables[1][:4]
+        computed(name, *operands, outputs=2)
+
+
 @pytest.mark.parametrize("silu", [0, 1])
 @pytest.mark.parametrize("last", [0, 1])
 def test_group_norm(silu: int, last: int, rng):

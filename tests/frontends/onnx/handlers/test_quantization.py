@@ -235,6 +235,24 @@ def test_unary(op_type: str, options: dict, rng: np.random.Generator):
     check_steps(op_type, *operands, constants=[1, 2, 3, 4], **options)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("axes", [[1], [-1, 0], [0, 1, 2]])
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_means(dtype: type, axes: list[int], keepdims: int, rng: np.random.Generator):
+    """QLinearReduceMean, which onnxruntime declares and computes on no CPU."""
+    x, zeros = bytes_of(rng, 2, 3, 4, dtype=dtype), (point(40, dtype), point(7, dtype))
+    scales = np.array(0.05, np.float32), np.array(0.02, np.float32)
+    operands = (x, scales[0], zeros[0], scales[1], zeros[1])
+    options = {"axes": axes, "keepdims": keepdims}
+    model = node_model("QLinearReduceMean", operands, domain="com.microsoft", **options)
+    (ours,) = run_imported(model, {f"x{i}": value for i, value in enumerate(operands)})
+    real = (x.astype(np.float64) - zeros[0]) * scales[0]
+    mean = real.mean(tuple(axes), keepdims=bool(keepdims))
+    exact = np.clip(mean / scales[1] + zeros[1], np.iinfo(dtype).min, np.iinfo(dtype).max)
+    assert (ours.shape, ours.dtype) == (exact.shape, dtype)
+    assert np.abs(ours - exact).max() <= 0.501
+
+
 def test_concat(rng: np.random.Generator):
     parts = [bytes_of(rng, 2, n) for n in (3, 4)]
     zero = point(120)
