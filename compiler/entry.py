@@ -38,6 +38,7 @@ from tcopt.support.counts import check_count
 from tcopt.support.errors import ResourceError
 from tcopt.support.memo import clear_memos
 from tcopt.support.phases import Phase, pipeline_text, with_passes
+from tcopt.support.placement import collect_placement_warnings, warn_of_placement
 from tcopt.support.remarks import collect_remarks
 from tcopt.support.strings import is_text
 from tcopt.support.target_registry import find_target
@@ -280,6 +281,8 @@ class _Compiler:
         found = entry.program()
         if found is not None:
             self._source.read(entry.files)
+            for message in found.warnings:
+                warn_of_placement(message)
             found.program.compile_times.update(report.found(time.perf_counter() - start))
             return self._staged(found, shapes, values, stage)
         missing = entry.missing_values()
@@ -335,9 +338,10 @@ class _Compiler:
             )
             kept = KernelCache.of_user() if self._cache else None
             try:
-                program = driver.compile_model(
-                    imported, phases, kept, self._workers, report, timed=timed
-                )
+                with collect_placement_warnings() as warned:
+                    program = driver.compile_model(
+                        imported, phases, kept, self._workers, report, timed=timed
+                    )
             except (MissingShapesError, MissingValuesError):
                 # What it says of its inputs is asked next.
                 self._decoded = imported.model
@@ -346,12 +350,12 @@ class _Compiler:
             self._source.read(imported.files)
             self._source.check(was_open=True)
             if imported.rest is None:
-                return StoredProgram(program), imported.files
+                return StoredProgram(program, warnings=warned), imported.files
             self._decoded = imported.model
             outputs = self.declared()[1]
             if stage is not None:
                 outputs = [spec for spec in outputs if spec.name in stage.outputs]
-            return StoredProgram(program, imported.rest, outputs), imported.files
+            return StoredProgram(program, imported.rest, outputs, warned), imported.files
 
     def _staged(
         self,

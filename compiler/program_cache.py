@@ -171,11 +171,13 @@ class StoredProgram:
     Attributes:
         rest: the part of the model that is compiled after it has run; None if there is none.
         outputs: of that part and this program together; empty if there is no such part.
+        warnings: messages of the placement warnings of the compile.
     """
 
     program: WholeProgram
     rest: Rest | None = None
     outputs: Sequence[TensorSpec] = ()
+    warnings: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -187,17 +189,20 @@ class _Companion:
         files: other files of the model, such as those of external data.
         rest: the stages that follow; None for a whole model.
         outputs: the model's outputs; empty for a whole model.
+        warnings: see `StoredProgram`.
     """
 
     facts: Facts
     files: list[str]
     rest: Rest | None
     outputs: Sequence[TensorSpec]
+    warnings: Sequence[str]
 
     @staticmethod
     def facts_of(compiled: StoredProgram) -> dict[str, Any]:
         """Return the facts that `of` reads, except the files."""
         facts = signature_facts(compiled.program.signature)
+        facts["warnings"] = list(compiled.warnings)
         if compiled.rest is not None:
             facts["rest"] = rest_facts(compiled.rest)
             facts["outputs"] = [spec_facts(spec) for spec in compiled.outputs]
@@ -206,17 +211,17 @@ class _Companion:
     @staticmethod
     def of(facts: Facts) -> _Companion:
         """Read the facts of an entry."""
-        files = facts.texts("files")
+        files, warnings = facts.texts("files"), facts.texts("warnings")
         if "rest" not in facts:
-            return _Companion(facts, files, None, [])
+            return _Companion(facts, files, None, [], warnings)
         outputs = [spec_of(each) for each in facts.items("outputs")]
-        return _Companion(facts, files, rest_of(facts.facts("rest")), outputs)
+        return _Companion(facts, files, rest_of(facts.facts("rest")), outputs, warnings)
 
     def added_to(self, program: WholeProgram) -> StoredProgram:
         """Set the program's signature, and combine it with the rest."""
         sides = program.inputs, program.outputs
         program.signature = signature_of(self.facts, *sides, whole=False)
-        return StoredProgram(program, self.rest, self.outputs)
+        return StoredProgram(program, self.rest, self.outputs, self.warnings)
 
 
 class ProgramEntry:

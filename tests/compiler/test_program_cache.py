@@ -20,6 +20,7 @@ from tcopt.compiler.content import hash_file, hash_source
 from tcopt.compiler.program_cache import wait_for_writers
 from tcopt.schedules.rules import rule as rules
 from tcopt.support.errors import InputError
+from tcopt.support.placement import PlacementWarning
 from tcopt.support.remarks import collect_remarks
 
 
@@ -90,6 +91,15 @@ def test_other_options_are_other_programs(options):
     assert cached(dense(), **options)
     if "values" in options:
         assert not cached(dense(), values={"x": np.zeros((2, 8), np.float32)})
+
+
+def test_a_program_that_was_found_warns_as_its_compile_did():
+    """An accelerator of signed bytes computes nothing of a model in floats."""
+    with pytest.warns(PlacementWarning) as first:
+        assert not cached(dense(), "vta")
+    with pytest.warns(PlacementWarning) as second:
+        assert cached(dense(), "vta")
+    assert [str(w.message) for w in second] == [str(w.message) for w in first]
 
 
 def test_another_model_is_another_program(tmp_path):

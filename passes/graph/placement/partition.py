@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -38,6 +37,7 @@ from tcopt.support.accuracy import ACCURACIES, DEFAULT, FAST
 from tcopt.support.errors import PassFailedError
 from tcopt.support.locations import describe_location, nearest_location
 from tcopt.support.minimum_cut import UNLIMITED, Network
+from tcopt.support.placement import warn_of_placement
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import function_bodies, rewrite
 
@@ -132,10 +132,6 @@ class PartitionPass(ModulePass):
                 plan.placements[each].chain.drop()
 
 
-class PlacementWarning(UserWarning):
-    """An accelerator computes no operator of a model that was compiled for it."""
-
-
 def _subject(op: Operation) -> str:
     where = (describe_location(nearest_location(op)) or "").strip('"')
     return f"{op.name} ({where})" if where else op.name
@@ -177,10 +173,8 @@ class PartitionPlan:
         lines = [f"{_subject(op)}: {why}" for op, why in reversed(self.refused.items())]
         more = len(lines) - _SHOWN_LAYERS
         lines[_SHOWN_LAYERS:] = [f"and {more} more, which explain lists"] if more > 0 else []
-        warnings.warn(
-            f"{self.place} computes nothing, the host computes all: {'; '.join(lines)}",
-            PlacementWarning,
-            stacklevel=2,
+        warn_of_placement(
+            f"{self.place} computes nothing, the host computes all: {'; '.join(lines)}"
         )
 
     def __str__(self) -> str:
