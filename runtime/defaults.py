@@ -5,12 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from tcopt.runtime.specs import TensorSpec, select_feeds
 
 if TYPE_CHECKING:
     from tcopt.runtime.model import Model
+    from tcopt.runtime.stopping import Control
 
 
 class Defaults(ABC):
@@ -24,6 +26,11 @@ class Defaults(ABC):
     def __init__(self) -> None:
         self._specs: Sequence[TensorSpec] | None = None
         self._models: OrderedDict[tuple[object, ...], Model] = OrderedDict()
+        self._lock = Lock()
+
+    def renew_lock(self) -> None:
+        """Replace the lock, which in the child of a fork a thread may hold that is gone."""
+        self._lock = Lock()
 
     @abstractmethod
     def declared(self) -> Sequence[TensorSpec]:
@@ -33,16 +40,23 @@ class Defaults(ABC):
     def compile(self, shapes: Mapping[str, tuple[int, ...]]) -> Model:
         """Compile the model with some of these inputs as ordinary ones of the given shapes."""
 
-    def model_for(self, owner: Model, feeds: Any) -> Model | None:
+    def model_for(self, owner: Model, feeds: Any, control: Control | None = None) -> Model | None:
         """Return the model for feeds that override defaults; None if they do not.
+
+        Threads that need the same model at once compile it once.
 
         Args:
             owner: the model whose defaults they are.
+            control: may end the run while it waits for another thread.
         Raises:
             InputError: a feed does not fit the declaration of its input.
         """
         if not isinstance(feeds, Mapping) or feeds.keys() <= {spec.name for spec in owner.inputs}:
             return None
+        with self._lock if control is None else control.holding(self._lock):
+            return self._overridden(owner, feeds)
+
+    def _overridden(self, owner: Model, feeds: Mapping[str, Any]) -> Model | None:
         if self._specs is None:
             self._specs = self.declared()
         fed = [spec for spec in self._specs if spec.name in feeds]

@@ -106,8 +106,10 @@ class Model:
         return html_summary(self)
 
     def renew_lock(self) -> None:
-        """Forget who runs the model: a thread that is not there any more."""
+        """Replace the locks, which in the child of a fork a thread may hold that is gone."""
         self._lock = Lock()
+        if self.defaults is not None:
+            self.defaults.renew_lock()
 
     @classmethod
     def of(cls, program: AnyProgram) -> Model:
@@ -251,7 +253,7 @@ class Model:
             values, shapes = ready
             accepted = self._accepted.get(shapes)
         if accepted is None:
-            if (other := self._overridden(feeds)) is not None:
+            if (other := self._overridden(feeds, control)) is not None:
                 return other.run_under(control, feeds, outputs)
             values = self._select(feeds)
         with self._lock if control is None else control.holding(self._lock):
@@ -272,9 +274,9 @@ class Model:
             return results
         return [results[names.index(name)] for name in wanted]
 
-    def _overridden(self, feeds: Mapping[str, Any]) -> Model | None:
+    def _overridden(self, feeds: Mapping[str, Any], control: Control | None = None) -> Model | None:
         """The model for feeds that override default values; None if they do not."""
-        return None if self.defaults is None else self.defaults.model_for(self, feeds)
+        return None if self.defaults is None else self.defaults.model_for(self, feeds, control)
 
     def _select(self, feeds: Mapping[str, Any]) -> Sequence[Feed]:
         """What is given for each input, checked, in order."""

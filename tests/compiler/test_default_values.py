@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 
 import numpy as np
 import onnx.parser
@@ -10,6 +14,8 @@ import pytest
 from onnx import ModelProto, numpy_helper
 
 import tcopt
+from tcopt.runtime.defaults import Defaults
+from tcopt.runtime.specs import TensorSpec
 from tcopt.support.errors import CancelledError, InputError
 
 X = np.array([1, 2], np.float32)
@@ -130,3 +136,31 @@ def test_cancellation_holds_for_overridden_runs():
 def test_overridden_runs_are_explained():
     compiled = tcopt.compile(fixed(model()), cache=False)
     assert compiled.explain({"x": X, "w": W}).calls
+
+
+class _Met(Defaults):
+    """Compiles once two threads ask for it at the same time, or one has waited."""
+
+    def __init__(self, compiled: tcopt.Model) -> None:
+        super().__init__()
+        self.compiled, self.count, self.both = compiled, 0, Barrier(2)
+
+    def declared(self) -> list[TensorSpec]:
+        return [TensorSpec("w", (2,), np.dtype(np.float32))]
+
+    def compile(self, shapes: Mapping[str, tuple[int, ...]]) -> tcopt.Model:
+        self.count += 1
+        with suppress(BrokenBarrierError):
+            self.both.wait(0.2)
+        return self.compiled
+
+
+def test_threads_that_override_a_default_at_once_compile_once():
+    net = "g (float[2] x, float[2] w) => (float[2] y) { y = Add(x, w) }"
+    plain = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {net}')
+    compiled = tcopt.compile(fixed(model()), cache=False)
+    defaults = compiled.defaults = _Met(tcopt.compile(plain, cache=False))
+    with ThreadPoolExecutor(2) as pool:
+        for (y,) in pool.map(lambda n: compiled.run({"x": X, "w": W + n}, timeout=100), range(2)):
+            assert y[0] - X[0] - W[0] in (0, 1)
+    assert defaults.count == 1
