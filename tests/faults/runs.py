@@ -1,8 +1,12 @@
-"""Running a network's passes under the check, with a fault behind one of them."""
+"""Run a network's passes under the check, with a fault planted after one of them.
+
+Times are processor times of this process and of those that run native code, so that a busy machine
+changes none of them much.
+"""
 
 from __future__ import annotations
 
-import time
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,12 +22,14 @@ from models import convolutional
 from models.network import Network
 from tcopt.compiler import pipeline
 from tcopt.frontends.onnx import import_model
+from tcopt.support.child_process import processor_time
 from tcopt.support.errors import TcoptError
 from tcopt.support.phases import pipeline_text
 from tcopt.support.pipelines import parse_pipeline
 from tcopt.support.plugins import plugins_loaded
 from tcopt.support.registry import all_passes
 from tcopt.tools.execution.exec_check import ExecCheck
+from tcopt.tools.execution.native_process import native_process
 from tcopt.tools.passes.driver import new_context, run_passes
 from tcopt.tools.passes.instruments import Instrument
 
@@ -43,8 +49,14 @@ NETWORKS: dict[str, Callable[[], ModelProto]] = {
 }
 
 
+def _used() -> float:
+    """Return the processor seconds used by this process, its ended children and the native one."""
+    child = native_process().pid
+    return sum(os.times()[:4]) + (0.0 if child is None else processor_time(child) or 0.0)
+
+
 class Faulty:
-    """A pass with a change of what it made."""
+    """A pass whose result is edited."""
 
     def __init__(self, real: ModulePass, fault: Fault):
         self.real, self.fault, self.name = real, fault, real.name
@@ -57,24 +69,24 @@ class Faulty:
 
 @dataclass
 class _Marks(Instrument):
-    """The state in front of each pass, to begin there again."""
+    """The state before each pass, to begin there again."""
 
     check: ExecCheck
     states: list[tuple[ModuleOp, ExecCheck, float]] = field(default_factory=list[Any])
-    began: float = field(default_factory=time.perf_counter)
+    began: float = field(default_factory=_used)
 
     def before(self, index: int, module_pass: ModulePass, module: ModuleOp) -> None:
-        self.states.append((module.clone(), self.check.fork(), time.perf_counter() - self.began))
+        self.states.append((module.clone(), self.check.fork(), _used() - self.began))
 
 
 @dataclass
 class Outcome:
-    """What came of a fault.
+    """Result of a run with a fault.
 
     Attributes:
         message: of the check; empty if it found nothing.
-        seconds: from the first pass to the message.
-        share: of the time of a clean run.
+        seconds: processor time from the first pass to the message.
+        share: `seconds` over the processor time of a clean run.
     """
 
     message: str
@@ -95,9 +107,9 @@ class Checked:
         self.marks = _Marks(self.check)
         module = import_model(NETWORKS[network]())
         self.ctx = new_context()
-        started = time.perf_counter()
+        started = _used()
         run_passes(self.ctx, module, self.passes, [self.marks, self.check])
-        self.seconds = time.perf_counter() - started
+        self.seconds = _used() - started
         self.marks.states.append((module.clone(), self.check.fork(), self.seconds))
 
     def plant(self, fault: Fault) -> Outcome:
@@ -111,12 +123,12 @@ class Checked:
             (rest[0],) = _user_pass(fault.user)
         module, check, before = self.marks.states[index]
         check = _Going(check.fork())
-        copy, message, started = module.clone(), "", time.perf_counter()
+        copy, message, started = module.clone(), "", _used()
         try:
             run_passes(self.ctx, copy, rest, [check])
         except TcoptError as error:
             message = str(error)
-        seconds = before + time.perf_counter() - started
+        seconds = before + _used() - started
         return Outcome(message, seconds, seconds / self.seconds)
 
 

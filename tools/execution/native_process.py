@@ -136,6 +136,11 @@ class NativeProcess:
             raise BackendError(reply["error"])
         return self.started, reply["handle"]
 
+    @property
+    def pid(self) -> int | None:
+        """The child, if one runs."""
+        return None if self._child is None else self._child.pid
+
     def has(self, handle: Handle | None) -> bool:
         """Whether the process that compiled the code still runs."""
         child = self._child
