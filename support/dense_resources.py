@@ -1,11 +1,13 @@
 """Resources of a text: tensors whose elements are in its `dialect_resources` section.
 
-xDSL keeps them in a store of the context, which no module that is printed or copied has. So they
-become literals when a text has been read.
+xDSL keeps them in a store of the context, which a module does not carry along when it is copied. So
+they become literals when a text has been read, and literals with their values are printed as these
+resources.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 from typing import Any, cast
 
@@ -19,6 +21,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
 )
 from xdsl.ir import Attribute, Operation
+from xdsl.printer import Printer
 
 from tcopt.support.errors import VerificationError
 from tcopt.support.locations import describe_location
@@ -28,29 +31,66 @@ _ALIGNMENT_BYTES = 4
 """A resource begins with the alignment of its elements."""
 
 
-def resolve_resources(ctx: Context, module: ModuleOp) -> None:
+Resources = dict[Attribute, tuple[str, str]]
+"""Literals that were resources: by their values the names, and the texts of the section."""
+
+
+def resolve_resources(ctx: Context, module: ModuleOp) -> Resources:
     """Replace the resources of a module's ops by literals; those without data stay.
 
+    Returns:
+        The literals, for `ResourcePrinter`.
     Raises:
         VerificationError: the data of one does not fit its type.
     """
     builtin = ctx.get_optional_dialect(Builtin.name) or Builtin
     interface = builtin.get_interface(OpAsmDialectInterface)
     if interface is None:
-        return
+        return {}
+    found: Resources = {}
     try:
         for op in module.walk():
             for space in (op.attributes, op.properties):
                 for name, attribute in space.items():
                     if isinstance(attribute, DenseResourceAttr):
-                        data = interface.lookup(attribute.resource_handle.data)
+                        handle = attribute.resource_handle.data
+                        data = interface.lookup(handle)
                         if data:
                             space[name] = _literal(op, attribute, data)
+                            found.setdefault(space[name], (handle, data))
                             if (normalize := getattr(op, NORMALIZE, None)) is not None:
                                 normalize()
     finally:
         # The store is one for all contexts, and renames what the next text calls the same.
         interface._blob_storage.clear()  # pyright: ignore[reportPrivateUsage]
+    return found
+
+
+class ResourcePrinter(Printer):
+    """Prints literals as the resources that they were in the text read."""
+
+    def __init__(self, stream: Any, resources: Mapping[Attribute, tuple[str, str]], **options: Any):
+        super().__init__(stream, **options)
+        self._resources = resources
+        self._printed: dict[str, str] = {}
+
+    def print_attribute(self, attribute: Attribute) -> None:
+        found = self._resources.get(attribute) if self._resources else None
+        if found is None:
+            super().print_attribute(attribute)
+            return
+        name, text = found
+        self._printed[name] = text
+        self.print_string(f"dense_resource<{name}> : ")
+        self.print_attribute(cast(Any, attribute).type)
+
+    def print_resources(self) -> None:
+        """Print the section with the resources that were printed, if there are any."""
+        if not self._printed:
+            return
+        entries = ",\n".join(f'      {name}: "{text}"' for name, text in self._printed.items())
+        head, tail = "{-#\n  dialect_resources: {\n    builtin: {", "    }\n  }\n#-}"
+        self.print_string(f"\n\n{head}\n{entries}\n{tail}")
 
 
 def _literal(op: Operation, resource: DenseResourceAttr, text: str) -> Attribute:

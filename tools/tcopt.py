@@ -246,7 +246,7 @@ def _run_chunk(
 ) -> str:
     ctx = new_context(allow_unregistered=args.allow_unregistered_dialect)
     options = PrintOptions(args.print_op_generic, args.print_debuginfo)
-    module = source.parse(ctx)
+    module = source.parse(ctx, options.resources)
     if not args.disable_verify:
         verify(module)
     limited = limit_rewrites(args.most_rewrites) if args.most_rewrites else nullcontext()

@@ -13,7 +13,7 @@ from tcopt.support.errors import ParsingError, VerificationError
 from tcopt.support.parsing import LocatedParser
 from tcopt.support.pass_specs import passes_text
 from tcopt.support.pipelines import parse_specs
-from tcopt.tools.passes.driver import PrintOptions, new_context, print_module
+from tcopt.tools.passes.driver import PrintOptions, Source, new_context, print_module
 
 RESOURCE = """builtin.module {
   %%c = arith.constant dense_resource<w0> : tensor<%s>
@@ -38,6 +38,21 @@ def test_resources_become_literals():
     assert isinstance(value, DenseIntOrFPElementsAttr)
     np.testing.assert_array_equal(value.get_values(), [1, 2, 3, 4])
     assert parsed(print_module(module)).is_structurally_equivalent(module)
+
+
+@pytest.mark.parametrize("generic", [False, True])
+@pytest.mark.parametrize("op", ["arith.constant", "graph.constant"])
+def test_resources_are_printed_as_such(op: str, generic: bool):
+    text = RESOURCE.replace("arith.constant", op) % "2x2xf32"
+    source = Source("t.mlir", text.encode(), "mlir")
+    options = PrintOptions(generic)
+    printed = print_module(source.parse(new_context(), options.resources), options)
+    assert printed.count("dense_resource<w0>") == 1
+    assert printed.count('w0: "0x040000000000803F000000400000404000008040"') == 1
+    again = parsed(printed)
+    assert again.is_structurally_equivalent(parsed(text))
+    # A literal of other values has no part in it.
+    assert "resource" not in print_module(parsed("builtin.module {}"), options)
 
 
 GENERIC = (

@@ -13,13 +13,13 @@ from typing import IO
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
-from xdsl.printer import Printer
 from xdsl.utils.arg_spec import ArgSpec, parse_spec
 from xdsl.utils.exceptions import ArgSpecParseError
 
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
-from tcopt.support.dense_resources import resolve_resources
+from tcopt.support.dense_resources import ResourcePrinter, Resources, resolve_resources
 from tcopt.support.errors import (
     InputError,
     ParsingError,
@@ -53,10 +53,15 @@ _SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class PrintOptions:
-    """How IR is printed as text."""
+    """How IR is printed as text.
+
+    Attributes:
+        resources: literals that are printed as resources.
+    """
 
     generic: bool = False
     locations: bool = False
+    resources: Resources = field(default_factory=dict[Attribute, tuple[str, str]])
 
 
 @dataclass(frozen=True)
@@ -120,9 +125,11 @@ class Source:
             start = following
         return tuple(parts)
 
-    def parse(self, ctx: Context) -> ModuleOp:
-        """The module this source holds.
+    def parse(self, ctx: Context, resources: Resources | None = None) -> ModuleOp:
+        """Read the module.
 
+        Args:
+            resources: receives the resources of a text, which become literals of the module.
         Raises:
             xdsl.utils.exceptions.ParseError: the text is not IR.
             TcoptError: the ONNX model cannot be imported.
@@ -145,7 +152,9 @@ class Source:
                 f"'{self.name}' is empty", hint="an empty module is 'builtin.module {}'"
             )
         module = LocatedParser(ctx, text, self.name).parse_module()
-        resolve_resources(ctx, module)
+        found = resolve_resources(ctx, module)
+        if resources is not None:
+            resources.update(found)
         if self.path is not None:
             find_weights(module, self.path)
         return module
@@ -230,10 +239,14 @@ def print_module(module: ModuleOp, options: PrintOptions | None = None) -> str:
     """A module as text, ending in a newline."""
     options = options or PrintOptions()
     stream = StringIO()
-    printer = Printer(
-        stream, print_generic_format=options.generic, print_debuginfo=options.locations
+    printer = ResourcePrinter(
+        stream,
+        options.resources,
+        print_generic_format=options.generic,
+        print_debuginfo=options.locations,
     )
     printer.print_op(module)
+    printer.print_resources()
     return stream.getvalue() + "\n"
 
 
