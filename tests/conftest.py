@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from running.examples import examples, set_daily
+from running.examples import examples, is_nightly, set_daily
 from tcopt.backends.llvm.machine.host import default_target
 from tcopt.compiler.extensions import extensions
 from tcopt.support.errors import InputError
@@ -36,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     PoCL ends processes that write the same cache, and reads where it is when the first test looks
     for devices. Kernels are compiled in the process of the test, since xdist uses all cores.
     """
-    set_daily(not config.getoption("--nightly"))
+    set_daily(not is_nightly(config))
     settings.register_profile(
         "tcopt", deadline=None, derandomize=True, print_blob=True, max_examples=examples(100)
     )

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from running.examples import is_nightly
 from running.forks import ForkServer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -96,7 +97,7 @@ def test_consoles_show_what_happens(
 ) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     for command, shown in commands(page):
-        if command.split()[0] in SLOW and not request.config.getoption("nightly"):
+        if command.split()[0] in SLOW and not is_nightly(request.config):
             continue
         status, printed = run(server, command, tmp_path)
         expected = 1 if _ERROR.search(shown) else 0

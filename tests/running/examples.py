@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 _daily = [True]
+
+
+def is_nightly(config: pytest.Config) -> bool:
+    """Return whether tests marked `nightly` run, and properties with all their examples."""
+    return config.getoption("nightly") or config.getoption("nightly_only")
 
 
 def set_daily(daily: bool) -> None:
@@ -11,5 +18,5 @@ def set_daily(daily: bool) -> None:
 
 
 def examples(count: int) -> int:
-    """All of `count` with `--nightly`; otherwise a third of them, at least 3."""
+    """All of `count` in a nightly run; otherwise a third of them, at least 3."""
     return max(min(count, 3), count // 3) if _daily[0] else count

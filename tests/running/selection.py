@@ -1,8 +1,9 @@
 """Choose which tests run, and in which order.
 
 Tests marked `nightly` repeat what cheaper tests check, on more models, machines or random inputs.
-They run with `--nightly` only. `nightly(daily=[...])` names the parameter sets that always run,
-`nightly(only=[...])` those that do not; with `nightly(every=4)`, one in four runs.
+They run with `--nightly`, and alone with `--nightly-only`. `nightly(daily=[...])` names the
+parameter sets that always run, `nightly(only=[...])` those that do not; with `nightly(every=4)`,
+one in four runs.
 `--quick` runs the files that take less than `QUICK_SECONDS`, and the tests marked `quick`.
 
 Tests run longest file first, by the CPU times that `--record-times` wrote last, so that no worker
@@ -32,6 +33,9 @@ QUICK_SECONDS = 0.8
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tcopt")
     group.addoption("--nightly", action="store_true", help="also run the tests marked 'nightly'")
+    group.addoption(
+        "--nightly-only", action="store_true", help="run only the tests that '--nightly' adds"
+    )
     group.addoption("--quick", action="store_true", help="run only what takes little time")
     group.addoption("--shuffle", type=int, metavar="SEED", help="run in a random order")
     group.addoption(
@@ -69,7 +73,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     positions: Counter[str] = Counter()
     for item in items:
         function = item.nodeid.partition("[")[0]
-        runs = config.getoption("nightly") or _is_daily(item, positions[function])
+        is_daily = _is_daily(item, positions[function])
+        runs = not is_daily if config.getoption("nightly_only") else is_daily
+        runs = runs or config.getoption("nightly")
         positions[function] += 1
         if config.getoption("quick") and item.get_closest_marker("quick") is None:
             runs = runs and times.get(_file_of(item.nodeid), 0.0) < QUICK_SECONDS
