@@ -1,7 +1,8 @@
-"""Runs all networks that packages carry, compares and times them: `make wild`.
+"""Run all networks that packages carry, compare and time them: `make wild`.
 
 Every network is compiled anew, run on each of its sizes, compared with onnxruntime, and timed in
-turns with it at one and two threads. What is found is written to docs/wild.md.
+interleaved runs with it at one and two threads. The results are written to docs/wild.md.
+`--check` only compares, as on a busy machine: times of the page stay.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -42,7 +43,7 @@ results: networks that round to 8 bits inside make steps of them.
 
 Times are medians in milliseconds, in turns with onnxruntime {onnxruntime}; `ratio` is how many
 times as fast ours is, the median of what each turn says. `compile` is how many seconds a first run
-takes, which compiles for the size seen.
+takes, which compiles for the size seen. `-` is a time that is not measured yet.
 
 Measured on {machine}.
 """
@@ -64,7 +65,7 @@ class Measured:
     """One size of a network.
 
     Attributes:
-        times: by threads, median seconds of ours and of onnxruntime.
+        times: by threads, median seconds of ours and of onnxruntime; empty if only compared.
         ratios: by threads, how many times as fast ours is.
     """
 
@@ -76,16 +77,42 @@ class Measured:
     times: tuple[tuple[float, float], ...]
     ratios: tuple[float, ...]
 
-    def row(self) -> str:
-        """Its line of the table."""
+    def row(self, old: Mapping[tuple[str, str], Sequence[str]]) -> str:
+        """Its line of the table.
+
+        Args:
+            old: cells of the page by network and inputs, of which times are taken if there are
+                none.
+        """
         cells = [self.network, self.inputs, f"{self.compile_s:.1f}", f"{self.error:.0e}"]
         for (ours, theirs), ratio in zip(self.times, self.ratios, strict=True):
             cells += [f"{ours * 1e3:.3g}", f"{theirs * 1e3:.3g}", f"{ratio:.2f}"]
+        if not self.times:
+            known = old.get((self.network, self.inputs), ["-"] * len(_TITLES))
+            cells[2:] = [known[2], cells[3], *known[4:]]
         return f"| {' | '.join(cells)} |"
 
 
+def rows_of(page: str) -> dict[tuple[str, str], list[str]]:
+    """Return the cells of a page's table by network and inputs."""
+    lines = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    return {(cells[0], cells[1]): cells for cells in lines[1:]}
+
+
+def with_rows(page: str, rows: Sequence[str]) -> str:
+    """Return a page with other rows of its table."""
+    lines = page.splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("|---")) + 1
+    end = next(number for number in range(start, len(lines)) if not lines[number].startswith("|"))
+    return "\n".join([*lines[:start], *rows, *lines[end:]]) + "\n"
+
+
 def measure(network: Network, run: int, model: tcopt.Model, rounds: int) -> Measured:
-    """Compare and time one size; the model compiles for it, if it has not yet."""
+    """Compare and time one size; the model compiles for it, if it has not yet.
+
+    Args:
+        rounds: interleaved runs of each side; 0 to compare only.
+    """
     path, feeds = network.path(), dict(network.feeds(run))
     start = time.perf_counter()
     ours = model.run(feeds)
@@ -93,7 +120,7 @@ def measure(network: Network, run: int, model: tcopt.Model, rounds: int) -> Meas
     worst, allowed = math.inf, TOLERANCE
     times: list[tuple[float, float]] = []
     ratios: list[float] = []
-    for threads in THREADS:
+    for threads in THREADS if rounds else THREADS[:1]:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 4
@@ -101,6 +128,8 @@ def measure(network: Network, run: int, model: tcopt.Model, rounds: int) -> Meas
         worst = error(list(session.run(None, feeds)), ours)
         if worst > TOLERANCE:
             allowed = tolerance(lambda near, s=session: list(s.run(None, dict(near))), feeds)
+        if not rounds:
+            break
         model.threads = threads
         taken = take_turns(
             {"ours": lambda: model.run(feeds), "theirs": lambda s=session: s.run(None, feeds)},
@@ -136,7 +165,10 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="those with such a text in their names (all)")
     parser.add_argument("--rounds", type=int, default=10, help="turns of each side (10)")
     parser.add_argument("--cache", action="store_true", help="use compiled programs of before")
+    parser.add_argument("--check", action="store_true", help="compare only, and time nothing")
     options = parser.parse_args()
+    page = DOCUMENT.read_text(encoding="utf-8")
+    old, rounds = rows_of(page), 0 if options.check else options.rounds
     rows: list[Measured] = []
     failed = 0
     for network in NETWORKS:
@@ -147,16 +179,20 @@ def main() -> int:
             model = tcopt.compile(network.path(), cache=options.cache)
             before = time.perf_counter() - start
             for run in range(len(network.runs)):
-                found = measure(network, run, model, options.rounds)
+                found = measure(network, run, model, rounds)
                 rows.append(found if run else _with(found, before))
                 failed += found.error > found.allowed
-                print(rows[-1].row(), flush=True)
+                print(rows[-1].row(old), flush=True)
         except NotFetched as reason:
             print(f"{network.name}: {reason}", flush=True)
             failed += 1
         except (TcoptError, AssertionError) as problem:
             print(f"{network.name}: {type(problem).__name__}: {problem}", flush=True)
             failed += 1
+    if options.check:
+        if rows and not options.names:
+            write_output(DOCUMENT, with_rows(page, [row.row(old) for row in rows]))
+        return int(failed > 0)
     if rows:
         print(summary(rows))
     if rows and not options.names:
@@ -166,7 +202,7 @@ def main() -> int:
             _HEAD.format(onnxruntime=onnxruntime.__version__, machine=machine),
             f"| {' | '.join(_TITLES)} |",
             "|---" * len(_TITLES) + "|",
-            *(row.row() for row in rows),
+            *(row.row(old) for row in rows),
             f"\n{summary(rows)}.\n",
         ]
         write_output(DOCUMENT, "\n".join(lines))
