@@ -12,14 +12,12 @@ from __future__ import annotations
 import gc
 import json
 import os
-import queue
 import signal
 import sys
-import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from tcopt.support.messages import receive, send
+from tcopt.support.messages import listen, receive, send
 
 if TYPE_CHECKING:
     from tcopt.support.plugin_modules import PluginSource
@@ -33,21 +31,11 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # What anything prints must not end up between the messages.
-    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(requests,), daemon=True).start()
+    requests = listen(sys.stdin.buffer)
     gc.disable()
     _load()
     while True:
         send(replies, _answer(requests.get()))
-
-
-def _listen(requests: queue.SimpleQueue[bytes]) -> None:
-    stream = sys.stdin.buffer
-    try:
-        while True:
-            requests.put(receive(stream))
-    except (EOFError, OSError):
-        os._exit(0)
 
 
 def _load() -> None:

@@ -1,10 +1,13 @@
-"""Messages between processes: a length, then so many bytes."""
+"""Messages between processes: a length, then that many bytes."""
 
 from __future__ import annotations
 
 import json
+import os
 import struct
+import threading
 from collections.abc import Mapping, Sequence
+from queue import SimpleQueue
 from typing import IO, Any
 
 _LENGTH = struct.Struct("<Q")
@@ -28,6 +31,24 @@ def receive(stream: IO[bytes]) -> bytes:
     if len(body) < length:
         raise EOFError
     return body
+
+
+def listen(stream: IO[bytes]) -> SimpleQueue[bytes]:
+    """Return a queue of the messages that a thread reads; the process ends when the stream does.
+
+    So a child never outlives its parent, even in the middle of native code that does not end.
+    """
+    messages: SimpleQueue[bytes] = SimpleQueue()
+
+    def read() -> None:
+        try:
+            while True:
+                messages.put(receive(stream))
+        except (EOFError, OSError):
+            os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
+    return messages
 
 
 def pack(facts: Mapping[str, Any], parts: Sequence[Part] = ()) -> bytes:

@@ -18,6 +18,7 @@ import json
 import os
 import signal
 from functools import cache
+from queue import SimpleQueue
 from typing import IO, Any
 
 import llvmlite.binding as llvm
@@ -29,7 +30,7 @@ from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, THREADS_VARIABLE
 from tcopt.backends.llvm.stop_flag import StopFlag
 from tcopt.support.errors import TcoptError
 from tcopt.support.guarded_memory import Region, map_region, on_fault
-from tcopt.support.messages import receive, send
+from tcopt.support.messages import listen, send
 
 _SCALARS = {
     "i1": ctypes.c_uint8,
@@ -86,13 +87,9 @@ class _Child:
         self.code = b""
         self.regions: list[Region] = []
 
-    def serve(self, requests: IO[bytes]) -> None:
+    def serve(self, requests: SimpleQueue[bytes]) -> None:
         while True:
-            try:
-                request = json.loads(receive(requests))
-            except EOFError:
-                return
-            self.reply(self.answer(request))
+            self.reply(self.answer(json.loads(requests.get())))
 
     def reply(self, message: dict[str, Any]) -> None:
         send(self.replies, json.dumps(message).encode())
@@ -196,7 +193,7 @@ def _machine(effort: int) -> llvm.TargetMachine:
 def main(file: int) -> None:
     """Serve until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    requests = os.fdopen(os.dup(0), "rb")
+    requests = listen(os.fdopen(os.dup(0), "rb"))
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     child = _Child(replies, file)

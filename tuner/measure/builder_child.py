@@ -13,17 +13,15 @@ from __future__ import annotations
 
 import gc
 import os
-import queue
 import signal
 import sys
-import threading
 from typing import Any
 
 import numpy as np
 
 from tcopt.support.child_memory import limit_memory, memory_for_child
 from tcopt.support.errors import TcoptError
-from tcopt.support.messages import pack, receive, send, unpack
+from tcopt.support.messages import listen, pack, send, unpack
 
 Facts = dict[str, Any]
 
@@ -33,22 +31,12 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # What anything prints must not end up between the messages.
-    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(requests,), daemon=True).start()
+    requests = listen(sys.stdin.buffer)
     limit_memory(memory_for_child())
     gc.disable()
     while True:
         send(replies, _answer(*unpack(requests.get())))
         gc.collect()
-
-
-def _listen(requests: queue.SimpleQueue[bytes]) -> None:
-    stream = sys.stdin.buffer
-    try:
-        while True:
-            requests.put(receive(stream))
-    except (EOFError, OSError):
-        os._exit(0)
 
 
 def _answer(facts: Facts, parts: list[memoryview]) -> bytes:

@@ -22,14 +22,13 @@ import os
 import queue
 import signal
 import sys
-import threading
 import time
 from typing import IO, Any
 
 from tcopt.support.child_memory import limit_memory
 from tcopt.support.errors import TcoptError
 from tcopt.support.guarded_memory import Region, on_fault
-from tcopt.support.messages import pack, receive, send, unpack
+from tcopt.support.messages import listen, pack, send, unpack
 from tcopt.tuner.measure.closeness import output_error
 from tcopt.tuner.measure.device_memory import WorkloadMemory
 from tcopt.tuner.measure.workload import Code, Workload
@@ -172,18 +171,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # What anything prints must not end up between the messages.
-    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(requests,), daemon=True).start()
+    requests = listen(sys.stdin.buffer)
     child = RunnerChild(replies)
     kept = on_fault(child.fault)
     child.serve(requests)
     del kept
-
-
-def _listen(requests: queue.SimpleQueue[bytes]) -> None:
-    stream = sys.stdin.buffer
-    try:
-        while True:
-            requests.put(receive(stream))
-    except (EOFError, OSError):
-        os._exit(0)

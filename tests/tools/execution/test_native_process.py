@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tcopt.support.child_process import processor_time
 from tcopt.support.errors import BackendError
 from tcopt.tools.execution.native_process import Buffer, NativeFault, NativeProcess, Scalar, Scratch
 
@@ -106,6 +110,33 @@ def test_a_run_that_does_not_end_is_a_fault(process: NativeProcess) -> None:
     handle = process.load(ENDLESS, ["f"])
     with pytest.raises(NativeFault, match=r"does not end within 0\.3 s"):
         process.call(handle, "f", [], limit=0.3)
+
+
+PARENT = """
+import sys
+from tcopt.tools.execution.native_process import NativeProcess
+process = NativeProcess()
+handle = process.load(sys.argv[1], ["f"])
+print(process.pid, flush=True)
+process.call(handle, "f", [], limit=60)
+"""
+
+
+def test_endless_code_ends_with_the_process_that_wants_it() -> None:
+    command = [sys.executable, "-c", PARENT, ENDLESS]
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    before = processor_time(child)
+    while (now := processor_time(child)) is not None and before is not None and now < before + 0.1:
+        time.sleep(0.01)
+    parent.kill()
+    try:
+        # The child has the pipe of the errors, too.
+        parent.communicate(timeout=30)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
 
 
 def test_an_abort_is_a_fault(process: NativeProcess) -> None:
