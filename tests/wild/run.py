@@ -96,7 +96,10 @@ class Measured:
 def rows_of(page: str) -> dict[tuple[str, str], list[str]]:
     """Return the cells of a page's table by network and inputs."""
     lines = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
-    return {(cells[0], cells[1]): cells for cells in lines[1:]}
+    # Pages of before list equal shapes of several inputs one by one.
+    return {
+        (cells[0], ", ".join(dict.fromkeys(cells[1].split(", ")))): cells for cells in lines[1:]
+    }
 
 
 def with_rows(page: str, rows: Sequence[str]) -> str:
