@@ -82,7 +82,7 @@ class LaunchedTarget(TargetKind):
                 raise UnsupportedError(message, hint=hint)
 
     def kernel_code(self, module: ModuleOp, caller: FuncOp) -> KernelCode:
-        from tcopt.runtime.device.steps import launches_of
+        from tcopt.runtime.device.host_steps import launches_of
 
         launches, allocated = launches_of(caller, module)
         return KernelCode(
@@ -101,9 +101,9 @@ class LaunchedTarget(TargetKind):
     ) -> DeviceProgram:
         from tcopt.dialects.target import target_facts_of
         from tcopt.runtime.build import describe, main_of
+        from tcopt.runtime.device.host_steps import steps_of, timed_launches
         from tcopt.runtime.device.interface import KernelSource
         from tcopt.runtime.device.program import DeviceProgram
-        from tcopt.runtime.device.steps import steps_of, timed_launches
 
         main, target = main_of(module), target_facts_of(module)
         assert target is not None

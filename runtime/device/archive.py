@@ -27,9 +27,8 @@ from tcopt.runtime.device.interface import Device, KernelSource
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.runtime.device.steps import BufferOffset, Copy, Launch, Sizes, Step
 from tcopt.support.errors import InputError
+from tcopt.support.grids import LARGEST_GRID
 from tcopt.support.json_facts import FactError, Facts, numbers
-
-_LARGEST_GRID = 2**31 - 1
 
 
 def describe(program: DeviceProgram) -> tuple[dict[str, Any], list[bytes | memoryview]]:
@@ -122,7 +121,8 @@ def _step_facts(step: Step) -> dict[str, Any]:
         places = {"source": _offset_facts(step.source), "target": _offset_facts(step.target)}
         return {"copy": step.size, **places}
     arguments = [_offset_facts(each) for each in step.arguments]
-    return {"launch": step.kernel, "grid": step.grid, "block": step.block, "arguments": arguments}
+    sizes = {"grid": step.grid, "block": step.block}
+    return {"launch": step.kernel, "nodes": step.nodes, **sizes, "arguments": arguments}
 
 
 def _step(facts: Facts, known: set[str], sizes: list[int], most_threads: int) -> Step:
@@ -141,7 +141,11 @@ def _step(facts: Facts, known: set[str], sizes: list[int], most_threads: int) ->
         facts.refuse("block", f"has more threads than {most_threads}")
     arguments = facts.lists("arguments", numbers)
     places = tuple(_buffer_offset(each, facts, "arguments", sizes) for each in arguments)
-    return Launch(kernel, _sizes(facts, "grid", _LARGEST_GRID), threads, places)
+    grid = _sizes(facts, "grid", max(LARGEST_GRID))
+    for size, most in zip(grid, LARGEST_GRID, strict=True):
+        if size > most:
+            facts.refuse("grid", f"is {grid}, beyond {LARGEST_GRID}")
+    return Launch(kernel, grid, threads, places, facts.text("nodes"))
 
 
 def _sizes(facts: Facts, name: str, most: int) -> Sizes:

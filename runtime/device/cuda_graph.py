@@ -1,77 +1,63 @@
-"""CUDA graphs: what was put on a stream, to be put there again by one call.
-
-pycuda has no graphs, so the driver's own functions are called, which work on pycuda's streams.
-"""
+"""CUDA graphs: work recorded from a stream, which one call puts there again."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from functools import cache
 
-_LIBRARY = "libcuda.so.1"
+from tcopt.runtime.device.cuda_driver import HANDLE, CudaDriver
+
 _THREAD_LOCAL = 1
 """CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: other threads of the process may use the driver."""
 
-_HANDLE = ctypes.c_void_p
-_FUNCTIONS = {
-    "cuStreamBeginCapture_v2": (_HANDLE, ctypes.c_int),
-    "cuStreamEndCapture": (_HANDLE, ctypes.POINTER(_HANDLE)),
-    "cuGraphInstantiateWithFlags": (ctypes.POINTER(_HANDLE), _HANDLE, ctypes.c_uint64),
-    "cuGraphLaunch": (_HANDLE, _HANDLE),
-    "cuGraphDestroy": (_HANDLE,),
-    "cuGraphExecDestroy": (_HANDLE,),
-}
-
-
-@cache
-def _driver() -> dict[str, Callable[..., int]] | None:
-    """The driver's functions by name, None where it is missing or too old for graphs."""
-    try:
-        library = ctypes.CDLL(_LIBRARY)
-        functions = {name: getattr(library, name) for name in _FUNCTIONS}
-    except (OSError, AttributeError):
-        return None
-    for name, function in functions.items():
-        function.argtypes, function.restype = _FUNCTIONS[name], ctypes.c_int
-    return functions
+_CAPTURE = "capturing a graph of the kernels"
 
 
 class Graph:
-    """A graph made from what a function puts on a stream, in the context that is current."""
+    """An executable graph in the current context."""
 
-    def __init__(self, stream: int, executable: ctypes.c_void_p):
+    def __init__(self, driver: CudaDriver, stream: int, executable: int):
+        self._driver = driver
         self._stream = stream
         self._executable = executable
 
     @classmethod
-    def capture(cls, stream: int, work: Callable[[], None]) -> Graph | None:
-        """The graph of some work, which is not done; None where the driver does not make one.
+    def capture(cls, driver: CudaDriver, stream: int, work: Callable[[], None]) -> Graph | None:
+        """Record work as a graph, without running it.
 
         Args:
-            stream: the handle of the stream that the work goes to.
+            work: puts launches and copies on the stream.
+        Returns:
+            The graph; None if the driver has no graphs for this stream.
+        Raises:
+            BackendError: the driver rejects some of the work.
         """
-        driver = _driver()
-        if driver is None or driver["cuStreamBeginCapture_v2"](stream, _THREAD_LOCAL):
+        code = driver.code("cuStreamBeginCapture_v2", stream, _THREAD_LOCAL)
+        if driver.is_unsupported(code):
             return None
-        graph, executable = _HANDLE(), _HANDLE()
+        if code:
+            raise driver.error(code, _CAPTURE)
+        graph = HANDLE()
         try:
             work()
         finally:
-            failed = driver["cuStreamEndCapture"](stream, ctypes.byref(graph))
-        if failed or not graph:
-            return None
-        failed = driver["cuGraphInstantiateWithFlags"](ctypes.byref(executable), graph, 0)
-        driver["cuGraphDestroy"](graph)
-        return None if failed else cls(stream, executable)
+            # Also after an error: until the capture ends, the stream takes nothing else.
+            code = driver.code("cuStreamEndCapture", stream, ctypes.byref(graph))
+        if code:
+            raise driver.error(code, _CAPTURE)
+        try:
+            executable = driver.get(
+                "cuGraphInstantiateWithFlags", HANDLE, graph, 0, action=_CAPTURE
+            )
+        finally:
+            driver.call("cuGraphDestroy", graph, action="destroying a graph")
+        return cls(driver, stream, executable)
 
-    def launch(self) -> bool:
-        """Put the work on the stream; whether the driver took it."""
-        driver = _driver()
-        return driver is not None and not driver["cuGraphLaunch"](self._executable, self._stream)
+    def launch(self) -> None:
+        """Put the work on the stream."""
+        arguments = (self._executable, self._stream)
+        self._driver.call("cuGraphLaunch", *arguments, action="launching the graph of the kernels")
 
     def destroy(self) -> None:
-        """Give the graph back; it cannot be launched any more."""
-        driver = _driver()
-        if driver is not None:
-            driver["cuGraphExecDestroy"](self._executable)
+        """Free the graph, which cannot be launched any more."""
+        self._driver.code("cuGraphExecDestroy", self._executable)

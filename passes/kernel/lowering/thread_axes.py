@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -15,11 +16,13 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineDimExpr
 
 from tcopt.dialects import loop
 from tcopt.dialects.gpu_kernels import BLOCK_SIZE, GRID_SIZE, KERNEL, SHARED_SPACE, sizes_of
 from tcopt.passes.kernel.lowering.lowering_levels import LevelWriter
 from tcopt.support.errors import PassFailedError
+from tcopt.support.grids import LARGEST_GRID
 
 __all__ = ["BLOCK_SIZE", "GRID_SIZE", "KERNEL", "SHARED_SPACE", "Grid", "sizes_of"]
 
@@ -28,34 +31,66 @@ __all__ = ["BLOCK_SIZE", "GRID_SIZE", "KERNEL", "SHARED_SPACE", "Grid", "sizes_o
 class Grid:
     """The grid that a function is launched on: along each axis its longest bound loop.
 
+    A grid that is too large along y or z is launched along x alone, and the positions of a block
+    are computed from its number.
+
     Attributes:
         extents: by axis; 1 along those that are missing.
+        folded: whether all blocks are launched along x.
         positions: this thread's position along each axis that was asked for.
     """
 
     extents: dict[loop.ThreadAxis, int]
+    folded: bool = False
     positions: dict[loop.ThreadAxis, SSAValue] = field(
         default_factory=dict[loop.ThreadAxis, SSAValue]
     )
 
     @classmethod
     def of(cls, function: loop.FuncOp) -> Grid:
-        """The grid for the loops of a function."""
+        """The grid for the loops of a function.
+
+        Raises:
+            PassFailedError: there are more blocks than any grid has.
+        """
         extents: dict[loop.ThreadAxis, int] = {}
         for op in function.walk():
             if isinstance(op, loop.ForOp) and op.axis is not None:
                 axis = op.axis.data
                 extents[axis] = max(extents.get(axis, 1), op.trip_count)
-        return cls(extents)
+        sizes = [extents.get(axis, 1) for axis in loop.BLOCK_AXES]
+        folded = any(size > most for size, most in zip(sizes, LARGEST_GRID, strict=True))
+        if folded and prod(sizes) > LARGEST_GRID[0]:
+            raise PassFailedError(
+                f"{prod(sizes)} blocks are more than the {LARGEST_GRID[0]} of a grid",
+                op=function,
+                hint="bind fewer iterations to blocks",
+            )
+        return cls(extents, folded)
 
     def position(self, axis: loop.ThreadAxis, writer: LevelWriter) -> SSAValue:
         """The index of this thread, or of its block, along an axis."""
         found = self.positions.get(axis)
         if found is None:
-            found = _write_position(axis, writer)
+            found = self._unfold(axis, writer) if self.folded else None
+            if found is None:
+                found = _write_position(axis, writer)
+                writer.known.ranges[found] = (0, self.extents.get(axis, 1) - 1)
             found.name_hint = axis.value.replace("Idx.", "_")
-            writer.known.ranges[found] = (0, self.extents.get(axis, 1) - 1)
             self.positions[axis] = found
+        return found
+
+    def _unfold(self, axis: loop.ThreadAxis, writer: LevelWriter) -> SSAValue | None:
+        """The index of a block along an axis by its number in the grid; None for a thread."""
+        if axis not in loop.BLOCK_AXES:
+            return None
+        sizes = [self.extents.get(each, 1) for each in loop.BLOCK_AXES]
+        place = loop.BLOCK_AXES.index(axis)
+        number = _write_position(loop.BLOCK_AXES[0], writer)
+        writer.known.ranges[number] = (0, prod(sizes) - 1)
+        expr = AffineDimExpr(0) // prod(sizes[:place]) % sizes[place]
+        found = writer.index(expr, [number])
+        writer.known.ranges[found] = (0, sizes[place] - 1)
         return found
 
     def check_scope(self, alloc: loop.AllocOp) -> None:
@@ -84,11 +119,12 @@ class Grid:
         return {
             KERNEL: UnitAttr(),
             BLOCK_SIZE: self._sizes(loop.THREAD_AXES),
-            GRID_SIZE: self._sizes(loop.BLOCK_AXES),
+            GRID_SIZE: self._sizes(loop.BLOCK_AXES, self.folded),
         }
 
-    def _sizes(self, axes: Sequence[loop.ThreadAxis]) -> DenseArrayBase:
-        return DenseArrayBase.from_list(i32, [self.extents.get(axis, 1) for axis in axes])
+    def _sizes(self, axes: Sequence[loop.ThreadAxis], folded: bool = False) -> DenseArrayBase:
+        sizes = [self.extents.get(axis, 1) for axis in axes]
+        return DenseArrayBase.from_list(i32, [prod(sizes), 1, 1] if folded else sizes)
 
 
 def with_space(type_: MemRefType, scope: loop.Scope) -> MemRefType:

@@ -1,0 +1,1 @@
+"""Executes PTX on the CPU: each kernel is translated to LLVM IR, whose threads are coroutines."""

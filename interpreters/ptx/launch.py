@@ -1,0 +1,283 @@
+"""PTX modules whose kernels can be launched on this machine's memory."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from tcopt.interpreters.ptx.checks import CHECKS, DECLARATIONS
+from tcopt.interpreters.ptx.faults import FAULTS, PtxFaultError
+from tcopt.interpreters.ptx.kernel_writer import KernelWriter
+from tcopt.interpreters.ptx.layout import Block, Thread
+from tcopt.interpreters.ptx.scheduler import SCHEDULER
+from tcopt.interpreters.ptx.text import Kernel, PtxModule, Variable, parse_ptx
+from tcopt.support.errors import BackendError, InputError
+from tcopt.support.grids import LARGEST_GRID
+
+Sizes = tuple[int, int, int]
+Range = tuple[int, int]
+"""First address and the one behind the last."""
+
+_LARGEST_BLOCK = (1024, 1024, 64)
+_MOST_THREADS = 1024
+_MOST_SHARED = 48 << 10
+_GAP = 128
+"""Bytes between shared variables, so that an access behind one is outside of all."""
+
+_KERNEL = "ptx.run_block"
+
+
+@dataclass(frozen=True)
+class SharedPlan:
+    """Where a kernel's shared variables are.
+
+    Attributes:
+        offsets: by name.
+        ranges: begin and end of each variable, rounded up to whole words.
+        size: bytes of all, gaps included.
+    """
+
+    offsets: dict[str, int]
+    ranges: list[Range]
+    size: int
+
+    @classmethod
+    def of(cls, variables: Sequence[Variable]) -> SharedPlan:
+        offsets: dict[str, int] = {}
+        ranges: list[Range] = []
+        end = 0
+        for variable in variables:
+            alignment = max(variable.alignment, 16)
+            start = -(-end // alignment) * alignment
+            offsets[variable.name] = start
+            ranges.append((start, start + -(-variable.size // 4) * 4))
+            end = start + variable.size + _GAP
+        return cls(offsets, ranges, end)
+
+
+class PtxProgram:
+    """A PTX module, compiled for this machine.
+
+    Args:
+        check_races: whether conflicts between threads in shared memory are looked for.
+    Raises:
+        ParsingError: the text is not PTX.
+        UnsupportedError: an instruction has no translation.
+    """
+
+    def __init__(self, text: str, *, check_races: bool = True):
+        self.module: PtxModule = parse_ptx(text)
+        self.check_races = check_races
+        self._shared = {
+            name: SharedPlan.of(_shared_of(self.module, kernel))
+            for name, kernel in self.module.kernels.items()
+        }
+        self._library = _compile(self.module, self._shared)
+
+    def launch(
+        self,
+        name: str,
+        grid: Sizes,
+        block: Sizes,
+        parameters: Sequence[int],
+        allocations: Sequence[Range],
+    ) -> None:
+        """Run a kernel to its end.
+
+        Args:
+            parameters: values of its parameters, addresses of this process's memory.
+            allocations: the memory that it may access.
+        Raises:
+            InputError: it cannot be launched so.
+            PtxFaultError: it does what it must not do.
+        """
+        kernel = self.module.kernels.get(name)
+        if kernel is None:
+            raise InputError(f"there is no kernel {name}")
+        check_launch(kernel, grid, block, len(parameters))
+        _Run(kernel, self._shared[name], grid, block, self.check_races).run(
+            self._library[name], parameters, allocations
+        )
+
+
+def check_launch(kernel: Kernel, grid: Sizes, block: Sizes, parameters: int) -> None:
+    """Check the sizes of a launch, and how many parameters it has.
+
+    Raises:
+        InputError: a device would reject it.
+    """
+    for what, sizes, limits in (("grid", grid, LARGEST_GRID), ("block", block, _LARGEST_BLOCK)):
+        if any(not 0 < size <= most for size, most in zip(sizes, limits, strict=True)):
+            raise InputError(f"{kernel.name}: a {what} of {sizes} is beyond {limits}")
+    if np.prod(block) > _MOST_THREADS:
+        raise InputError(f"{kernel.name}: {block} are more than {_MOST_THREADS} threads")
+    if kernel.threads is not None and kernel.threads != block:
+        raise InputError(f"{kernel.name}: blocks of {block}, where .reqntid is {kernel.threads}")
+    if parameters != len(kernel.parameters):
+        raise InputError(
+            f"{kernel.name} takes {len(kernel.parameters)} parameters, not {parameters}"
+        )
+
+
+class _Run:
+    """The memory of a launch, whose blocks run one after the other."""
+
+    def __init__(self, kernel: Kernel, shared: SharedPlan, grid: Sizes, block: Sizes, races: bool):
+        self._kernel = kernel
+        self._grid = grid
+        count = block[0] * block[1] * block[2]
+        self._threads = (Thread * count)()
+        for number, (z, y, x) in enumerate(itertools.product(*map(range, reversed(block)))):
+            self._threads[number].number = number
+            self._threads[number].place[:] = (x, y, z)
+        self._shared = np.empty(shared.size + 64, np.uint8)
+        self._tables = [np.zeros(shared.size if races else 0, np.uint32) for _ in range(2)]
+        self._ranges = np.array(shared.ranges or [(0, 0)], np.int64)
+        self.block = Block(grid=grid, block=block, count=count, shared_bytes=shared.size)
+        self.block.shared = -(-self._shared.ctypes.data // 64) * 64
+        self.block.threads = ctypes.addressof(self._threads)
+        self.block.variables = self._ranges.ctypes.data
+        self.block.variable_count = len(shared.ranges)
+        if races and shared.size:
+            self.block.writers, self.block.readers = (each.ctypes.data for each in self._tables)
+
+    def run(self, code: int, parameters: Sequence[int], allocations: Sequence[Range]) -> None:
+        values = np.array([*parameters, 0], np.uint64)
+        ranges = np.array([*allocations, (0, 0)], np.uint64)
+        self.block.parameters = values.ctypes.data
+        self.block.allocations = ranges.ctypes.data
+        self.block.allocation_count = len(allocations)
+        run, block = _machine(), ctypes.byref(self.block)
+        for z, y, x in itertools.product(*map(range, reversed(self._grid))):
+            self.block.place[:] = (x, y, z)
+            # Values that nothing wrote are NaN.
+            self._shared.fill(0xFF)
+            self.block.epoch += 1
+            run(block, code)
+            if self.block.fault.kind:
+                raise self._error()
+
+    def _error(self) -> PtxFaultError:
+        fault = self.block.fault
+        thread = tuple(self._threads[fault.thread].place)
+        place = f"block {tuple(self.block.place)}, thread {thread}"
+        message = f"{FAULTS[fault.kind]}, address {fault.address:#x}"
+        if FAULTS[fault.kind].startswith("race"):
+            several = fault.other >= len(self._threads)
+            other = "several" if several else tuple(self._threads[fault.other].place)
+            message += f", the other thread being {other}"
+        where = f"kernel {self._kernel.name}, line {fault.line}, {place}"
+        return PtxFaultError(fault.kind, fault.line, message, where=where)
+
+
+def _shared_of(module: PtxModule, kernel: Kernel) -> list[Variable]:
+    return [v for v in (*module.variables, *kernel.variables) if v.space == "shared"]
+
+
+def write_module(module: PtxModule, shared: dict[str, SharedPlan]) -> str:
+    """The LLVM IR text of all kernels of a module."""
+    helpers: dict[str, str] = {}
+    globals_ = [each for each in module.variables if each.space in ("global", "const")]
+    symbols = {each.name: f'ptrtoint (ptr @"{each.name}" to i64)' for each in globals_}
+    kernels = [
+        KernelWriter(
+            kernel, symbols | {key: str(at) for key, at in shared[name].offsets.items()}, helpers
+        ).write_kernel()
+        for name, kernel in module.kernels.items()
+    ]
+    return "\n".join([DECLARATIONS, *map(_global, globals_), *helpers.values(), *kernels])
+
+
+def _global(variable: Variable) -> str:
+    values = [*variable.values, *(0,) * (variable.count - len(variable.values))]
+    type_ = f"i{8 * variable.element_bytes}"
+    elements = ", ".join(f"{type_} {value}" for value in values)
+    return f'@"{variable.name}" = internal global [{variable.count} x {type_}] [{elements}], ' + (
+        f"align {variable.alignment}"
+    )
+
+
+class _Library(dict[str, int]):
+    """Addresses of kernels by name; `owner` keeps their code."""
+
+    owner: llvm.ResourceTracker
+
+
+def _compile(module: PtxModule, shared: dict[str, SharedPlan]) -> _Library:
+    code = _parse(write_module(module, shared))
+    builder = llvm.create_pass_builder(_target(), llvm.create_pipeline_tuning_options(0))
+    # Registers become values before coroutines are split, so that frames hold what lives on.
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_simplify_cfg_pass()
+    passes.run(code, builder)
+    builder.getModulePassManager().run(code, builder)
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_instruction_combine_pass()
+    passes.run(code, builder)
+    library = llvm.JITLibraryBuilder().add_ir(str(code)).add_current_process()
+    for name, address in _machine_symbols().items():
+        library = library.import_symbol(name, address)
+    for name in module.kernels:
+        library = library.export_symbol(name)
+    tracker = library.link(_linker(), f"ptx{next(_numbers)}")
+    found = _Library({name: tracker[name] for name in module.kernels})
+    found.owner = tracker
+    return found
+
+
+_numbers = itertools.count()
+
+
+def _parse(text: str) -> llvm.ModuleRef:
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise BackendError(f"LLVM rejects translated PTX: {error}") from error
+    return module
+
+
+@cache
+def _target() -> llvm.TargetMachine:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    found = llvm.Target.from_triple(llvm.get_process_triple())
+    features = llvm.get_host_cpu_features().flatten()
+    return found.create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=features, opt=1, reloc="pic", codemodel="small"
+    )
+
+
+@cache
+def _linker() -> llvm.LLJIT:
+    return llvm.create_lljit_compiler(_target(), use_jit_link=True, suppress_errors=True)
+
+
+_CHECKED = ("ptx.check_global", "ptx.check_local", "ptx.check_shared", "ptx.check_lane")
+
+
+@cache
+def _machine_library() -> llvm.ResourceTracker:
+    library = llvm.JITLibraryBuilder().add_ir(CHECKS + SCHEDULER).add_current_process()
+    for name in (*_CHECKED, _KERNEL):
+        library = library.export_symbol(name)
+    return library.link(_linker(), "ptx-machine")
+
+
+def _machine_symbols() -> dict[str, int]:
+    return {name: _machine_library()[name] for name in _CHECKED}
+
+
+@cache
+def _machine() -> ctypes._CFunctionType:  # pyright: ignore[reportPrivateUsage]
+    address = _machine_library()[_KERNEL]
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address)

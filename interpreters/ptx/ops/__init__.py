@@ -1,0 +1,1 @@
+"""Rules for instructions, by concept; `registry` imports all of them."""

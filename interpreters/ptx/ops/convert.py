@@ -1,0 +1,94 @@
+"""Conversions between types."""
+
+from __future__ import annotations
+
+from tcopt.interpreters.ptx import types
+from tcopt.interpreters.ptx.kernel_writer import ROUND_BF16, KernelWriter
+from tcopt.interpreters.ptx.registry import executes
+from tcopt.interpreters.ptx.text import Instruction
+
+_WHOLE = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
+_WIDTHS = {"bf16": 32, "f16": 16, "f32": 32, "f64": 64}
+"""Bits of the LLVM type that a type is computed in."""
+
+
+@executes("cvt")
+def convert(e: KernelWriter, i: Instruction) -> None:
+    if i.has("ftz") or i.has("rz") or i.has("rm") or i.has("rp"):
+        e.refuse("rounding")
+    if i.modifiers[-2] in ("f16x2", "bf16x2"):
+        _pack(e, i)
+        return
+    target, source = i.modifiers[-2:]
+    value = e.read(i.scalar(1), source)
+    if i.has("sat"):
+        e.refuse("saturation")
+    if types.is_float(source):
+        value = _rounded(e, i, value, source)
+        if types.is_float(target):
+            e.write(i.scalar(0), target, _float(e, value, source, target))
+        else:
+            e.write_bits(i.scalar(0), target, _integer(e, value, source, target))
+    elif types.is_float(target):
+        op = "sitofp" if types.is_signed(source) else "uitofp"
+        wanted = types.llvm_type(target)
+        e.write(i.scalar(0), target, e.value(f"{op} {types.integer(source)} {value} to {wanted}"))
+    else:
+        signed = types.is_signed(source)
+        resized = e.resize(value, types.bits(source), types.bits(target), signed)
+        e.write_bits(i.scalar(0), target, resized)
+
+
+def _rounded(e: KernelWriter, i: Instruction, value: str, source: str) -> str:
+    """A float as a whole number, if the instruction wants one."""
+    name = next((_WHOLE[each] for each in _WHOLE if i.has(each)), None)
+    if name is None:
+        return value
+    type_ = types.llvm_type(source)
+    return e.value(f"call {type_} @llvm.{name}.{types.suffix(source)}({type_} {value})")
+
+
+def _float(e: KernelWriter, value: str, source: str, target: str) -> str:
+    if _WIDTHS[source] == _WIDTHS[target]:
+        return value
+    op = "fpext" if _WIDTHS[source] < _WIDTHS[target] else "fptrunc"
+    return e.value(f"{op} {types.llvm_type(source)} {value} to {types.llvm_type(target)}")
+
+
+def _integer(e: KernelWriter, value: str, source: str, target: str) -> str:
+    """An integer, clamped to the range of its type; NaN is 0, or the highest bit if 64 are used."""
+    sign = "s" if types.is_signed(target) else "u"
+    result, type_ = types.integer(target), types.llvm_type(source)
+    found = e.value(
+        f"call {result} @llvm.fpto{sign}i.sat.{result}.{types.suffix(source)}({type_} {value})"
+    )
+    if source != "f64" and types.bits(target) != 64:
+        return found
+    is_nan = e.value(f"fcmp uno {type_} {value}, {value}")
+    highest = 1 << (types.bits(target) - 1)
+    return e.value(f"select i1 {is_nan}, {result} {highest}, {result} {found}")
+
+
+def _pack(e: KernelWriter, i: Instruction) -> None:
+    """Two floats as halves of a word, the first one high."""
+    kind = i.modifiers[-2].removesuffix("x2")
+    word = "0"
+    for operand, shift in ((1, 16), (2, 0)):
+        value = e.read(i.scalar(operand), i.type)
+        if kind == "bf16":
+            half = e.value(f"call i16 @{e.helper(*ROUND_BF16)}(float {value})")
+        else:
+            half = e.value(f"fptrunc {types.llvm_type(i.type)} {value} to half")
+            half = e.value(f"bitcast half {half} to i16")
+        wide = e.value(f"zext i16 {half} to i32")
+        moved = e.value(f"shl i32 {wide}, {shift}")
+        word = e.value(f"or i32 {word}, {moved}")
+    e.write_bits(i.scalar(0), "b32", word)
+
+
+@executes("cvta")
+def convert_address(e: KernelWriter, i: Instruction) -> None:
+    """Generic addresses are those of global and local memory; shared memory has none."""
+    if i.has("shared"):
+        e.refuse("generic addresses of shared memory")
+    e.write_bits(i.scalar(0), "u64", e.bits(i.scalar(1), "u64"))

@@ -1,0 +1,83 @@
+"""Loads and stores, each of which is checked."""
+
+from __future__ import annotations
+
+from tcopt.interpreters.ptx import layout, types
+from tcopt.interpreters.ptx.kernel_writer import KernelWriter
+from tcopt.interpreters.ptx.registry import executes
+from tcopt.interpreters.ptx.text import Instruction
+
+_SPACES = ("global", "shared", "local", "param", "const")
+
+
+@executes("ld", "ldu")
+def load(e: KernelWriter, i: Instruction) -> None:
+    space = _space(i)
+    results, size = i.vector(0), types.bits(i.type) // 8
+    if space == "param":
+        _load_parameter(e, i)
+        return
+    place = checked(e, space, i.scalar(1), size * len(results), is_store=False)
+    for number, result in enumerate(results):
+        element = e.value(f"getelementptr i8, ptr {place}, i64 {size * number}")
+        e.write_bits(
+            result, i.type, e.value(f"load {types.integer(i.type)}, ptr {element}, align 1")
+        )
+
+
+@executes("st")
+def store(e: KernelWriter, i: Instruction) -> None:
+    space = _space(i)
+    values, size = i.vector(1), types.bits(i.type) // 8
+    place = checked(e, space, i.scalar(0), size * len(values), is_store=True)
+    for number, value in enumerate(values):
+        element = e.value(f"getelementptr i8, ptr {place}, i64 {size * number}")
+        bits = e.bits(value, i.type)
+        e.line(f"store {types.integer(i.type)} {bits}, ptr {element}, align 1")
+
+
+def _space(i: Instruction) -> str:
+    """The memory that an instruction names; none means a generic address."""
+    return next((each for each in _SPACES if i.has(each)), "generic")
+
+
+def _load_parameter(e: KernelWriter, i: Instruction) -> None:
+    name = i.scalar(1).strip("[] ")
+    names = list(e.kernel.parameters)
+    if name not in names:
+        e.refuse(f"parameter {name!r}")
+    parameters = e.field("%block", layout.offset(layout.Block, "parameters"), "ptr")
+    value = e.field(parameters, 8 * names.index(name), types.integer(i.type))
+    e.write_bits(i.scalar(0), i.type, value)
+
+
+def checked(e: KernelWriter, space: str, operand: str, size: int, *, is_store: bool) -> str:
+    """The pointer of an access of some bytes, after its checks."""
+    address = e.address(operand)
+    line = 0 if e.instruction is None else e.instruction.line
+    arguments = f"ptr %block, ptr %thread, i64 {address}, i64 {size}, i32 {line}"
+    if space in ("global", "const"):
+        e.require(e.value(f"call i1 @ptx.check_global({arguments})"))
+        return e.value(f"inttoptr i64 {address} to ptr")
+    if space == "shared":
+        call = f"call i1 @ptx.check_shared({arguments}, i1 {'true' if is_store else 'false'})"
+        e.require(e.value(call))
+        memory = e.field("%block", layout.offset(layout.Block, "shared"), "ptr")
+        return e.value(f"getelementptr i8, ptr {memory}, i64 {address}")
+    if space == "local":
+        return _local(e, address, arguments)
+    return e.refuse("generic addresses")
+
+
+def _local(e: KernelWriter, address: str, arguments: str) -> str:
+    """An access to the thread's own arrays, which are within one of them."""
+    inside = "false"
+    size = arguments.split("i64 ")[2].partition(",")[0]
+    for variable in e.kernel.variables:
+        if variable.space == "local":
+            start = e.value(f'ptrtoint ptr %"local.{variable.name}" to i64')
+            distance = e.value(f"sub i64 {address}, {start}")
+            fits = e.value(f"icmp ule i64 {distance}, {max(variable.size - int(size), 0)}")
+            inside = e.value(f"or i1 {inside}, {fits}")
+    e.require(e.value(f"call i1 @ptx.check_local({arguments}, i1 {inside})"))
+    return e.value(f"inttoptr i64 {address} to ptr")

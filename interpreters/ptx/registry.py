@@ -1,0 +1,42 @@
+"""The table of rules that translate instructions.
+
+```python
+@executes("shl")
+def shift_left(e: KernelWriter, i: Instruction) -> None: ...
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tcopt.interpreters.ptx.text import Instruction
+from tcopt.support.registration import Registry
+from tcopt.support.registry import import_all
+
+if TYPE_CHECKING:
+    from tcopt.interpreters.ptx.kernel_writer import KernelWriter
+
+PtxRule = Callable[["KernelWriter", Instruction], None]
+
+rules: Registry[str, PtxRule] = Registry(
+    "rule of tcopt.interpreters.ptx.ops for", partial(import_all, "tcopt.interpreters.ptx.ops")
+)
+"""By opcode, whose modifiers a rule reads itself."""
+
+
+def executes(*opcodes: str) -> Callable[[PtxRule], PtxRule]:
+    """Register a function as the rule of these opcodes.
+
+    Raises:
+        InputError: an opcode has a rule already.
+    """
+
+    def register(rule: PtxRule) -> PtxRule:
+        for opcode in opcodes:
+            rules.add(opcode, rule)
+        return rule
+
+    return register

@@ -1,0 +1,62 @@
+"""The types of PTX as types of LLVM IR."""
+
+from __future__ import annotations
+
+import re
+import struct
+
+from tcopt.support.errors import UnsupportedError
+
+_FLOATS = {"f16": "half", "f32": "float", "f64": "double"}
+_TYPE = re.compile(r"([a-z]+)(\d+)")
+
+
+def bits(type_: str) -> int:
+    """Size of a PTX type; 1 for a predicate.
+
+    Raises:
+        UnsupportedError: it is not a type.
+    """
+    if type_ == "pred":
+        return 1
+    if type_ in ("f16x2", "bf16x2"):
+        return 32
+    found = _TYPE.fullmatch(type_)
+    if found is None:
+        raise UnsupportedError(f"PTX of type {type_!r}")
+    return int(found[2])
+
+
+def is_float(type_: str) -> bool:
+    return type_ in _FLOATS or type_ == "bf16"
+
+
+def is_signed(type_: str) -> bool:
+    return type_.startswith("s")
+
+
+def integer(type_: str) -> str:
+    """The LLVM integer that holds the bits of a PTX type."""
+    return f"i{bits(type_)}"
+
+
+def llvm_type(type_: str) -> str:
+    """The LLVM type that a PTX type is computed in; `bf16` is computed in `float`."""
+    return "float" if type_ == "bf16" else _FLOATS.get(type_) or integer(type_)
+
+
+def suffix(type_: str) -> str:
+    """The suffix of LLVM's intrinsics for a PTX type, such as `f32`."""
+    return {"half": "f16", "float": "f32", "double": "f64"}.get(llvm_type(type_), integer(type_))
+
+
+def float_bits(text: str) -> int | None:
+    """The bits of an immediate `0f...` or `0d...`; None for other text."""
+    if re.fullmatch(r"0[fFdD][0-9a-fA-F]+", text):
+        return int(text[2:], 16)
+    return None
+
+
+def constant(value: float, type_: str) -> str:
+    """A number as an LLVM constant, which LLVM writes with the bits of a double."""
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
