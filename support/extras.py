@@ -10,7 +10,6 @@ EXTRAS = {
     "psycopg": "tune-postgres",
     "distributed": "pool",
     "pyopencl": "opencl",
-    "pycuda": "cuda",
     "PIL": "images",
     "re2": "text",
     "onnxruntime": "bench",

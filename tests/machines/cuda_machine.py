@@ -1,0 +1,336 @@
+"""A CUDA driver without a device: its functions as C callbacks, memory of this process, and kernels
+that the PTX interpreter executes.
+
+Signatures are written here from cuda.h, apart from those of the binding, so that a call through a
+wrong one goes wrong.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ctypes import c_char_p, c_float, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tcopt.interpreters.ptx.faults import PtxFaultError
+from tcopt.interpreters.ptx.launch import PtxProgram, check_launch
+from tcopt.runtime.device import cuda, cuda_driver
+from tcopt.support.errors import TcoptError
+
+ERRORS = {
+    1: ("CUDA_ERROR_INVALID_VALUE", "invalid argument"),
+    2: ("CUDA_ERROR_OUT_OF_MEMORY", "out of memory"),
+    100: ("CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"),
+    201: ("CUDA_ERROR_INVALID_CONTEXT", "invalid device context"),
+    218: ("CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"),
+    500: ("CUDA_ERROR_NOT_FOUND", "named symbol not found"),
+    700: ("CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"),
+    801: ("CUDA_ERROR_NOT_SUPPORTED", "operation not supported"),
+    900: ("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when capturing"),
+}
+CONTEXT, STREAM = 0x1000, 0x2000
+POINTER = c_void_p
+_FUNCTIONS: dict[str, tuple[Any, Callable[..., int]]] = {}
+
+
+def driver_function(*types: Any) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Mark a method as a function of the driver with these arguments."""
+
+    def mark(function: Callable[..., int]) -> Callable[..., int]:
+        _FUNCTIONS[function.__name__] = (ctypes.CFUNCTYPE(c_int, *types), function)
+        return function
+
+    return mark
+
+
+def _put(where: int, kind: Any, value: Any) -> int:
+    kind.from_address(where).value = value
+    return 0
+
+
+class CudaMachine:
+    """The driver's state; its attributes are the driver's functions, as in `ctypes.CDLL`.
+
+    Attributes:
+        capability: the device's.
+        memory: what is allocated, by address.
+        most: bytes that can be allocated.
+        launches: name, grid and block of each kernel that ran.
+        graphs: launches of graphs.
+        faults: why kernels failed; the first one ends the context.
+        failing: error codes of functions that fail whatever they are given.
+    """
+
+    def __init__(self, capability: tuple[int, int] = (8, 7)):
+        self.capability = capability
+        self.memory: dict[int, np.ndarray] = {}
+        self.most = 1 << 30
+        self.launches: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = []
+        self.graphs = 0
+        self.faults: list[PtxFaultError] = []
+        self.failing: dict[str, int] = {}
+        self.depth = 0
+        self.clock = 0.0
+        self.devices = 1
+        self._modules: list[PtxProgram] = []
+        self._functions: list[tuple[PtxProgram, str]] = []
+        self._events: dict[int, float] = {}
+        self._capture: list[Callable[[], int]] | None = None
+        self._graphs: dict[int, list[Callable[[], int]]] = {}
+        self._texts: list[Any] = []
+        for name, (prototype, function) in _FUNCTIONS.items():
+            setattr(self, name, prototype(self._guarded(name, function)))
+
+    def _guarded(self, name: str, function: Callable[..., int]) -> Callable[..., int]:
+        """A function that fails as the driver does after a fault, or without a context."""
+        needs_context = name[2:5] in ("Mem", "Str", "Mod", "Lau", "Eve", "Gra")
+
+        def call(*arguments: Any) -> int:
+            if name in self.failing:
+                if name == "cuStreamEndCapture":
+                    self._capture = None
+                return self.failing[name]
+            if needs_context and not self.depth and "Destroy" not in name:
+                return 201
+            if needs_context and self.faults:
+                return 700
+            return function(self, *arguments)
+
+        return call
+
+    def inside(self, address: int, size: int) -> bool:
+        """Whether some bytes are all in one allocation."""
+        return any(
+            start <= address and address + size <= start + array.nbytes
+            for start, array in self.memory.items()
+        )
+
+    def _enqueue(self, work: Callable[[], int]) -> int:
+        """Do something, or record it."""
+        if self._capture is None:
+            return work()
+        self._capture.append(work)
+        return 0
+
+    @driver_function(c_uint)
+    def cuInit(self, flags: int) -> int:
+        return 0 if flags == 0 else 1
+
+    @driver_function(c_int, POINTER)
+    def cuGetErrorName(self, code: int, text: int) -> int:
+        return self._text(code, text, 0)
+
+    @driver_function(c_int, POINTER)
+    def cuGetErrorString(self, code: int, text: int) -> int:
+        return self._text(code, text, 1)
+
+    def _text(self, code: int, text: int, number: int) -> int:
+        if code not in ERRORS:
+            return 1
+        self._texts.append(c_char_p(ERRORS[code][number].encode()))
+        return _put(text, c_char_p, self._texts[-1].value)
+
+    @driver_function(POINTER)
+    def cuDeviceGetCount(self, count: int) -> int:
+        return _put(count, c_int, self.devices)
+
+    @driver_function(POINTER, c_int)
+    def cuDeviceGet(self, device: int, number: int) -> int:
+        return _put(device, c_int, 40 + number)
+
+    @driver_function(POINTER, c_int, c_int)
+    def cuDeviceGetName(self, text: int, size: int, device: int) -> int:
+        name = b"Stand-in"[: size - 1] + b"\0"
+        ctypes.memmove(text, name, len(name))
+        return 0 if device == 40 else 1
+
+    @driver_function(POINTER, c_int, c_int)
+    def cuDeviceGetAttribute(self, value: int, attribute: int, device: int) -> int:
+        return _put(value, c_int, {75: self.capability[0], 76: self.capability[1]}[attribute])
+
+    @driver_function(POINTER, c_int)
+    def cuDevicePrimaryCtxRetain(self, context: int, device: int) -> int:
+        return _put(context, POINTER, CONTEXT)
+
+    @driver_function(POINTER)
+    def cuCtxPushCurrent_v2(self, context: int) -> int:
+        self.depth += 1
+        return 0 if context == CONTEXT else 201
+
+    @driver_function(POINTER)
+    def cuCtxPopCurrent_v2(self, context: int) -> int:
+        self.depth -= 1
+        return _put(context, POINTER, CONTEXT) if self.depth >= 0 else 201
+
+    @driver_function(POINTER, c_uint)
+    def cuStreamCreate(self, stream: int, flags: int) -> int:
+        return _put(stream, POINTER, STREAM)
+
+    @driver_function(POINTER)
+    def cuStreamSynchronize(self, stream: int) -> int:
+        if stream != STREAM:
+            return 1
+        return 900 if self._capture is not None else 0
+
+    @driver_function(POINTER, c_int)
+    def cuStreamBeginCapture_v2(self, stream: int, mode: int) -> int:
+        self._capture = []
+        return 0 if stream == STREAM else 1
+
+    @driver_function(POINTER, POINTER)
+    def cuStreamEndCapture(self, stream: int, graph: int) -> int:
+        assert self._capture is not None
+        number = 0x3000 + len(self._graphs)
+        self._graphs[number], self._capture = self._capture, None
+        return _put(graph, POINTER, number)
+
+    @driver_function(POINTER, POINTER, c_ulonglong)
+    def cuGraphInstantiateWithFlags(self, executable: int, graph: int, flags: int) -> int:
+        return _put(executable, POINTER, graph)
+
+    @driver_function(POINTER, POINTER)
+    def cuGraphLaunch(self, graph: int, stream: int) -> int:
+        self.graphs += 1
+        return max((work() for work in self._graphs[graph]), default=0)
+
+    @driver_function(POINTER)
+    def cuGraphDestroy(self, graph: int) -> int:
+        return 0
+
+    @driver_function(POINTER)
+    def cuGraphExecDestroy(self, graph: int) -> int:
+        return 0
+
+    @driver_function(POINTER, c_uint)
+    def cuEventCreate(self, event: int, flags: int) -> int:
+        self._events[number := 0x4000 + len(self._events)] = -1.0
+        return _put(event, POINTER, number)
+
+    @driver_function(POINTER, POINTER)
+    def cuEventRecord(self, event: int, stream: int) -> int:
+        self.clock += 0.25
+        self._events[event] = self.clock
+        return 0 if stream == STREAM else 1
+
+    @driver_function(POINTER)
+    def cuEventSynchronize(self, event: int) -> int:
+        return 0
+
+    @driver_function(POINTER, POINTER, POINTER)
+    def cuEventElapsedTime(self, milliseconds: int, begin: int, end: int) -> int:
+        return _put(milliseconds, c_float, self._events[end] - self._events[begin])
+
+    @driver_function(POINTER)
+    def cuEventDestroy_v2(self, event: int) -> int:
+        return 0
+
+    @driver_function(POINTER, c_size_t)
+    def cuMemAlloc_v2(self, address: int, size: int) -> int:
+        if not size:
+            return 1
+        if sum(array.nbytes for array in self.memory.values()) + size > self.most:
+            return 2
+        whole = np.full(size + 256, 0xAB, np.uint8)
+        array = whole[-whole.ctypes.data % 256 :][:size]
+        self.memory[array.ctypes.data] = array
+        return _put(address, c_ulonglong, array.ctypes.data)
+
+    @driver_function(c_ulonglong)
+    def cuMemFree_v2(self, address: int) -> int:
+        return 1 if self.memory.pop(address, None) is None else 0
+
+    @driver_function(c_ulonglong, POINTER, c_size_t, POINTER)
+    def cuMemcpyHtoDAsync_v2(self, target: int, source: int, size: int, stream: int) -> int:
+        return self._copy(target, source, size, target)
+
+    @driver_function(POINTER, c_ulonglong, c_size_t, POINTER)
+    def cuMemcpyDtoHAsync_v2(self, target: int, source: int, size: int, stream: int) -> int:
+        return self._copy(target, source, size, source)
+
+    @driver_function(c_ulonglong, c_ulonglong, c_size_t, POINTER)
+    def cuMemcpyDtoDAsync_v2(self, target: int, source: int, size: int, stream: int) -> int:
+        return self._copy(target, source, size, target, source)
+
+    def _copy(self, target: int, source: int, size: int, *on_device: int) -> int:
+        if not all(self.inside(address, size) for address in on_device):
+            return 1
+
+        def work() -> int:
+            ctypes.memmove(target, source, size)
+            return 0
+
+        return self._enqueue(work)
+
+    @driver_function(POINTER, c_char_p, c_uint, POINTER, POINTER)
+    def cuModuleLoadDataEx(
+        self, module: int, text: bytes, count: int, options: int, values: int
+    ) -> int:
+        try:
+            self._modules.append(PtxProgram(text.decode()))
+        except TcoptError as error:
+            log, size = (c_void_p * 2).from_address(values)
+            message = str(error).encode()[: size - 1] + b"\0"
+            ctypes.memmove(log, message, len(message))
+            return 218
+        return _put(module, POINTER, len(self._modules))
+
+    @driver_function(POINTER)
+    def cuModuleUnload(self, module: int) -> int:
+        return 0
+
+    @driver_function(POINTER, POINTER, c_char_p)
+    def cuModuleGetFunction(self, function: int, module: int, name: bytes) -> int:
+        program = self._modules[module - 1]
+        if name.decode() not in program.module.kernels:
+            return 500
+        self._functions.append((program, name.decode()))
+        return _put(function, POINTER, len(self._functions))
+
+    @driver_function(POINTER, *(c_uint,) * 7, POINTER, POINTER, POINTER)
+    def cuLaunchKernel(self, function: int, *rest: int) -> int:
+        program, name = self._functions[function - 1]
+        grid, block, (shared, stream, parameters, extra) = rest[:3], rest[3:6], rest[6:]
+        kernel = program.module.kernels[name]
+        count = len(kernel.parameters)
+        places = (c_void_p * count).from_address(parameters)
+        values = [c_ulonglong.from_address(place).value for place in places]
+        try:
+            check_launch(kernel, grid, block, count)  # type: ignore[arg-type]
+        except TcoptError:
+            return 1
+        if shared or stream != STREAM or extra or not all(self.inside(v, 1) for v in values):
+            return 1
+
+        def work() -> int:
+            ranges = [(start, start + array.nbytes) for start, array in self.memory.items()]
+            self.launches.append((name, grid, block))
+            try:
+                program.launch(name, grid, block, values, ranges)  # type: ignore[arg-type]
+            except PtxFaultError as fault:
+                # A device tells of it when it is next waited for.
+                self.faults.append(fault)
+            return 0
+
+        return self._enqueue(work)
+
+
+@contextmanager
+def cuda_machine(
+    capability: tuple[int, int] = (8, 7), machine: CudaMachine | None = None
+) -> Iterator[CudaMachine]:
+    """Let the CUDA runtime find this driver while the context is open."""
+    machine = machine or CudaMachine(capability)
+    cached = (cuda.cuda_device, cuda.local_capability, cuda_driver.cuda_driver)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuda_driver, "open_library", lambda: machine)
+        for each in cached:
+            each.cache_clear()
+        try:
+            yield machine
+        finally:
+            for each in cached:
+                each.cache_clear()
