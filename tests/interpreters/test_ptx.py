@@ -211,3 +211,14 @@ def test_launches_are_checked() -> None:
         _launch("", count=2)
     with pytest.raises(UnsupportedError, match=r"wgmma.*kernel k, line 16"):
         _launch("wgmma.fence.sync.aligned;")
+
+
+def test_grids_beyond_the_limit_are_folded() -> None:
+    """65,535 blocks are the most along y and z."""
+    model = _parsed(
+        "g (float[70000,2,4] a, float[70000,4,2] b) => (float[70000,2,2] y) { y = MatMul(a, b) }"
+    )
+    a, b = random_inputs(model, 0).values()
+    with cuda_machine((8, 0)):
+        (y,) = tcopt.compile(model, "cuda:sm_80").run({"a": a, "b": b})
+    np.testing.assert_allclose(y, a @ b, rtol=1e-4, atol=1e-5)
