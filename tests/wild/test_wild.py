@@ -7,6 +7,7 @@ import onnxruntime
 import pytest
 
 import tcopt
+from models.checks import exact_options
 from wild.networks import NETWORKS, TOLERANCE, Network, error
 from wild.packages import NotFetched
 
@@ -25,7 +26,9 @@ def test_equal_to_onnxruntime(network: Network) -> None:
     except NotFetched as reason:
         pytest.skip(str(reason))
     model = tcopt.compile(path)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        path, exact_options(), providers=["CPUExecutionProvider"]
+    )
     for run in range(len(network.runs)):
         feeds = network.feeds(run)
         expected = [np.asarray(value) for value in session.run(None, dict(feeds))]

@@ -12,8 +12,8 @@ from xdsl.ir import Operation, SSAValue
 
 from tcopt.dialects import loop
 
-SLACK = 10.0
-"""Seconds that any run may take: starting threads, mapping memory, a busy machine."""
+SLACK = 5.0
+"""Seconds of processor time that any run may take, as to start threads and map memory."""
 
 TIMES = 10.0
 """Factor between the expected and the longest accepted time."""
