@@ -219,10 +219,11 @@ class FunctionEmitter:
         return known
 
     def define(self, value: SSAValue, name: str) -> None:
-        """Bind an SSA value to an LLVM operand."""
+        """Bind an SSA value to an LLVM operand, a name or a number."""
         self.values[id(value)] = name
         if value.type.__class__ is IndexType:
-            self.linear[id(value)] = Linear(((name, 1),), 0)
+            is_name = name.startswith("%")
+            self.linear[id(value)] = Linear.symbol(name) if is_name else Linear.constant(int(name))
 
     def define_constant(self, value: SSAValue, constant: Literal) -> None:
         """Bind a value to a constant."""

@@ -43,6 +43,16 @@ func.func private @index(%i: index, %j: index) -> index {
 // CHECK-NEXT:  %[[D:.*]] = add nsw i64 %[[A]], 6
 // CHECK-NEXT:  ret i64 %[[D]]
 
+// A number that becomes an index is part of an address like any other constant.
+func.func private @number(%x: memref<8xf32>) -> f32 {
+  %two = arith.constant 2 : i64
+  %0 = arith.index_cast %two : i64 to index
+  %1 = memref.load %x[%0] : memref<8xf32>
+  func.return %1 : f32
+}
+// CHECK-LABEL: @tcopt.number
+// CHECK:         getelementptr i8, ptr %arg0, i64 8
+
 // A choice between indices keeps what divides both: the load is known to be aligned. A choice
 // between equal indices is none.
 func.func private @choose(%c: i1, %i: index, %y: memref<4xf32>) -> index {
