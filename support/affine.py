@@ -79,7 +79,7 @@ class LinearSum:
     def coefficient(self, dim: int) -> int:
         """The factor of dimension `dim` outside of divisions."""
         for atom, factor in self.terms:
-            if atom == Dim(dim):
+            if isinstance(atom, Dim) and atom.position == dim:
                 return factor
         return 0
 
@@ -221,6 +221,8 @@ def linear_sum(expr: AffineExpr, ranges: Sequence[Range]) -> LinearSum:
 
     Symbols are treated as dimensions that follow the `len(ranges)` given ones.
     """
+    if type(expr) is not AffineBinaryOpExpr:
+        return _linear_sum(expr, tuple(ranges))
     return _cached_sum(expr, tuple(ranges))
 
 

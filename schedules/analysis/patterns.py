@@ -9,6 +9,7 @@ from math import prod
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FixedBitwidthType, IntegerAttr, MemRefType
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
@@ -16,6 +17,7 @@ from tcopt.dialects.arith_ import CmpiOp, ExtSIOp, ExtUIOp, SelectOp, SIToFPOp
 from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
 from tcopt.dialects.table import LookupOp, ScaleOp
 from tcopt.support.affine import Dim, extents_to_ranges, linear_sum, sum_range, to_expr, used_dims
+from tcopt.support.memo import memo
 
 
 @dataclass(frozen=True)
@@ -115,12 +117,26 @@ def match_block(block: loop.BlockOp) -> BlockPattern | None:
 
 
 def _access(op: loop.LoadOp | loop.StoreOp, block: loop.BlockOp) -> StridedAccess:
-    ranges = extents_to_ranges(block.domain)
-    operand_ranges = [
-        ranges[block.iter_vars.index(v)] if v in block.iter_vars else (0, 1 << 30)
-        for v in op.indices
-    ]
-    sums = [linear_sum(e, operand_ranges) for e in op.map.data.results]
+    variables = {value: position for position, value in enumerate(block.iter_vars)}
+    indexed = tuple(variables.get(value) for value in op.indices)
+    return StridedAccess(op, op.memref, _steps(op.map.data, indexed, block.domain))
+
+
+@memo(1 << 12)
+def _steps(
+    access: AffineMap, indexed: tuple[int | None, ...], domain: tuple[int, ...]
+) -> tuple[tuple[int, ...] | None, ...]:
+    """Steps of a `StridedAccess`.
+
+    Args:
+        access: the map from operands to indices of the buffer.
+        indexed: positions of the iteration variables that are the map's operands; None for
+            other operands.
+        domain: extents of the iteration variables.
+    """
+    ranges = extents_to_ranges(domain)
+    operand_ranges = [(0, 1 << 30) if v is None else ranges[v] for v in indexed]
+    sums = [linear_sum(e, operand_ranges) for e in access.results]
     divided = {
         position
         for total in sums
@@ -128,15 +144,15 @@ def _access(op: loop.LoadOp | loop.StoreOp, block: loop.BlockOp) -> StridedAcces
         if not isinstance(atom, Dim)
         for position in used_dims(to_expr(atom.operand))
     }
-    used = {d for e in op.map.data.results for d in used_dims(e)}
+    used = {d for e in access.results for d in used_dims(e)}
     steps: list[tuple[int, ...] | None] = []
-    for variable in block.iter_vars:
-        positions = [i for i, v in enumerate(op.indices) if v is variable and i in used]
+    for variable in range(len(domain)):
+        positions = [i for i, v in enumerate(indexed) if v == variable and i in used]
         if divided.isdisjoint(positions):
             steps.append(tuple(sum(s.coefficient(p) for p in positions) for s in sums))
         else:
             steps.append(None)
-    return StridedAccess(op, op.memref, tuple(steps))
+    return tuple(steps)
 
 
 def _is_contraction(block: loop.BlockOp, store: loop.StoreOp) -> bool:
