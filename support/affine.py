@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
+from typing import NamedTuple
 
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -34,8 +35,7 @@ UNBOUNDED: Range = (-(1 << 62), 1 << 62)
 """The range of a value nothing is known about."""
 
 
-@dataclass(frozen=True)
-class Dim:
+class Dim(NamedTuple):
     """A dimension as a term of a sum."""
 
     position: int
@@ -60,8 +60,7 @@ class Mod:
 Atom = Dim | FloorDiv | Mod
 
 
-@dataclass(frozen=True)
-class LinearSum:
+class LinearSum(NamedTuple):
     """`sum(coefficient * atom) + constant`, terms in a fixed order."""
 
     terms: tuple[tuple[Atom, int], ...]
