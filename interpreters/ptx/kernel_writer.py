@@ -199,7 +199,7 @@ class KernelWriter(FunctionText):
 
         Args:
             state: what it waits for.
-            mask: the lanes of its warp that it waits for.
+            mask: the lanes of its warp that it waits for; at a barrier whether it is aligned.
         """
         for field, value in (("state", str(state)), ("line", self._line()), ("mask", mask)):
             self.set_field("%thread", layout.offset(layout.Thread, field), value)

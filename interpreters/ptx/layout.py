@@ -26,7 +26,7 @@ class Thread(ctypes.Structure):
         place: the same along x, y and z.
         state: one of `READY`, `AT_BARRIER`, `AT_MEETING` and `DONE`.
         line: the line of the instruction where it waits.
-        mask: the lanes that it waits for.
+        mask: the lanes that it waits for; at a barrier 1 if that is aligned, else 0.
         frame: the coroutine.
         inbox: what the lane hands to its warp.
         shared: what it handed when its warp last met.

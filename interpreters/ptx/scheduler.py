@@ -1,8 +1,9 @@
 """The code that runs the threads of a block.
 
 Each thread runs until it waits or ends, in the order of their numbers. A warp whose lanes have met
-goes on at once; a barrier opens when all threads are there. Lanes that are in a mask have to come
-to the same instruction.
+goes on at once; a barrier opens when all threads wait for it. Warps may wait at different
+instructions; the lanes of a warp wait at one, unless that is a `barrier.sync` without `.aligned`.
+Lanes that are in a mask have to come to the same instruction.
 """
 
 from __future__ import annotations
@@ -180,12 +181,19 @@ _OPEN = _loop(
     "%count",
     f"""{_thread("b", "%o")}
 {of_thread("b.line", "line", "%b")}
-  %b.same = icmp eq i32 %b.line, %barrier.line
+{of_thread("b.aligned", "mask", "%b")}
+  %b.warp = and i32 %o, -{LANES}
+{_thread("h", "%b.warp")}
+{of_thread("h.line", "line", "%h")}
+  %b.same = icmp eq i32 %b.line, %h.line
+  %b.free = icmp eq i32 %b.aligned, 0
+  %b.fine = or i1 %b.same, %b.free
 {store(str(layout.READY), "%b", _STATE, "b.ready")}
-  br i1 %b.same, label %o.next, label %apart
+  br i1 %b.fine, label %o.next, label %apart
 apart:
-  %a.line = zext i32 %barrier.line to i64
-  call i1 @ptx.note(ptr %block, ptr %b, i32 {faults.BARRIER}, i32 %b.line, i32 0, i64 %a.line)
+  %a.line = zext i32 %h.line to i64
+  call i1 @ptx.note(ptr %block, ptr %b, i32 {faults.DIVERGENT}, i32 %b.line, i32 %b.warp, \
+i64 %a.line)
   br label %out""",
     "open",
     "opened",

@@ -176,6 +176,8 @@ FAULTS = {
     "st.shared.b32 [%rd5], %r1; ld.shared.b32 %r2, [s];": faults.READ_AFTER_WRITE,
     "ld.shared.b32 %r2, [s+252]; st.shared.b32 [%rd5], %r1;": faults.WRITE_AFTER_READ,
     "@%p1 bar.sync 0;": faults.BARRIER,
+    "@%p1 bra $L; bar.sync 0; bra $M; $L: bar.sync 0; bar.sync 0; $M:": faults.BARRIER,
+    "setp.lt.u32 %p2, %r1, 5; @%p2 bra $L; bar.sync 0; ret; $L:\nbar.sync 0;": faults.DIVERGENT,
     "setp.lt.u32 %p2, %r1, 5; @%p2 bra $L; shfl.sync.bfly.b32 %r2, %r1, 1, 31, -1; bar.sync 0; ret;"
     " $L: bar.sync 0;": faults.DIVERGENT,
     "and.b32 %r4, %r1, 1; sub.s32 %r4, %r4, 2; shfl.sync.bfly.b32 %r2, %r1, 1, 31, %r4;": (
@@ -204,11 +206,38 @@ def test_faults_name_line_and_thread(body: str) -> None:
     assert (caught.value.kind, caught.value.line) == (FAULTS[body], 16)
 
 
+SWAPPED = """st.shared.b32 [%rd5], %r1;
+@%p1 bra $L;
+{}
+ld.shared.b32 %r2, [%rd5+-128];
+bra $M;
+$L:
+{}
+ld.shared.b32 %r2, [%rd5+128];
+$M:
+st.global.b32 [%rd3], %r2;"""
+
+
+@pytest.mark.parametrize("barrier", ["bar.sync 0;", "barrier.sync.aligned 0;", "barrier.sync 0;"])
+def test_warps_wait_at_different_lines(barrier: str) -> None:
+    """Each thread reads the word of one in the other warp."""
+    found = _launch(SWAPPED.format(barrier, barrier))
+    assert found.tolist() == [*range(32, 64), *range(32)]
+
+
+def test_lanes_wait_at_different_lines_of_barriers_that_are_not_aligned() -> None:
+    body = "setp.lt.u32 %p1, %r1, 5;\nst.shared.b32 [%rd5], %r1;\n@%p1 bra $L;\nbarrier.sync 0;\n"
+    body += "bra $M;\n$L:\nbarrier.sync 0;\n$M:\nld.shared.b32 %r2, [s+252];\n"
+    assert set(_launch(f"{body}st.global.b32 [%rd3], %r2;").tolist()) == {63}
+
+
 def test_launches_are_checked() -> None:
     with pytest.raises(InputError, match="reqntid"):
         _launch("", block=(32, 1, 1))
     with pytest.raises(InputError, match="parameters"):
         _launch("", count=2)
+    with pytest.raises(UnsupportedError, match=r"bar\.sync.*kernel k, line 16"):
+        _launch("bar.sync 1;")
     with pytest.raises(UnsupportedError, match=r"wgmma.*kernel k, line 16"):
         _launch("wgmma.fence.sync.aligned;")
 

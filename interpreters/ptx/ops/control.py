@@ -31,10 +31,11 @@ def end(e: KernelWriter, i: Instruction) -> None:
 
 @executes("bar", "barrier")
 def barrier(e: KernelWriter, i: Instruction) -> None:
-    """All threads of a block wait for each other."""
+    """All threads of a block wait for each other; `bar` is always aligned."""
     if not i.has("sync") or i.operands != ("0",):
         e.refuse("only a barrier of all threads is supported")
-    e.suspend(layout.AT_BARRIER, "0")
+    is_aligned = i.opcode == "bar" or i.has("aligned")
+    e.suspend(layout.AT_BARRIER, "1" if is_aligned else "0")
 
 
 @executes("membar", "fence")
