@@ -126,7 +126,7 @@ _CHECKS = (
     )
     + _checks_of(
         "shared",
-        ", i1 %is_store",
+        ", i1 %is_store, i64 %needed",
         _ranges("variables", "variable_count"),
         faults.OUTSIDE_SHARED,
         f"""{of_block("writers", "writers", "ptr")}
@@ -144,7 +144,11 @@ races:
 head:
   %i = phi i64 [ 0, %races ], [ %next, %again ]
   %more = icmp ult i64 %i, %size
-  br i1 %more, label %byte, label %yes
+  br i1 %more, label %ask, label %yes
+ask:
+  %needed.rest = lshr i64 %needed, %i
+  %needed.bit = trunc i64 %needed.rest to i1
+  br i1 %needed.bit, label %byte, label %again
 byte:
   %at = add i64 %address, %i
   %writer.p = getelementptr i32, ptr %writers, i64 %at
@@ -204,7 +208,7 @@ CHECKS = _NOTE + _RANGES + _CHECKS
 DECLARATIONS = f"""
 declare i1 @ptx.check_global({_ARGUMENTS})
 declare i1 @ptx.check_local({_ARGUMENTS}, i1)
-declare i1 @ptx.check_shared({_ARGUMENTS}, i1)
+declare i1 @ptx.check_shared({_ARGUMENTS}, i1, i64)
 declare i1 @ptx.check_lane(ptr, ptr, i32, i32, i1)
 declare ptr @malloc(i64)
 declare token @llvm.coro.id(i32, ptr, ptr, ptr)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections import Counter
 from typing import NoReturn
 
 from tcopt.interpreters.ptx import layout, types
@@ -27,6 +28,7 @@ _SPECIAL_FIELDS: dict[str, tuple[type[ctypes.Structure], str]] = {
     "ctaid": (layout.Block, "place"),
     "nctaid": (layout.Block, "grid"),
 }
+_REGISTER = re.compile(r"%\w+")
 _ADDRESS = re.compile(r"\[\s*([%$\w]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 
 
@@ -52,6 +54,7 @@ class KernelWriter(FunctionText):
         self.locals = {each.name for each in kernel.variables if each.space == "local"}
         self._entry: list[str] = []
         self._registers: dict[str, int] = {}
+        self._mentions = _mentions(kernel)
         self._is_open = True
         """Whether the current basic block has no terminator yet."""
 
@@ -83,6 +86,10 @@ class KernelWriter(FunctionText):
         if type_ is None:
             self.refuse(f"register {name} is not declared")
         return types.bits(type_)
+
+    def is_read(self, register: str) -> bool:
+        """Whether a register that an instruction writes is mentioned by others too."""
+        return self._mentions[register] > 1
 
     def raw(self, operand: str) -> tuple[str, int]:
         """An operand's bits as an LLVM integer, and how many it has; 0 for an immediate."""
@@ -297,6 +304,15 @@ class KernelWriter(FunctionText):
             "}",
         ]
         return "\n".join([*head, *entry, "  br label %body", "body:", *self.lines, *finish, *last])
+
+
+def _mentions(kernel: Kernel) -> Counter[str]:
+    """The number of times that each register is an operand, or part of one."""
+    found: Counter[str] = Counter()
+    for each in kernel.body:
+        if isinstance(each, Instruction):
+            found.update(name for text in each.texts for name in _REGISTER.findall(text))
+    return found
 
 
 def label_name(name: str) -> str:

@@ -51,6 +51,13 @@ class Instruction:
             raise ParsingError(f"{self.name} has no scalar operand {number}", where=str(self.line))
         return found
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The guard and all operands, with the elements of vectors one by one."""
+        guard = () if self.guard is None else (self.guard,)
+        parts = ((each,) if isinstance(each, str) else each for each in self.operands)
+        return (*guard, *(text for part in parts for text in part))
+
     def vector(self, number: int) -> tuple[str, ...]:
         """An operand as a vector; a scalar is one of one element."""
         if number >= len(self.operands):

@@ -175,6 +175,13 @@ FAULTS = {
     "st.shared.b32 [s], %r1;": faults.WRITE_AFTER_WRITE,
     "st.shared.b32 [%rd5], %r1; ld.shared.b32 %r2, [s];": faults.READ_AFTER_WRITE,
     "ld.shared.b32 %r2, [s+252]; st.shared.b32 [%rd5], %r1;": faults.WRITE_AFTER_READ,
+    # Elements that fill a vector are needed by nobody; a load is if nothing of it is read.
+    "setp.ne.b32 %p2, %r1, 1; setp.ne.b32 %p3, %r1, 0; @!%p2 st.shared.b32 [s+4], %r1;"
+    " @!%p3 ld.shared.v2.b32 {%r2, %r3}, [s]; mov.b32 %r4, %r2; bar.sync 0;": 0,
+    "setp.ne.b32 %p2, %r1, 1; setp.ne.b32 %p3, %r1, 0; @!%p2 st.shared.b32 [s+4], %r1;"
+    " @!%p3 ld.shared.v2.b32 {%r2, %r3}, [s]; mov.b32 %r4, %r3; bar.sync 0;": (
+        faults.WRITE_AFTER_READ
+    ),
     "@%p1 bar.sync 0;": faults.BARRIER,
     "@%p1 bra $L; bar.sync 0; bra $M; $L: bar.sync 0; bar.sync 0; $M:": faults.BARRIER,
     "setp.lt.u32 %p2, %r1, 5; @%p2 bra $L; bar.sync 0; ret; $L:\nbar.sync 0;": faults.DIVERGENT,

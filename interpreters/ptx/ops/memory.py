@@ -17,12 +17,22 @@ def load(e: KernelWriter, i: Instruction) -> None:
     if space == "param":
         _load_parameter(e, i)
         return
-    place = checked(e, space, i.scalar(1), size * len(results), is_store=False)
+    needed = _needed_bytes(e, results, size)
+    place = checked(e, space, i.scalar(1), size * len(results), is_store=False, needed=needed)
     for number, result in enumerate(results):
         element = e.value(f"getelementptr i8, ptr {place}, i64 {size * number}")
         e.write_bits(
             result, i.type, e.value(f"load {types.integer(i.type)}, ptr {element}, align 1")
         )
+
+
+def _needed_bytes(e: KernelWriter, results: tuple[str, ...], size: int) -> int:
+    """The bytes of a load, as bits, without the elements that LLVM loads to fill a vector.
+
+    Their registers are read nowhere, so that it does not matter when other threads write them.
+    """
+    read = [number for number, result in enumerate(results) if e.is_read(result)]
+    return sum(((1 << size) - 1) << size * number for number in read or range(len(results)))
 
 
 @executes("st")
@@ -51,8 +61,14 @@ def _load_parameter(e: KernelWriter, i: Instruction) -> None:
     e.write_bits(i.scalar(0), i.type, value)
 
 
-def checked(e: KernelWriter, space: str, operand: str, size: int, *, is_store: bool) -> str:
-    """The pointer of an access of some bytes, after its checks."""
+def checked(
+    e: KernelWriter, space: str, operand: str, size: int, *, is_store: bool, needed: int = -1
+) -> str:
+    """Return the pointer of an access of some bytes, after its checks.
+
+    Args:
+        needed: bytes that may conflict with accesses of other threads, as bits.
+    """
     address = e.address(operand)
     line = 0 if e.instruction is None else e.instruction.line
     arguments = f"ptr %block, ptr %thread, i64 {address}, i64 {size}, i32 {line}"
@@ -60,8 +76,8 @@ def checked(e: KernelWriter, space: str, operand: str, size: int, *, is_store: b
         e.require(e.value(f"call i1 @ptx.check_global({arguments})"))
         return e.value(f"inttoptr i64 {address} to ptr")
     if space == "shared":
-        call = f"call i1 @ptx.check_shared({arguments}, i1 {'true' if is_store else 'false'})"
-        e.require(e.value(call))
+        kind = "true" if is_store else "false"
+        e.require(e.value(f"call i1 @ptx.check_shared({arguments}, i1 {kind}, i64 {needed})"))
         memory = e.field("%block", layout.offset(layout.Block, "shared"), "ptr")
         return e.value(f"getelementptr i8, ptr {memory}, i64 {address}")
     if space == "local":
