@@ -8,9 +8,11 @@ import pytest
 from onnx import ModelProto
 
 from checks.space_checks import assert_formulas_agree
+from machines.cuda_machine import cuda_machine
 from machines.opencl_device import needs_device
 from models.network import Network
 from tcopt.backends.ptx.ptxas import assemble
+from tcopt.runtime.device.cuda import cuda_device
 from tcopt.schedules.analysis.patterns import BlockPattern
 from tcopt.schedules.rules.gpu.generic_space import GpuGenericSpace
 from tcopt.schedules.spaces.space import Choice, Point, Space
@@ -18,8 +20,11 @@ from tcopt.support.cuda_files import find_ptxas
 from tcopt.tuner.arms import arms_of
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.building import build
-from tcopt.tuner.measure.measurer import LocalMeasurer, MeasureSettings
-from tcopt.tuner.measure.outcomes import OK
+from tcopt.tuner.measure.closeness import output_error
+from tcopt.tuner.measure.launched_memory import LaunchedMemory
+from tcopt.tuner.measure.measurer import LocalMeasurer, MeasureSettings, workload_of
+from tcopt.tuner.measure.outcomes import OK, CandidateFailed
+from tcopt.tuner.measure.reference import reference_of
 from tcopt.tuner.measure.runner import Limits
 from tcopt.tuner.measure.turns import TurnSettings
 from tcopt.tuner.search.moves import draw_valid
@@ -43,6 +48,13 @@ CASES = {
         y = MatMul (x, w) }""",
     "add": """(float[24, 72] x, float[72] w) => (float[24, 72] y) {
         p = Add (x, w) y = Tanh (p) }""",
+    "bhalf": """(bfloat16[3, 50, 45] x, bfloat16[3, 45, 37] w) => (bfloat16[3, 50, 37] y) {
+        y = MatMul (x, w) }""",
+    "bytes": """(int8[24, 64] x, int8[64, 40] w) => (int32[24, 40] y) {
+        y = MatMulInteger (x, w) }""",
+    "depthwise": """(float[1, 6, 9, 16] x, float[6, 1, 3, 3] w) => (float[1, 6, 9, 16] y) {
+        y = Conv<pads = [1, 1, 1, 1], group = 6> (x, w) }""",
+    "vector": """(float[1, 512] x, float[512, 40] w) => (float[1, 40] y) { y = MatMul (x, w) }""",
     "sum": """(float[5, 200, 8] x) => (float[5, 8] y) {
         a = Constant<value_ints = [1]> () s = ReduceSum<keepdims = 0> (x, a) y = Abs (s) }""",
 }
@@ -106,6 +118,33 @@ def test_no_choice_changes_a_result(case: str, rule: str) -> None:
         outcomes = measurer.measure(candidates)
     for candidate, outcome in zip(candidates, outcomes, strict=True):
         assert outcome.status == OK, (candidate.choice, outcome.error)
+
+
+@pytest.mark.nightly(daily=["sm_75-transpose", "sm_80-pool", "sm_90-vector"])
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
+def test_no_choice_changes_a_result_of_executed_ptx(case: str, arch: str) -> None:
+    """All rules that take an operator, between guards; conflicts of threads are faults."""
+    task = task_of(case, f"cuda:{arch}")
+    workload = workload_of(task, reference_of(task.text, task.arguments))
+    ran = set[str]()
+    for arm in arms_of(task):
+        for choice in choices_of(arm, 2):
+            try:
+                code = build(task.text, task.phases, arm.rule, choice)
+            except CandidateFailed:
+                continue  # Some choices are found to be illegal when they are applied.
+            with cuda_machine((int(arch[3]), int(arch[4]))):
+                memory = LaunchedMemory(cuda_device(), workload)
+                kernel = memory.load(code)
+                memory.fill(0)
+                kernel.poison()
+                kernel.call(1)
+                assert memory.damage() is kernel.damage() is None, (arm.rule, choice)
+                for ours, theirs in zip(memory.outputs(), workload.expected[0], strict=True):
+                    assert not output_error(ours, theirs, workload, 0.0).text, (arm.rule, choice)
+            ran.add(arm.rule)
+    assert RULE in ran and len(ran) == len(arms_of(task))
 
 
 @pytest.mark.nightly
