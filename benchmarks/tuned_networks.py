@@ -25,10 +25,10 @@ from typing import Any
 
 import tcopt
 from suites.models import CASES
-from tcopt.backends.llvm.machine.host import default_threads
 from tcopt.compiler.tuned import lock_beside
 from tcopt.runtime.signature import flatten
 from tcopt.schedules.tuning.lock_file import read_lock
+from tcopt.support.cores import default_threads
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.files import write_output
 from tcopt.tools.benchmarking.machine import machine_facts

@@ -37,7 +37,7 @@ from rich.table import Table
 from case import Case
 from groups import GROUPS
 from suites import all_suites
-from tcopt.backends.llvm.machine.host import default_threads
+from tcopt.support.cores import default_threads
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.files import write_output
 from tcopt.tools.benchmarking.machine import machine_facts

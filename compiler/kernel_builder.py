@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import (
     ShapedType,
 )
 
-from tcopt.backends.llvm.machine.host import usable_cores
 from tcopt.compiler.extensions import is_plain, obstacles
 from tcopt.compiler.fingerprint import fingerprint
 from tcopt.compiler.kernel import Kernel, describe_place
@@ -30,6 +29,7 @@ from tcopt.dialects.sched import SequenceOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE
 from tcopt.dialects.te import ComputeOp
 from tcopt.support.canonical_text import CanonicalText
+from tcopt.support.cores import usable_cores
 from tcopt.support.origins import node_names
 from tcopt.support.phases import Phase
 from tcopt.support.registration import told_key

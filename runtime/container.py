@@ -35,7 +35,7 @@ from tcopt.support.errors import InputError, ResourceError
 from tcopt.support.files import cannot_read, open_file
 from tcopt.support.json_facts import MOST_BYTES, FactError, Facts, parse_facts
 
-FORMAT = 5
+FORMAT = 6
 _MAGIC = b"tcopt-model\n"
 _EARLIER_MAGIC = b"PK\x03\x04"
 _HEADER = struct.Struct("<12sIQQ")

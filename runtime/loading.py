@@ -7,11 +7,12 @@ import time
 from collections.abc import Iterable, Sequence
 
 from tcopt.backends.llvm.jit_link import link_objects, threads_object
-from tcopt.backends.llvm.machine.host import default_threads, host_target, obstacle
+from tcopt.backends.llvm.machine.host import host_target, obstacle
 from tcopt.backends.llvm.pool.text import THREADS_VARIABLE
 from tcopt.backends.llvm.stop_flag import StopFlag
 from tcopt.runtime.host_calls import HostCall, HostCalls
 from tcopt.runtime.stopping import INTERRUPTS, Control
+from tcopt.support.cores import default_threads
 from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError, UnsupportedError
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.backends.llvm.machine.host import default_threads
+from tcopt.support.cores import default_threads
 
 if TYPE_CHECKING:
     from tcopt.runtime.whole_program import WholeProgram

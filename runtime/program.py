@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.backends.llvm.machine.host import default_threads, obstacle, usable_cores
+from tcopt.backends.llvm.machine.host import obstacle
 from tcopt.runtime.addresses import address_of
 from tcopt.runtime.checks import CheckMemory, split_checks, split_keys
 from tcopt.runtime.description import argument_facts
@@ -22,6 +22,7 @@ from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.stopping import Control
 from tcopt.support.alignment import ALIGNMENT
+from tcopt.support.cores import default_threads, usable_cores
 from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError, UnsupportedError
 from tcopt.support.random_keys import new_key

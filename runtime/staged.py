@@ -7,11 +7,10 @@ from typing import Protocol
 
 import numpy as np
 
-from tcopt.runtime.program import Array
 from tcopt.runtime.signature import Feed, Signature, group
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.stopping import Control
-from tcopt.runtime.whole_program import WholeProgram
+from tcopt.runtime.whole_program import Array, WholeProgram
 from tcopt.support.structures import tensor_names
 
 

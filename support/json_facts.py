@@ -75,6 +75,14 @@ class Facts:
         found = self.facts(name)
         return {n: _number(v, found._at(n), -_LARGEST, _LARGEST) for n, v in found._pairs()}
 
+    def texts_and_numbers(self, name: str) -> dict[str, str | int]:
+        """An object of texts and non-negative integers."""
+        found = self.facts(name)
+        return {
+            n: v if isinstance(v, str) else _number(v, found._at(n), 0, _LARGEST)
+            for n, v in found._pairs()
+        }
+
     def values(self) -> dict[str, Any]:
         """All members, as they are."""
         return dict(self._members)

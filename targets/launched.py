@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from xdsl.dialects.func import FuncOp
     from xdsl.utils.target import Target
 
-    from tcopt.dialects.target import TargetFacts
     from tcopt.runtime.container import Container
     from tcopt.runtime.device.interface import Device
     from tcopt.runtime.device.program import DeviceProgram
@@ -43,10 +42,6 @@ class LaunchedTarget(TargetKind):
         Raises:
             UnsupportedError: there is none.
         """
-
-    def most_threads(self, facts: TargetFacts) -> int:
-        """How many threads a block may have, for what a module says that it is compiled for."""
-        return 1 if facts.threads is None else facts.threads.max_threads
 
     def output(self) -> type[Target]:
         from xdsl.utils.target import Target
@@ -104,14 +99,16 @@ class LaunchedTarget(TargetKind):
         from tcopt.runtime.device.host_steps import steps_of, timed_launches
         from tcopt.runtime.device.interface import KernelSource
         from tcopt.runtime.device.program import DeviceProgram
+        from tcopt.support.device_target import DeviceTarget
 
         main, target = main_of(module), target_facts_of(module)
         assert target is not None
+        threads = 1 if target.threads is None else target.threads.max_threads
         facts = describe(module, main, weights)
         host = steps_of(main, {name: kernel.launches for name, kernel in kernels.items()})
         distinct = {kernel.symbol: kernel for kernel in kernels.values()}
         return DeviceProgram(
-            target=target,
+            target=DeviceTarget(self.name, target.facts(), threads),
             device=self.device,
             sources=[
                 KernelSource(k.code.decode(), tuple(launch.kernel for launch in k.launches))
@@ -135,4 +132,4 @@ class LaunchedTarget(TargetKind):
     def read(self, path: Path, content: Container) -> DeviceProgram:
         from tcopt.runtime.device.archive import program_in
 
-        return program_in(path, content, self.facts, self.most_threads, self.device)
+        return program_in(path, content, self.device)

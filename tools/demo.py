@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 import tcopt
-from tcopt.backends.llvm.machine.host import default_threads
 from tcopt.frontends.onnx.building.examples import find_example_model
 from tcopt.frontends.onnx.building.random_weights import randomize_weights
+from tcopt.support.cores import default_threads
 from tcopt.tools.benchmarking.sides import load_peer
 from tcopt.tools.benchmarking.turns import Times, speed, take_turns
 from tcopt.tools.command_line import cli

@@ -21,7 +21,6 @@ def resources_text(model: Model) -> str:
         BackendError: ptxas does not take a kernel.
     """
     from tcopt.backends.ptx.ptxas import assemble
-    from tcopt.dialects.target import GpuTargetAttr
     from tcopt.runtime.device.program import DeviceProgram
 
     program = model.program
@@ -29,8 +28,7 @@ def resources_text(model: Model) -> str:
         raise UnsupportedError(
             "ptxas takes kernels for CUDA alone", hint="name a target such as cuda:sm_80"
         )
-    assert isinstance(program.target, GpuTargetAttr)
-    arch = program.target.arch.data
+    arch = str(program.target.facts["arch"])
     found = [kernel for source in program.sources for kernel in assemble(source.text, arch)[1]]
     spilling = sum(kernel.spill_stores > 0 for kernel in found)
     title = f"{len(found)} kernels for {arch}, {spilling} of them spill registers"

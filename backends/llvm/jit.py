@@ -22,11 +22,11 @@ from xdsl.utils.hints import isa
 from tcopt.backends.llvm.emit.names import entry_symbol, symbol_of
 from tcopt.backends.llvm.emit.types import byte_size, llvm_type
 from tcopt.backends.llvm.jit_link import link_objects, threads_object
-from tcopt.backends.llvm.machine.host import default_threads
 from tcopt.backends.llvm.machine.machine import assemble_object, data_layout
 from tcopt.backends.llvm.module import emit_module, is_public, target_of
 from tcopt.backends.llvm.pool.text import THREADS_VARIABLE
 from tcopt.backends.llvm.stop_flag import StopFlag
+from tcopt.support.cores import default_threads
 from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.dtypes import numpy_dtype
 from tcopt.support.errors import InputError

@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.target import TargetFacts
 from tcopt.runtime.container import Container
 from tcopt.runtime.description import (
     MOST_BYTES,
@@ -26,6 +24,7 @@ from tcopt.runtime.description import (
 from tcopt.runtime.device.interface import Device, KernelSource
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.runtime.device.steps import BufferOffset, Copy, Launch, Sizes, Step
+from tcopt.support.device_target import DeviceTarget
 from tcopt.support.errors import InputError
 from tcopt.support.grids import LARGEST_GRID
 from tcopt.support.json_facts import FactError, Facts, numbers
@@ -37,32 +36,24 @@ def describe(program: DeviceProgram) -> tuple[dict[str, Any], list[bytes | memor
     return _describe(program), [*sources, program.weights.data]
 
 
-def program_in(
-    path: Path,
-    content: Container,
-    target: type[TargetFacts],
-    most_threads: Callable[[Any], int],
-    device: Callable[[], Device],
-) -> DeviceProgram:
+def program_in(path: Path, content: Container, device: Callable[[], Device]) -> DeviceProgram:
     """The program that a container holds.
 
     Args:
-        target: the class of the attribute that says what kernels are for.
-        most_threads: how many threads a block may have, for such an attribute.
         device: gives the device to run on.
     Raises:
         InputError: it holds none.
     """
     try:
-        facts = _target(content.facts.facts("target"), target)
-        return _program(content, facts, most_threads(facts), device)
-    except (FactError, VerifyException, UnicodeDecodeError) as error:
+        return _program(content, device)
+    except (FactError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a compiled model: {error}") from error
 
 
 def _describe(program: DeviceProgram) -> dict[str, Any]:
     return {
-        "target": program.target.facts(),
+        "target": dict(program.target.facts),
+        "max_threads": program.target.max_threads,
         "inputs": [spec_facts(spec) for spec in (*program.inputs, *program.keys)],
         "outputs": [spec_facts(spec) for spec in (*program.outputs, *program.checks)],
         "workspace_bytes": program.workspace_bytes,
@@ -73,10 +64,11 @@ def _describe(program: DeviceProgram) -> dict[str, Any]:
     }
 
 
-def _program(
-    content: Container, target: TargetFacts, most_threads: int, device: Callable[[], Device]
-) -> DeviceProgram:
+def _program(content: Container, device: Callable[[], Device]) -> DeviceProgram:
     facts = content.facts
+    target = DeviceTarget(
+        content.kind, facts.texts_and_numbers("target"), facts.number("max_threads", 1)
+    )
     kernels = facts.lists("kernels", _names)
     if len(content.parts) != len(kernels) + 1:
         facts.refuse("kernels", f"has {len(kernels)} lists for {len(content.parts) - 1} sources")
@@ -91,7 +83,7 @@ def _program(
             KernelSource(part.tobytes().decode(), tuple(names))
             for part, names in zip(sources, kernels, strict=True)
         ],
-        steps=[_step(step, known, sizes, most_threads) for step in facts.items("steps")],
+        steps=[_step(step, known, sizes, target.max_threads) for step in facts.items("steps")],
         inputs=inputs,
         outputs=outputs,
         weights=np.array(weights),
@@ -100,14 +92,6 @@ def _program(
         signature=signature_of(facts, inputs, outputs),
         device=device,
     )
-
-
-def _target(facts: Facts, cls: type[TargetFacts]) -> TargetFacts:
-    texts, numbers = cls.fact_names()
-    if sorted(facts.names) != sorted((*texts, *numbers)):
-        raise FactError(f"the target is described by {', '.join(facts.names)}")
-    values = {name: facts.text(name) for name in texts}
-    return cls.of_facts({**values, **{name: facts.number(name) for name in numbers}})
 
 
 def _names(value: Any, at: str) -> list[str]:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.dialects.target import TargetFacts
 from tcopt.runtime.checks import split_checks, split_keys
 from tcopt.runtime.device.interface import Device, KernelSource, Times
 from tcopt.runtime.device.session import DeviceSession, Resident
@@ -18,6 +17,7 @@ from tcopt.runtime.profile import TimedKernel
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.stopping import Control
+from tcopt.support.device_target import DeviceTarget
 from tcopt.support.remarks import Remark
 
 Array = NDArray[Any]
@@ -39,7 +39,7 @@ class DeviceProgram:
         entries: for each step the number of its entry in `timed`, None for a copy.
     """
 
-    target: TargetFacts
+    target: DeviceTarget
     device: Callable[[], Device]
     sources: list[KernelSource]
     steps: list[Step]

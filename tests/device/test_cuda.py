@@ -73,7 +73,7 @@ def test_sessions_replay_a_graph(machine: CudaMachine) -> None:
     model = tcopt.compile(onnx.parser.parse_model(WITH_WEIGHTS), "cuda")
     program = _program(model)
     # The nearest device with a name that is no newer.
-    assert program.target.arch.data == "sm_86"
+    assert program.target.facts["arch"] == "sm_86"
     session = model.session()
     assert not machine.launches
     for factor in (1, 2):

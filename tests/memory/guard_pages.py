@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.backends.llvm.machine.host import default_threads
 from tcopt.runtime.checks import refuse_if_any
 from tcopt.runtime.host_calls import as_code_has_it
 from tcopt.runtime.program import Program
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.stopping import Control
 from tcopt.support.alignment import ALIGNMENT
+from tcopt.support.cores import default_threads
 from tcopt.support.random_keys import new_key
 
 Array = NDArray[Any]

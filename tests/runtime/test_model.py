@@ -12,8 +12,8 @@ from onnx import ModelProto, TensorProto
 import tcopt
 from models import convolutional
 from models.network import Network
-from tcopt.backends.llvm.machine.host import default_threads
 from tcopt.runtime import Model, TensorSpec
+from tcopt.support.cores import default_threads
 from tcopt.support.errors import InputError, TcoptError
 
 

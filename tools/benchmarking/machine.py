@@ -8,7 +8,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tcopt.backends.llvm.machine.host import host_target, usable_cores
+from tcopt.backends.llvm.machine.host import host_target
+from tcopt.support.cores import usable_cores
 
 _PACKAGES = ("tcopt", "onnxruntime", "openvino", "torch", "apache-tvm", "llvmlite", "numpy")
 

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.backends.llvm.machine.host import default_threads
 from tcopt.support.child_process import ChildDied, ChildLate, ChildProcess
+from tcopt.support.cores import default_threads
 from tcopt.support.errors import BackendError, TcoptError
 
 Array = NDArray[Any]

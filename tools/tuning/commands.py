@@ -154,7 +154,7 @@ def merge(args: argparse.Namespace) -> int:
 
 def verify(args: argparse.Namespace, options: Mapping[str, Any]) -> int:
     """The best schedules that records have for a model, measured on this machine."""
-    from tcopt.backends.llvm.machine.host import default_threads
+    from tcopt.support.cores import default_threads
 
     tasks = tasks_for(args.model, args.target, options)
     threads = args.threads or default_threads()

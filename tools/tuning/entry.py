@@ -11,11 +11,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tcopt.backends.llvm.machine.host import default_threads
 from tcopt.compiler.content import Source
 from tcopt.compiler.fingerprint import fingerprint
 from tcopt.compiler.tuned import lock_beside
 from tcopt.runtime import Model
+from tcopt.support.cores import default_threads
 from tcopt.support.errors import InputError
 from tcopt.tools.benchmarking.measure import input_values
 from tcopt.tools.tuning.acceptance import ROUNDS, Verdict

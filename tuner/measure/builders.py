@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.backends.llvm.machine.host import usable_cores
 from tcopt.compiler.workers import plugin_sources
 from tcopt.support.child_process import ChildDied, ChildLate, ChildProcess
+from tcopt.support.cores import usable_cores
 from tcopt.support.dtypes import named_dtype
 from tcopt.support.messages import Part, pack, unpack
 from tcopt.tuner.arguments import OUTPUT

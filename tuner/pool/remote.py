@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tcopt.backends.llvm.machine.host import default_threads
 from tcopt.compiler.fingerprint import fingerprint
+from tcopt.support.cores import default_threads
 from tcopt.support.messages import pack, unpack
 from tcopt.tuner.measure.builders import LocalBuilders
 from tcopt.tuner.measure.least_times import Amounts, measured_again, on_this_machine

@@ -12,13 +12,12 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 
+from tcopt.support.cores import usable_cores
 from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError
 from tcopt.support.target_registry import HOST_KIND, target_named
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
-_CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
-THREADS_ENVIRONMENT = "TCOPT_NUM_THREADS"
 CPU_ENVIRONMENT = "TCOPT_CPU"
 """The variable that names the CPU to compile for where nothing else does."""
 
@@ -108,35 +107,6 @@ def named_target(name: str) -> CpuTarget:
 
 def _known() -> str:
     return ", ".join(["host", *named_cpus()])
-
-
-@cache
-def usable_cores() -> int:
-    """CPUs this process may use at once: those it may run on, within its cgroup's quota."""
-    if not hasattr(os, "sched_getaffinity"):
-        return os.cpu_count() or 1
-    cores = len(os.sched_getaffinity(0))
-    quota = _cpu_quota()
-    return cores if quota is None else max(1, min(cores, round(quota)))
-
-
-def _cpu_quota() -> float | None:
-    """CPUs' worth of time that the cgroup (version 2) of a container allows."""
-    try:
-        time, period = _CPU_QUOTA.read_text().split()
-        return None if time == "max" else int(time) / int(period)
-    except (OSError, ValueError, ZeroDivisionError):
-        return None
-
-
-@cache
-def default_threads() -> int:
-    """The number of threads where none is asked for: `TCOPT_NUM_THREADS`, else the cores."""
-    try:
-        asked = int(os.environ.get(THREADS_ENVIRONMENT, ""))
-    except ValueError:
-        asked = 0
-    return asked if asked > 0 else usable_cores()
 
 
 def _vector_unit(triple: str, features: dict[str, bool]) -> tuple[int, int]:

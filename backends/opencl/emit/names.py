@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from tcopt.backends.opencl.emit.functions import FUNCTIONS
 from tcopt.support.identifiers import distinct, identifier
 
 _WORDS = (
@@ -15,6 +14,13 @@ _WORDS = (
     "static struct switch true typedef typeof uchar uint ulong uniform union unix unsigned ushort "
     "vec_step void volatile while write_only"
 )
+_FUNCTIONS = (
+    "abs acos acosh asin asinh atan atan2 atanh barrier cbrt ceil clz copysign cos cosh erf exp "
+    "exp2 expm1 fabs floor fma fmax fmin fmod log log10 log1p log2 max min popcount pow rint "
+    "round rsqrt select sin sinh sqrt sub_group_shuffle_xor tan tanh trunc"
+)
+"""Functions that kernels call: the values of `functions.FUNCTIONS`, and those of other ops."""
+
 _RESERVED = re.compile(
     r"(bool|u?char|u?short|u?int|u?long|half|float|double|quad)\d+(x\d+)?|\w*_t|[A-Z0-9_]+"
     r"|_[_A-Z]\w*|v(load|store)\w*|(as|async|atom|atomic|cl|convert|get|half|mem|native|read"
@@ -27,9 +33,7 @@ _RESERVED = re.compile(
 @cache
 def taken_names() -> frozenset[str]:
     """Words of the language, and functions that kernels call, which nothing may hide."""
-    calls = {*FUNCTIONS.values(), "abs", "fma", "fmax", "fmin", "max", "min", "select", "barrier"}
-    calls.add("sub_group_shuffle_xor")
-    return frozenset(calls.union(_WORDS.split()))
+    return frozenset((*_FUNCTIONS.split(), *_WORDS.split()))
 
 
 def variable(text: str, prefix: str = "v") -> str:

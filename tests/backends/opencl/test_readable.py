@@ -9,6 +9,8 @@ import pytest
 
 import tcopt
 from models import convolutional
+from tcopt.backends.opencl.emit.functions import FUNCTIONS
+from tcopt.backends.opencl.emit.names import taken_names
 from tcopt.runtime.device.program import DeviceProgram
 
 KERNEL = re.compile(
@@ -47,3 +49,7 @@ def check_indentation(body: str) -> None:
         depth -= text.startswith("}")
         assert not text or line == "  " * depth + text
         depth += text.endswith("{")
+
+
+def test_functions_are_taken_names() -> None:
+    assert taken_names().issuperset(FUNCTIONS.values())

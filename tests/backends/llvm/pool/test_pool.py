@@ -22,8 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from running.examples import examples
-from tcopt.backends.llvm.machine import host
-from tcopt.backends.llvm.machine.host import default_threads, host_target, usable_cores
+from tcopt.backends.llvm.machine.host import host_target
 from tcopt.backends.llvm.machine.machine import (
     assemble_object,
     assemble_text,
@@ -33,6 +32,8 @@ from tcopt.backends.llvm.machine.machine import (
 from tcopt.backends.llvm.pool import generate
 from tcopt.backends.llvm.pool.process import load_pool, pool_address
 from tcopt.backends.llvm.pool.text import pool_objects, pool_text
+from tcopt.support import cores
+from tcopt.support.cores import default_threads, usable_cores
 from tcopt.targets.cpu import MACHINES
 
 # count: adds one to each cell of its range. nested: opens a region of 8 for each iteration.
@@ -377,15 +378,15 @@ def test_environment_sets_the_number_of_threads(monkeypatch, text, expected):
 
 
 @pytest.mark.parametrize(
-    ("quota", "cores"),
+    ("quota", "count"),
     [("max 100000", None), ("100000 100000", 1), ("50000 100000", 1), ("garbage", None)],
 )
-def test_a_containers_quota_bounds_the_cores(monkeypatch, tmp_path, quota, cores):
+def test_a_containers_quota_bounds_the_cores(monkeypatch, tmp_path, quota, count):
     available = len(os.sched_getaffinity(0))
     (tmp_path / "cpu.max").write_text(quota)
-    monkeypatch.setattr(host, "_CPU_QUOTA", tmp_path / "cpu.max")
+    monkeypatch.setattr(cores, "_CPU_QUOTA", tmp_path / "cpu.max")
     usable_cores.cache_clear()
     try:
-        assert usable_cores() == (cores or available)
+        assert usable_cores() == (count or available)
     finally:
         usable_cores.cache_clear()

@@ -1,0 +1,39 @@
+"""The number of cores and threads that this process may use."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+_CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+THREADS_ENVIRONMENT = "TCOPT_NUM_THREADS"
+
+
+@cache
+def usable_cores() -> int:
+    """CPUs this process may use at once: those it may run on, within its cgroup's quota."""
+    if not hasattr(os, "sched_getaffinity"):
+        return os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0))
+    quota = _cpu_quota()
+    return cores if quota is None else max(1, min(cores, round(quota)))
+
+
+def _cpu_quota() -> float | None:
+    """CPUs' worth of time that the cgroup (version 2) of a container allows."""
+    try:
+        time, period = _CPU_QUOTA.read_text().split()
+        return None if time == "max" else int(time) / int(period)
+    except (OSError, ValueError, ZeroDivisionError):
+        return None
+
+
+@cache
+def default_threads() -> int:
+    """The number of threads where none is asked for: `TCOPT_NUM_THREADS`, else the cores."""
+    try:
+        asked = int(os.environ.get(THREADS_ENVIRONMENT, ""))
+    except ValueError:
+        asked = 0
+    return asked if asked > 0 else usable_cores()
