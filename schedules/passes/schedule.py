@@ -183,10 +183,11 @@ def spaces_of(
     """
     found: list[tuple[AnyRule, Space]] = []
     for rule in rules:
-        schedule = Schedule(function.clone())
+        # A space refers to blocks, which rules change, so that its own stay as they are.
+        opened, tried = Schedule(function.clone()), Schedule(function.clone())
         try:
-            space = space_of(rule, schedule, facts)
-            if not isinstance(space, Declined) and _ask(rule, schedule, facts, None) is None:
+            space = space_of(rule, opened, facts)
+            if not isinstance(space, Declined) and _ask(rule, tried, facts, None) is None:
                 found.append((rule, Closed() if space is None else space))
         except ScheduleError:
             continue

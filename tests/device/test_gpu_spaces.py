@@ -171,6 +171,16 @@ def test_a_template_is_searched_and_writes_no_default() -> None:
     assert arms[-1].space.size > 1e9
 
 
+@pytest.mark.parametrize("rule", ["gpu-shared-tile", "gpu-tensor-core-tile"])
+def test_a_space_keeps_its_blocks(rule: str) -> None:
+    """The default, which divides sums or pads the matrices, was applied to others."""
+    case = "half" if rule == "gpu-shared-tile" else "bhalf"
+    space = template_of(task_of(case, "cuda:sm_80"), rule).space
+    pattern = pattern_of(space)
+    assert all(len(term.steps) == len(pattern.extents) for term in pattern.terms)
+    assert pattern.extents == {"half": (128, 96, 512), "bhalf": (3, 50, 37, 45)}[case]
+
+
 @pytest.mark.nightly(daily=["half-gpu-tensor-core-tile", "product-gpu-generic"])
 @pytest.mark.parametrize(("case", "rule"), [*((case, RULE) for case in CASES), *OPEN])
 def test_formulas_give_for_columns_what_they_give_for_numbers(case: str, rule: str) -> None:
