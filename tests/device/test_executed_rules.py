@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import onnx.parser
@@ -247,6 +248,26 @@ def _expected(name: str, element: str) -> tuple[dict[str, np.ndarray], list[np.n
     return feeds, run_reference(case.model("f32"), wide)
 
 
+def _rule(case: Case, element: str, arch: str) -> str:
+    """The rule that schedules a case; tensor cores have products of bf16 since sm_80."""
+    return SHARED if (case.rule, element, arch) == (MATRICES, "bf16", "sm_75") else case.rule
+
+
+def test_documentation_lists_what_is_executed() -> None:
+    table: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for name, element, arch in (run.values for run in RUNS):
+        row = table.setdefault((name, _rule(CASES[name], element, arch)), {})
+        row.setdefault(element, []).append(arch[3:])
+    rows = [
+        f"| {name} | `{rule}` | "
+        + " | ".join(", ".join(row.get(element, ["-"])) for element in ELEMENTS)
+        + " |"
+        for (name, rule), row in table.items()
+    ]
+    text = (Path(__file__).parents[2] / "docs" / "ptx.md").read_text()
+    assert "\n".join(rows) in text, "\n".join(rows)
+
+
 def _capability(arch: str) -> tuple[int, int]:
     return int(arch[3]), int(arch[4])
 
@@ -267,8 +288,7 @@ def test_rules(name: str, element: str, arch: str) -> None:
     with cuda_machine(_capability(arch)), collect_remarks() as remarks:
         model = tcopt.compile(case.model(element), f"cuda:{arch}", precision=precision, cache=False)
         results = model.run(feeds)
-    # Tensor cores have products of bf16 since sm_80.
-    rule = SHARED if (case.rule, element, arch) == (MATRICES, "bf16", "sm_75") else case.rule
+    rule = _rule(case, element, arch)
     assert rule in {r.by for r in remarks if r.message.startswith("scheduled")}
     assert rule != case.rule or any(case.says in r.message for r in remarks)
     _assert_close(results, expected, TOLERANCE[element])

@@ -27,6 +27,7 @@ from tcopt.tuner.measure.outcomes import OK, CandidateFailed
 from tcopt.tuner.measure.reference import reference_of
 from tcopt.tuner.measure.runner import Limits
 from tcopt.tuner.measure.turns import TurnSettings
+from tcopt.tuner.measure.workload import Code, Workload
 from tcopt.tuner.search.moves import draw_valid
 from tcopt.tuner.search.proposer import Arm
 from tcopt.tuner.tasks import Task, tasks_of
@@ -120,6 +121,28 @@ def test_no_choice_changes_a_result(case: str, rule: str) -> None:
         assert outcome.status == OK, (candidate.choice, outcome.error)
 
 
+def check_executed(workload: Workload, code: Code, arch: str) -> None:
+    """Execute PTX between guards, and compare with the tensor expression."""
+    with cuda_machine((int(arch[3]), int(arch[4]))):
+        memory = LaunchedMemory(cuda_device(), workload)
+        kernel = memory.load(code)
+        memory.fill(0)
+        kernel.poison()
+        kernel.call(1)
+        assert memory.damage() is kernel.damage() is None
+        for ours, theirs in zip(memory.outputs(), workload.expected[0], strict=True):
+            assert not output_error(ours, theirs, workload, 0.0).text
+
+
+@pytest.mark.nightly(daily=["gpu-unfused-pool", "gpu-fallback-sum"])
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("rule", ["gpu-fallback", "gpu-unfused"])
+def test_last_resorts_are_right(case: str, rule: str) -> None:
+    task = task_of(case, "cuda:sm_80")
+    workload = workload_of(task, reference_of(task.text, task.arguments))
+    check_executed(workload, build(task.text, task.phases, rule), "sm_80")
+
+
 @pytest.mark.nightly(daily=["sm_75-transpose", "sm_80-pool", "sm_90-vector"])
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
@@ -134,15 +157,7 @@ def test_no_choice_changes_a_result_of_executed_ptx(case: str, arch: str) -> Non
                 code = build(task.text, task.phases, arm.rule, choice)
             except CandidateFailed:
                 continue  # Some choices are found to be illegal when they are applied.
-            with cuda_machine((int(arch[3]), int(arch[4]))):
-                memory = LaunchedMemory(cuda_device(), workload)
-                kernel = memory.load(code)
-                memory.fill(0)
-                kernel.poison()
-                kernel.call(1)
-                assert memory.damage() is kernel.damage() is None, (arm.rule, choice)
-                for ours, theirs in zip(memory.outputs(), workload.expected[0], strict=True):
-                    assert not output_error(ours, theirs, workload, 0.0).text, (arm.rule, choice)
+            check_executed(workload, code, arch)
             ran.add(arm.rule)
     assert RULE in ran and len(ran) == len(arms_of(task))
 
