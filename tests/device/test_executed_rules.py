@@ -201,7 +201,7 @@ CASES = {
     ),
 }
 RUNS = [
-    pytest.param(name, element, arch, id=f"{name}-{element}-{arch}")
+    (name, element, arch)
     for name, case in CASES.items()
     for element in case.types
     for arch in ARCHS
@@ -255,7 +255,7 @@ def _rule(case: Case, element: str, arch: str) -> str:
 
 def test_documentation_lists_what_is_executed() -> None:
     table: dict[tuple[str, str], dict[str, list[str]]] = {}
-    for name, element, arch in (run.values for run in RUNS):
+    for name, element, arch in RUNS:
         row = table.setdefault((name, _rule(CASES[name], element, arch)), {})
         row.setdefault(element, []).append(arch[3:])
     rows = [
@@ -280,7 +280,7 @@ def _assert_close(results: list[np.ndarray], expected: list[np.ndarray], limit: 
 
 
 @pytest.mark.nightly(daily=DAILY)
-@pytest.mark.parametrize(("name", "element", "arch"), RUNS)
+@pytest.mark.parametrize(("name", "element", "arch"), RUNS, ids=["-".join(run) for run in RUNS])
 def test_rules(name: str, element: str, arch: str) -> None:
     case = CASES[name]
     feeds, expected = _expected(name, element)
