@@ -28,9 +28,10 @@ def emit_buffer(e: KernelEmitter, op: memref.AllocaOp) -> None:
             e.loop_metadata = ROLLED
         return
     name = f"{e.name}_shared_{len(e.module.globals)}"
+    # LLVM may load a whole vector where the last elements of a buffer are part of one.
+    size = -(-memref_bytes(type) // _THREAD_ALIGNMENT) * _THREAD_ALIGNMENT
     e.module.globals[name] = (
-        f"@{name} = internal addrspace({SHARED}) global "
-        f"[{memref_bytes(type)} x i8] poison, align {ALIGNMENT}"
+        f"@{name} = internal addrspace({SHARED}) global [{size} x i8] poison, align {ALIGNMENT}"
     )
     e.bind_buffer(op.memref, address_of(name), SHARED, ALIGNMENT)
 
