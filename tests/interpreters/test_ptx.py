@@ -88,6 +88,7 @@ def _error(name: str, arch: str, precision: str) -> float:
     return max(errors)
 
 
+@pytest.mark.nightly(only=["sm_75-f16-layers", "sm_80-bf16-layers"])
 @pytest.mark.parametrize(("arch", "precision", "name"), CASES)
 def test_kernels(arch: str, precision: str, name: str) -> None:
     assert _error(name, arch, precision) <= TOLERANCE[precision]
