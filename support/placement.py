@@ -7,6 +7,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from tcopt.support.collecting import collecting
+
 _COLLECTED: ContextVar[list[str] | None] = ContextVar("placement", default=None)
 
 
@@ -25,9 +27,5 @@ def warn_of_placement(message: str) -> None:
 @contextmanager
 def collect_placement_warnings() -> Generator[list[str]]:
     """Gather the messages of the warnings issued inside, which are issued all the same."""
-    messages: list[str] = []
-    token = _COLLECTED.set(messages)
-    try:
+    with collecting(_COLLECTED) as messages:
         yield messages
-    finally:
-        _COLLECTED.reset(token)

@@ -17,6 +17,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tcopt.support.collecting import collecting
+
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
@@ -53,12 +55,8 @@ _LISTENER: ContextVar[list[Remark] | None] = ContextVar("remarks", default=None)
 @contextmanager
 def collect_remarks() -> Generator[list[Remark]]:
     """Gather the remarks made inside, in order; the innermost collector receives them."""
-    remarks: list[Remark] = []
-    token = _LISTENER.set(remarks)
-    try:
+    with collecting(_LISTENER) as remarks:
         yield remarks
-    finally:
-        _LISTENER.reset(token)
 
 
 _SLOW: ContextVar[list[Remark] | None] = ContextVar("slow", default=None)
@@ -68,12 +66,8 @@ _SLOW: ContextVar[list[Remark] | None] = ContextVar("slow", default=None)
 def collect_slow() -> Generator[list[Remark]]:
     """Gather what is said of slow kernels that are compiled or looked up inside, and no more:
     other than by `collect_remarks`, programs are looked up and kept as ever."""
-    remarks: list[Remark] = []
-    token = _SLOW.set(remarks)
-    try:
+    with collecting(_SLOW) as remarks:
         yield remarks
-    finally:
-        _SLOW.reset(token)
 
 
 def listening() -> bool:

@@ -159,7 +159,7 @@ class TreeWriter:
         """Find the leaves of some rows, from `first` on, and combine their weights."""
         k = self._k
         # Addresses of a row's elements do not depend on the path where all have the same row.
-        # That takes long lists, and trees that stay in cache for all rows.
+        # It pays if lists are long and the trees stay in cache from row to row.
         near = min(self._trees, _NEAR * self._trees // self._size)
         by_row = rows == 1 or near >= _LONG_LIST
         most = min(near, _PATHS) if by_row and rows > 1 else _PATHS // (1 if by_row else rows)

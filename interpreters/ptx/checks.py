@@ -217,4 +217,4 @@ declare ptr @llvm.coro.begin(token, ptr)
 declare i8 @llvm.coro.suspend(token, i1)
 declare void @llvm.coro.end(ptr, i1, token)
 """
-"""What kernels refer to; intrinsics of arithmetic are declared as they are used."""
+"""Declarations of functions that kernels call; intrinsics of arithmetic are declared on use."""

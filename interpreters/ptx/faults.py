@@ -1,4 +1,4 @@
-"""What can go wrong while a kernel runs."""
+"""Faults of running kernels, and the error that reports one."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ class KernelWriter(FunctionText):
                 self.label(label_name(each.name))
                 continue
             if not self._is_open:
-                # What follows a jump is reached by none.
+                # Code after a jump is unreachable.
                 self.lines.append(f"{self.fresh()}:")
                 self._is_open = True
             self.instruction = each

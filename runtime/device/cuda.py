@@ -41,7 +41,7 @@ def cuda_device() -> CudaDevice:
     """The device to use.
 
     Raises:
-        UnsupportedError: there is no driver or no device.
+        UnsupportedError: the machine has no driver or no device.
     """
     driver = cuda_driver()
     count = driver.get("cuDeviceGetCount", ctypes.c_int, action="counting devices")

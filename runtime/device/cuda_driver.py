@@ -174,7 +174,7 @@ def cuda_driver() -> CudaDriver:
     """Return the driver, initialised.
 
     Raises:
-        UnsupportedError: there is no driver, or it is too old or finds no device.
+        UnsupportedError: the driver is missing or too old, or finds no device.
     """
     hint = "tcopt-compile --target cuda:sm_80 writes code without a device"
     try:

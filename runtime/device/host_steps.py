@@ -1,4 +1,4 @@
-"""The host function of a program for a device, as the list of what it does.
+"""The host function of a program for a device, as a list of launches and copies.
 
 Everything is known when a model is compiled: loops over time are unrolled, and each view is a
 place in one of a few buffers.
@@ -38,7 +38,7 @@ _MOST_NODES = 4
 
 @dataclass(frozen=True)
 class HostSteps:
-    """What a host function does.
+    """The steps of a host function.
 
     Attributes:
         steps: launches and copies, in order.
@@ -52,12 +52,12 @@ class HostSteps:
 
 
 def steps_of(main: func.FuncOp, launches: Mapping[str, Sequence[KernelLaunch]]) -> HostSteps:
-    """What a host function does.
+    """Return the steps of a host function.
 
     Args:
         launches: those of each function that is called, by its name.
     Raises:
-        PassFailedError: it holds an op that no device can be told.
+        PassFailedError: an op of the function has no equivalent on a device.
     """
     host = _Host(launches)
     host.places = {value: BufferOffset(number) for number, value in enumerate(main.body.block.args)}
@@ -66,7 +66,7 @@ def steps_of(main: func.FuncOp, launches: Mapping[str, Sequence[KernelLaunch]]) 
 
 
 def launches_of(caller: func.FuncOp, module: ModuleOp) -> tuple[list[KernelLaunch], list[SSAValue]]:
-    """What a function launches that calls nothing but kernels of its module.
+    """Return the launches of a function that calls only kernels of its module.
 
     Returns:
         The launches, and the buffers that the function allocates: their arguments after its own.
@@ -89,7 +89,7 @@ def launches_of(caller: func.FuncOp, module: ModuleOp) -> tuple[list[KernelLaunc
 
 
 def timed_launches(host: HostSteps) -> list[TimedKernel]:
-    """What is known of each launch; the work of a call that makes several belongs to none."""
+    """Describe each launch; those of a call that makes several have no work of their own."""
     launches = [call for call, _ in host.calls]
     found: list[TimedKernel] = []
     for call, launch in host.calls:

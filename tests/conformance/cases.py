@@ -50,12 +50,8 @@ def check_drawn(expected: Sequence[Any], actual: Sequence[Any]) -> None:
 
 
 @cache
-def all_cases(target: str = "cpu") -> dict[str, tuple[str, type[unittest.TestCase]]]:
-    """Category and test class of each case, by its name.
-
-    Args:
-        target: the kind of target that the cases are compiled for.
-    """
+def all_cases() -> dict[str, tuple[str, type[unittest.TestCase]]]:
+    """Category and test class of each CPU case, by its name."""
     # The real networks come with the package; nothing is fetched or written at home.
     with warnings.catch_warnings():
         # numpy's, about the suite's own reference values.
@@ -63,11 +59,6 @@ def all_cases(target: str = "cpu") -> dict[str, tuple[str, type[unittest.TestCas
         import onnx.backend.test
 
         from tcopt.compiler.onnx_backend import Backend
-
-        class TargetBackend(Backend):
-            @classmethod
-            def prepare(cls, model, device="CPU", **kwargs):
-                return super().prepare(model, device, target=target, **kwargs)
 
         class Suite(onnx.backend.test.BackendTest):
             @classmethod
@@ -80,7 +71,7 @@ def all_cases(target: str = "cpu") -> dict[str, tuple[str, type[unittest.TestCas
                     return
                 super().assert_similar_outputs(expected, actual, rtol, atol, model_dir)
 
-        suite = Suite(TargetBackend, __name__)
+        suite = Suite(Backend, __name__)
     cases: dict[str, tuple[str, type[unittest.TestCase]]] = {}
     for category, holder in suite.test_cases.items():
         for method in dir(holder):
@@ -89,9 +80,9 @@ def all_cases(target: str = "cpu") -> dict[str, tuple[str, type[unittest.TestCas
     return cases
 
 
-def run_case(name: str, target: str = "cpu") -> str | None:
+def run_case(name: str) -> str | None:
     """Run a case; None if it passes, else what went wrong."""
-    _, holder = all_cases(target)[name]
+    _, holder = all_cases()[name]
     test = holder(f"{name}_cpu")
     _current[:] = [name]
     result = unittest.TestResult()

@@ -72,7 +72,7 @@ def _model() -> tcopt.Model:
 def test_sessions_replay_a_graph(machine: CudaMachine) -> None:
     model = tcopt.compile(onnx.parser.parse_model(WITH_WEIGHTS), "cuda")
     program = _program(model)
-    # The nearest device with a name that is no newer.
+    # The newest known architecture that is not newer than the device.
     assert program.target.facts["arch"] == "sm_86"
     session = model.session()
     assert not machine.launches

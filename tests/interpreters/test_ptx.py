@@ -176,7 +176,7 @@ FAULTS = {
     "st.shared.b32 [s], %r1;": faults.WRITE_AFTER_WRITE,
     "st.shared.b32 [%rd5], %r1; ld.shared.b32 %r2, [s];": faults.READ_AFTER_WRITE,
     "ld.shared.b32 %r2, [s+252]; st.shared.b32 [%rd5], %r1;": faults.WRITE_AFTER_READ,
-    # Elements that fill a vector are needed by nobody; a load is if nothing of it is read.
+    # Elements without a reader do not conflict, unless none of the load has a reader.
     "setp.ne.b32 %p2, %r1, 1; setp.ne.b32 %p3, %r1, 0; @!%p2 st.shared.b32 [s+4], %r1;"
     " @!%p3 ld.shared.v2.b32 {%r2, %r3}, [s]; mov.b32 %r4, %r2; bar.sync 0;": 0,
     "setp.ne.b32 %p2, %r1, 1; setp.ne.b32 %p3, %r1, 0; @!%p2 st.shared.b32 [s+4], %r1;"

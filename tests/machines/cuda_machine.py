@@ -311,7 +311,7 @@ class CudaMachine:
             try:
                 program.launch(name, grid, block, values, ranges)  # type: ignore[arg-type]
             except PtxFaultError as fault:
-                # A device tells of it when it is next waited for.
+                # A device reports it at the next synchronisation.
                 self.faults.append(fault)
             return 0
 

@@ -48,10 +48,7 @@ def funnel(e: KernelWriter, i: Instruction) -> None:
     else:
         amount = e.value(f"call i32 @llvm.umin.i32(i32 {amount}, i32 32)")
     wide = e.value(f"zext i32 {amount} to i64")
-    left = e.value(f"zext i32 {high} to i64")
-    left = e.value(f"shl i64 {left}, 32")
-    right = e.value(f"zext i32 {low} to i64")
-    both = e.value(f"or i64 {left}, {right}")
+    both = _joined(e, low, high)
     if i.has("l"):
         moved = e.value(f"shl i64 {both}, {wide}")
         moved = e.value(f"lshr i64 {moved}, 32")
@@ -60,14 +57,21 @@ def funnel(e: KernelWriter, i: Instruction) -> None:
     e.write_bits(i.scalar(0), "b32", e.value(f"trunc i64 {moved} to i32"))
 
 
+def _joined(e: KernelWriter, low: str, high: str) -> str:
+    """Two words as one of 64 bits."""
+    left = e.value(f"zext i32 {high} to i64")
+    left = e.value(f"shl i64 {left}, 32")
+    right = e.value(f"zext i32 {low} to i64")
+    return e.value(f"or i64 {left}, {right}")
+
+
 @executes("prmt")
 def permute(e: KernelWriter, i: Instruction) -> None:
     """Four bytes of eight, chosen by four bits each; the highest bit of these spreads the sign."""
     if i.type != "b32" or len(i.modifiers) != 1:
         e.refuse("mode")
-    low, high = (e.value(f"zext i32 {e.bits(i.scalar(n), 'b32')} to i64") for n in (1, 2))
-    high = e.value(f"shl i64 {high}, 32")
-    both = e.value(f"or i64 {low}, {high}")
+    low, high = (e.bits(i.scalar(n), "b32") for n in (1, 2))
+    both = _joined(e, low, high)
     control = e.bits(i.scalar(3), "b32")
     result = "0"
     for byte in range(4):

@@ -1,4 +1,4 @@
-"""What the lanes of a warp do together: each reads what the others handed over when they met."""
+"""Exchanges between the lanes of a warp: each reads the values that the others handed over."""
 
 from __future__ import annotations
 

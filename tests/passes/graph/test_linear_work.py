@@ -51,7 +51,7 @@ def calls(work: Callable[[], Any]) -> int:
 
 
 def assert_linear(count: Callable[[int], int]) -> None:
-    """What is added for twice as much is about twice as much."""
+    """Check that the work added by each doubling about doubles."""
     small, medium, large = (count(size) for size in (6, 12, 24))
     assert large - medium <= 2.2 * (medium - small), (small, medium, large)
 
