@@ -25,12 +25,12 @@ from tcopt.dialects.graph.weights import release_weights, weights_of
 from tcopt.frontends.onnx.importer import import_stage
 from tcopt.frontends.onnx.model.defaults import default_names, without_defaults
 from tcopt.frontends.onnx.model.inferred_outputs import typed_outputs
+from tcopt.frontends.onnx.model.initializers import graph_weights
 from tcopt.frontends.onnx.model.inputs import ModelInput, declared_input, narrow_inputs
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.model.lists import Shapes, expand_lists
 from tcopt.frontends.onnx.model.loading import load_model
 from tcopt.frontends.onnx.model.stage import Rest, Stage
-from tcopt.frontends.onnx.model.tensors import graph_weights
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.whole_program import WholeProgram

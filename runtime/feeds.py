@@ -72,7 +72,7 @@ def texts_of(what: object, array: Array) -> Array:
         return array.astype(TEXT)
     if array.dtype.kind not in "OS":
         return array
-    if array.dtype.kind == "O" and set(map(type, array.reshape(-1))) <= {str}:
+    if array.dtype.kind == "O" and set(map(type, array.reshape(-1).tolist())) <= {str}:
         return array
     found = array.astype(TEXT, order="C")
     for place, item in enumerate(found.reshape(-1).tolist()):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -106,28 +107,25 @@ class StringTable:
     def encode(self, array: Array) -> NDArray[np.int64]:
         """The places of the strings of an array, which are added if they are new."""
         texts = array.reshape(-1)
+        if texts.size <= _STEP:
+            return self._places_of(texts.tolist()).reshape(array.shape)
         places = np.empty(texts.size, np.int64)
         for start in range(0, texts.size, _STEP):
             check_stop()
             part = slice(start, start + _STEP)
-            places[part] = self._places_of_array(texts[part])
+            places[part] = self._places_of(texts[part].tolist())
         return places.reshape(array.shape)
 
-    def _places_of_array(self, texts: Array) -> NDArray[np.int64]:
+    def _places_of(self, texts: list[str]) -> NDArray[np.int64]:
         base = self if self._base is None else self._base
-        try:
-            # One loop in C. Most feeds consist of strings that the model has.
-            return np.fromiter(map(base._places.__getitem__, texts), np.int64, texts.size)
-        except KeyError:
-            return np.array(self._places_of(base, texts.tolist()), np.int64)
-
-    def _places_of(self, base: StringTable, texts: list[str]) -> list[int]:
-        """The places of strings some of which `base` does not have."""
-        known, own = list(map(base._places.get, texts)), self._places
-        pairs = list(zip(texts, known, strict=True))
-        missing = dict.fromkeys([text for text, place in pairs if place is None])
-        self._add([text for text in missing if text not in own])
-        return [own[text] if place is None else place for text, place in pairs]
+        # One loop in C. Most feeds consist of strings that the model has.
+        places = np.fromiter(map(base._places.get, texts, repeat(-1)), np.int64, len(texts))
+        if places.min(initial=0) < 0:
+            missing = np.flatnonzero(places < 0)
+            others = [texts[at] for at in missing.tolist()]
+            self._add([text for text in dict.fromkeys(others) if text not in self._places])
+            places[missing] = [*map(self._places.__getitem__, others)]
+        return places
 
     def decode(self, places: NDArray[np.int64]) -> Array:
         """The strings at places; a place that there is not has the empty one."""

@@ -96,6 +96,7 @@ from tcopt.dialects.graph.opaque import OpaqueOp as OpaqueOp
 from tcopt.dialects.graph.out_of_bounds import OutOfBoundsOp as OutOfBoundsOp
 from tcopt.dialects.graph.pack_bits import PackBitsOp as PackBitsOp
 from tcopt.dialects.graph.packed_matmul import PackedMatmulOp as PackedMatmulOp
+from tcopt.dialects.graph.pad import PadOp as PadOp
 from tcopt.dialects.graph.pool import PoolOp as PoolOp
 from tcopt.dialects.graph.quantize import DequantizeOp as DequantizeOp
 from tcopt.dialects.graph.quantize import QuantizeOp as QuantizeOp
@@ -125,7 +126,6 @@ from tcopt.dialects.graph.shape import TriluOp as TriluOp
 from tcopt.dialects.graph.shift import ShiftLeftOp as ShiftLeftOp
 from tcopt.dialects.graph.shift import ShiftRightOp as ShiftRightOp
 from tcopt.dialects.graph.slice import ConcatOp as ConcatOp
-from tcopt.dialects.graph.slice import PadOp as PadOp
 from tcopt.dialects.graph.slice import SliceOp as SliceOp
 from tcopt.dialects.graph.softmax import LogSoftmaxOp as LogSoftmaxOp
 from tcopt.dialects.graph.softmax import SoftmaxLikeOp as SoftmaxLikeOp

@@ -11,8 +11,9 @@ from xdsl.ir import Operation, SSAValue
 
 from tcopt.dialects.graph.bit_conv import BitConvOp
 from tcopt.dialects.graph.pack_bits import PackBitsOp
+from tcopt.dialects.graph.pad import PadOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
-from tcopt.dialects.graph.slice import PadOp, SliceOp
+from tcopt.dialects.graph.slice import SliceOp
 from tcopt.dialects.graph.sum_tables import SumTablesOp, TableShape
 from tcopt.dialects.graph.table_conv import TableConvOp
 from tcopt.dialects.graph.types import Array, shape_of

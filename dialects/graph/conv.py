@@ -21,8 +21,9 @@ from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.interfaces import GraphOp, LinearWeight
 from tcopt.dialects.graph.interfaces.layout import BlockLayouts
 from tcopt.dialects.graph.interfaces.placement import Offload
+from tcopt.dialects.graph.pad import PadOp
 from tcopt.dialects.graph.shape import ReshapeOp
-from tcopt.dialects.graph.slice import PadOp, SliceOp
+from tcopt.dialects.graph.slice import SliceOp
 from tcopt.dialects.graph.stages import (
     image_compute,
     narrow,

@@ -13,8 +13,8 @@ from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.interfaces.placement import LARGEST_PRODUCT, Offload
 from tcopt.dialects.graph.layout import LayoutTransformOp
+from tcopt.dialects.graph.pad import PadOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
-from tcopt.dialects.graph.slice import PadOp
 from tcopt.dialects.graph.types import element_type, shape_of
 from tcopt.dialects.graph.windows import Window
 

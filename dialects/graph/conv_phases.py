@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
+from tcopt.dialects.graph.pad import PadOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
-from tcopt.dialects.graph.slice import ConcatOp, PadOp, SliceOp
+from tcopt.dialects.graph.slice import ConcatOp, SliceOp
 from tcopt.dialects.graph.types import shape_of
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ from tcopt.dialects.graph.conv import ConvolutionOp, ConvOp, group_channels
 from tcopt.dialects.graph.interfaces import GraphOp, LinearWeight
 from tcopt.dialects.graph.interfaces.layout import BlockLayouts
 from tcopt.dialects.graph.interleave import InterleaveOp
+from tcopt.dialects.graph.pad import PadOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
-from tcopt.dialects.graph.slice import PadOp, SliceOp
+from tcopt.dialects.graph.slice import SliceOp
 from tcopt.dialects.graph.stages import (
     image_compute,
     narrow,

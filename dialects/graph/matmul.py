@@ -18,8 +18,8 @@ from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.interfaces import LinearWeight
 from tcopt.dialects.graph.interfaces.placement import Offload
 from tcopt.dialects.graph.matrix_stages import broadcast_indices, matrix_stage
+from tcopt.dialects.graph.pad import PadOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
-from tcopt.dialects.graph.slice import PadOp
 from tcopt.dialects.graph.stages import Indices, narrow
 from tcopt.dialects.graph.types import AnyTensor, Array, broadcast_shapes, shape_of, tensor
 from tcopt.dialects.te import api as te

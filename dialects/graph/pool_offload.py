@@ -14,7 +14,7 @@ from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.interfaces.placement import OTHER_REGISTERS, Offload
 from tcopt.dialects.graph.layout import SPATIAL, LayoutTransformOp
-from tcopt.dialects.graph.slice import PadOp
+from tcopt.dialects.graph.pad import PadOp
 from tcopt.dialects.graph.types import element_type, lowest, shape_of, tensor
 
 if TYPE_CHECKING:

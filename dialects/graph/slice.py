@@ -1,19 +1,16 @@
-"""Taking parts of tensors and putting them together: slice, concat, pad."""
+"""Taking parts of tensors and putting them together: slice and concat."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from math import prod
-from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, i1
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
-    operand_def,
-    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -21,13 +18,11 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.attributes import Int, Ints, PadMode, PadModeAttr, integer, ints
-from tcopt.dialects.graph.constant import uniform_value
+from tcopt.dialects.graph.attributes import Int, Ints, integer, ints
 from tcopt.dialects.graph.elementwise import same_element_type
 from tcopt.dialects.graph.interfaces import GraphOp, Limits
 from tcopt.dialects.graph.scaled import Scaled, ScaledOps
 from tcopt.dialects.graph.shape import MovementOp, ReshapeOp
-from tcopt.dialects.graph.stages import Indices
 from tcopt.dialects.graph.types import (
     AnyTensor,
     Array,
@@ -40,7 +35,6 @@ from tcopt.dialects.graph.types import (
     type_of,
 )
 from tcopt.dialects.te import api as te
-from tcopt.dialects.te.tensor import Uniform
 from tcopt.support.alignment import ALIGNMENT
 
 CACHE_LINE = 64
@@ -302,163 +296,3 @@ def _part_of(value: SSAValue) -> tuple[SSAValue, int]:
     if isinstance(inner.owner, SliceOp) and (start := inner.owner.first_element) is not None:
         return inner.owner.x, start
     return value, 0
-
-
-@irdl_op_definition
-class PadOp(GraphOp):
-    """Extend by `low` elements before and `high` after each axis; negative counts crop.
-
-    The new elements are `value` (a scalar tensor, zero if left out) in constant mode, else
-    elements of x: mirrored without or clamped to the edge, or wrapped around.
-    """
-
-    name = "graph.pad"
-
-    x = operand_def(TensorType)
-    value = opt_operand_def(TensorType)
-    low = prop_def(Ints)
-    high = prop_def(Ints)
-    mode = prop_def(PadModeAttr, default_value=PadModeAttr(PadMode.CONSTANT))
-    result = result_def(TensorType)
-
-    def __init__(
-        self,
-        x: SSAValue | Operation,
-        value: SSAValue | Operation | None = None,
-        *,
-        low: Sequence[int],
-        high: Sequence[int],
-        mode: str = "constant",
-    ):
-        super().__init__(
-            [x] if value is None else [x, value],
-            {"low": ints(low), "high": ints(high), "mode": PadModeAttr(PadMode(mode))},
-        )
-
-    def infer(self) -> Sequence[AnyTensor]:
-        """Each extent plus what is added before and after it."""
-        shape = shape_of(self.x)
-        low, high = self.low.get_values(), self.high.get_values()
-        element = same_element_type(*self.operands)
-        if not len(shape) == len(low) == len(high):
-            raise VerifyException(f"low and high need {len(shape)} entries each")
-        if self.value is not None and shape_of(self.value) != ():
-            raise VerifyException(f"the pad value must be a scalar tensor, got {self.value.type}")
-        extents = [before + n + after for before, n, after in zip(low, shape, high, strict=True)]
-        if min(extents, default=0) < 0:
-            raise VerifyException(f"padding crops more than there is: {extents}")
-        self._check_sources(shape, low, high)
-        return (tensor(extents, element),)
-
-    def _check_sources(self, shape: Sequence[int], low: Sequence[int], high: Sequence[int]) -> None:
-        mode = self.mode.data
-        if mode is PadMode.CONSTANT:
-            return
-        if self.value is not None:
-            raise VerifyException(f"a pad value has no use in {mode} mode")
-        for extent, before, after in zip(shape, low, high, strict=True):
-            reach = max(before, after)
-            if reach > 0 and (extent == 0 or (mode is PadMode.REFLECT and reach >= extent)):
-                raise VerifyException(f"{mode} padding by {reach} needs more than {extent}")
-
-    @property
-    def is_border(self) -> bool:
-        """Whether elements of one known number are added and nothing is cropped."""
-        counts = (*self.low.get_values(), *self.high.get_values())
-        return self.number is not None and min(counts, default=0) >= 0
-
-    @property
-    def number(self) -> int | float | None:
-        """What all new elements are, if that is known."""
-        if self.mode.data is not PadMode.CONSTANT:
-            return None
-        number = 0 if self.value is None else uniform_value(self.value)
-        return number if number == number else None  # no NaN, which equals nothing
-
-    @property
-    def fills(self) -> Sequence[float] | None:
-        """Zeros where no value is given."""
-        return (0,) if self.mode.data is PadMode.CONSTANT and self.value is None else ()
-
-    def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """If the operand and the value are, which are all that there is."""
-        return all(operands)
-
-    def unchanged(self) -> SSAValue | None:
-        """The operand, if nothing is added."""
-        return None if any(self.low.get_values()) or any(self.high.get_values()) else self.x
-
-    def compute(self, x: Array, value: Array | None = None) -> Array:
-        """The value by numpy."""
-        low, high = self.low.get_values(), self.high.get_values()
-        widths = [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)]
-        options: dict[str, Any] = {"mode": self.mode.data.value}
-        if self.mode.data is PadMode.CONSTANT:
-            options["constant_values"] = 0 if value is None else value.item()
-        padded = np.pad(x, widths, **options)
-        crop = tuple(
-            slice(max(-a, 0), extent - max(-b, 0))
-            for a, b, extent in zip(low, high, padded.shape, strict=True)
-        )
-        return padded[crop]
-
-    def tensor_expression(self, x: te.Tensor, value: te.Tensor | None = None) -> te.Tensor:
-        """A guarded read in constant mode, else one stage for each padded axis, the last first:
-        what reads it reads one element, and takes it in."""
-        low, high = self.low.get_values(), self.high.get_values()
-        if self.mode.data is PadMode.CONSTANT:
-            return self._constant_expression(x, value)
-        for axis, (before, after) in reversed([*enumerate(zip(low, high, strict=True))]):
-            if before or after:
-                x = _pad_axis(x, axis, before, after, self.mode.data)
-        return x if any(low) or any(high) else te.compute(x.shape, lambda *a: x[a], name="pad")
-
-    def _constant_expression(self, x: te.Tensor, value: te.Tensor | None) -> te.Tensor:
-        low = self.low.get_values()
-
-        def body(*axes: te.Axis) -> te.Expr:
-            at: Any = tuple(axis - before for axis, before in zip(axes, low, strict=True))
-            if value is None or isinstance(value, Uniform):
-                return x.read(at, default=0 if value is None else value.value)
-            inside = [te.const(1, i1)]
-            for axis, extent, new in zip(at, x.shape, self.shape, strict=True):
-                if extent != new:
-                    inside += [axis >= 0, axis < extent]
-            return te.if_then_else(te.all(*inside[1:] or inside), x[at], value[()])
-
-        return te.compute(self.shape, body, name="pad")
-
-
-def _pad_axis(x: te.Tensor, axis: int, before: int, after: int, mode: PadMode) -> te.Tensor:
-    """x padded or cropped along one axis from its own elements.
-
-    Along the last axis, where neighbours are read together, each part has a read of its own;
-    along others the one read is at a place that is computed.
-    """
-    extent, is_last = x.shape[axis], axis == len(x.shape) - 1
-    shape = (*x.shape[:axis], extent + before + after, *x.shape[axis + 1 :])
-
-    def body(*axes: te.Axis) -> te.Expr:
-        def read(at: Any) -> te.Expr:
-            place: Indices = (*axes[:axis], at, *axes[axis + 1 :])
-            return x[tuple(place)]
-
-        def choose(value: Callable[[Any], te.Expr]) -> te.Expr:
-            """A value by the place that an element is taken from."""
-            at: Any = axes[axis] - before
-            chosen = value(at)
-            if after > 0:
-                end = {PadMode.REFLECT: 2 * (extent - 1) - at, PadMode.WRAP: at - extent}
-                chosen = te.if_then_else(at < extent, chosen, value(end.get(mode, extent - 1)))
-            if before > 0:
-                start = {PadMode.REFLECT: -at, PadMode.WRAP: at + extent}
-                chosen = te.if_then_else(at < 0, value(start.get(mode, 0)), chosen)
-            return chosen
-
-        if mode is PadMode.WRAP and max(before, after) > extent:
-            return read((axes[axis] - before) % extent)
-        if is_last or max(before, after) <= 0:
-            return choose(read)
-        return read(te.index(choose(lambda at: te.cast(at, "i64"))))
-
-    return te.compute(shape, body, name="pad")

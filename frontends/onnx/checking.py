@@ -16,13 +16,14 @@ from onnx import AttributeProto, ModelProto, NodeProto
 
 from tcopt.frontends.onnx.importer import ModelImporter
 from tcopt.frontends.onnx.model.errors import Dimension, MissingShapesError, MissingValuesError
+from tcopt.frontends.onnx.model.initializers import graph_weights
 from tcopt.frontends.onnx.model.inputs import declared_dims, terms_of
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.model.lists import Shapes
 from tcopt.frontends.onnx.model.loading import domain_opsets, header_problems, load_model
 from tcopt.frontends.onnx.model.node_facts import general_advice, operator_name
 from tcopt.frontends.onnx.model.problems import Problems
-from tcopt.frontends.onnx.model.tensors import TensorReader, graph_weights
+from tcopt.frontends.onnx.model.tensors import TensorReader
 from tcopt.frontends.onnx.model.types import numpy_dtype, onnx_type_name, tensor_declaration
 from tcopt.support.errors import ImportModelError, InputError, TcoptError
 from tcopt.support.remarks import collect_remarks

@@ -29,6 +29,7 @@ from tcopt.dialects.graph.types import element_of, tensor
 from tcopt.dialects.graph.weights import WeightStore, attach_weights
 from tcopt.frontends.onnx.context.builder import GraphBuilder, named_location
 from tcopt.frontends.onnx.model.defaults import without_defaults
+from tcopt.frontends.onnx.model.initializers import Weight, graph_weights
 from tcopt.frontends.onnx.model.inputs import ModelInput, declared_input, fix_inputs
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.model.lists import Shapes, expand_lists, value_of
@@ -36,7 +37,7 @@ from tcopt.frontends.onnx.model.loading import check_header, load_model
 from tcopt.frontends.onnx.model.outputs import Results, expand_output, result_dims, stale_shapes
 from tcopt.frontends.onnx.model.problems import Problems
 from tcopt.frontends.onnx.model.stage import PassedTensor, Rest, Stage
-from tcopt.frontends.onnx.model.tensors import TensorReader, Weight, graph_weights
+from tcopt.frontends.onnx.model.tensors import TensorReader
 from tcopt.frontends.onnx.model.values import (
     FAILED,
     NOTHING,

@@ -259,7 +259,11 @@ _WARM = """
 import sys
 import numpy as np
 import tcopt
-model = tcopt.compile(sys.argv[1])
+source = sys.argv[1]
+if sys.argv[2:] == ["decoded"]:
+    import onnx
+    source = onnx.load(source)
+model = tcopt.compile(source)
 (result,) = model.run({"x": np.ones((2, 8), np.float32)})
 heavy = sorted({name.partition(".")[0] for name in sys.modules} & {"xdsl", "onnx"})
 print(model.program.cached, heavy, result.tobytes().hex())
@@ -271,9 +275,10 @@ def test_another_process_finds_it_without_ir_or_onnx(tmp_path):
     onnx.save(dense(), path)
     (expected,) = tcopt.compile(path).run({"x": np.ones((2, 8), np.float32)})
     wait_for_writers()
-    command = [sys.executable, "-c", _WARM, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == f"True [] {expected.tobytes().hex()}"
+    for decoded, heavy in (([], []), (["decoded"], ["onnx"])):
+        command = [sys.executable, "-c", _WARM, str(path), *decoded]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == f"True {heavy} {expected.tobytes().hex()}"
 
 
 def test_every_byte_counts(tmp_path):

@@ -18,7 +18,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from tcopt.dialects.graph.slice import PadOp
+from tcopt.dialects.graph.pad import PadOp
 from tcopt.dialects.graph.types import shape_of
 from tcopt.interpreters.host_calls import host_call, module_strings, run_host_call
 from tcopt.passes.te.lower_graph_to_te import Unit, origin_of, unit_of

@@ -32,8 +32,9 @@ from tcopt.dialects.graph.types import (
 )
 from tcopt.dialects.graph.weights import WeightStore
 from tcopt.frontends.onnx.model.errors import MissingValuesError
+from tcopt.frontends.onnx.model.initializers import Weight
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
-from tcopt.frontends.onnx.model.tensors import TensorReader, Weight
+from tcopt.frontends.onnx.model.tensors import TensorReader
 from tcopt.support.errors import ImportModelError, UnsupportedError
 from tcopt.support.strings import TEXT, StringTable, is_text, strings_in
 

@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from onnx import ModelProto
 
-from tcopt.frontends.onnx.model.tensors import graph_weights
+from tcopt.frontends.onnx.model.initializers import graph_weights
 
 _FIRST_IR = 4
 """Before it, every weight had to be listed among the inputs, and none could be fed."""

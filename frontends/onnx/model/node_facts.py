@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.types import type_of
-from tcopt.frontends.onnx.model.tensors import Weight
+from tcopt.frontends.onnx.model.initializers import Weight
 from tcopt.frontends.onnx.model.types import onnx_element_type, onnx_type_name
 from tcopt.frontends.onnx.model.values import OptionalValue, Scope, SequenceValue, Value
 from tcopt.support.errors import ImportModelError, NodeFacts, TcoptError, UnsupportedError

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from onnx import GraphProto, SparseTensorProto, TensorProto, numpy_helper
+from onnx import SparseTensorProto, TensorProto, numpy_helper
 
 from tcopt.frontends.onnx.model.types import declared_dtype, elements_per_byte
 from tcopt.support.errors import ImportModelError, UnsupportedError
@@ -17,18 +17,6 @@ from tcopt.support.strings import array_of_texts, is_text
 
 _NAME_LIMIT = 4096
 _MOST_DIGITS = 18
-
-
-Weight = TensorProto | SparseTensorProto
-"""An initialiser: stored in full, or by its elements that are not 0."""
-
-
-def graph_weights(graph: GraphProto) -> Iterator[tuple[str, Weight]]:
-    """The initialisers of a graph with their names."""
-    for weight in graph.initializer:
-        yield weight.name, weight
-    for sparse in graph.sparse_initializer:
-        yield sparse.values.name, sparse
 
 
 class TensorReader:

@@ -21,10 +21,10 @@ from tcopt.frontends.onnx.context.schemas import (
     opset_advice,
 )
 from tcopt.frontends.onnx.model.errors import ExpansionError, MissingValuesError
+from tcopt.frontends.onnx.model.initializers import Weight, graph_weights
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.model.node_facts import STANDARD_DOMAINS, add_facts, operator_name
 from tcopt.frontends.onnx.model.problems import AlreadyReported, Problems
-from tcopt.frontends.onnx.model.tensors import Weight, graph_weights
 from tcopt.frontends.onnx.model.values import FAILED, Failed, Scope, Value, Values
 from tcopt.frontends.onnx.nodes.contrib import find_contrib_schema
 from tcopt.frontends.onnx.nodes.control_flow import CONTROL_FLOW, Bodies

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx import AttributeProto, GraphProto, NodeProto
 
-from tcopt.frontends.onnx.model.tensors import graph_weights
+from tcopt.frontends.onnx.model.initializers import graph_weights
 
 
 def captured_names(body: GraphProto) -> list[str]:

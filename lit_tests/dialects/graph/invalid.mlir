@@ -81,6 +81,15 @@ func.func @slice(%x: tensor<4xf32>) {
 
 // -----
 
+// A row is padded by whole units.
+// CHECK: counts along the last axis are not multiples of unit 3
+func.func @pad(%x: tensor<2x6xf32>) {
+  %0 = graph.pad %x {low = [0, 4], high = [0, 0], mode = edge, unit = 3} : tensor<2x10xf32>
+  return
+}
+
+// -----
+
 // Shapes are static at this level.
 // CHECK: tensor<?xf32> has a dynamic dimension
 func.func @dynamic(%x: tensor<?xf32>) {

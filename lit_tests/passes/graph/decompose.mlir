@@ -123,3 +123,15 @@ func.func @tile(%x: tensor<2x5xf32>) -> (tensor<6x20xf32>, tensor<6x5xf32>) {
   %z = graph.tile %x {reps = [3, 1]} : tensor<6x5xf32>
   return %y, %z : tensor<6x20xf32>, tensor<6x5xf32>
 }
+
+// Pixels of few channels are padded as rows of neighbours; zeros around them need no such form.
+// CHECK-LABEL: func.func @pad
+// CHECK-NEXT: %0 = graph.reshape %x : tensor<1x8x24xf32>
+// CHECK-NEXT: %1 = graph.pad %0 {low = [0, 2, 3], high = [0, 0, 6], mode = reflect, unit = 3} : tensor<1x10x33xf32>
+// CHECK-NEXT: %y = graph.reshape %1 : tensor<1x10x11x3xf32>
+// CHECK-NEXT: %z = graph.pad %x
+func.func @pad(%x: tensor<1x8x8x3xf32>) -> (tensor<1x10x11x3xf32>, tensor<1x8x10x3xf32>) {
+  %y = graph.pad %x {low = [0, 2, 1, 0], high = [0, 0, 2, 0], mode = reflect} : tensor<1x10x11x3xf32>
+  %z = graph.pad %x {low = [0, 0, 1, 0], high = [0, 0, 1, 0]} : tensor<1x8x10x3xf32>
+  return %y, %z : tensor<1x10x11x3xf32>, tensor<1x8x10x3xf32>
+}

@@ -20,7 +20,8 @@ from tcopt.dialects.graph.attributes import FusionKind
 from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.slice import ConcatOp, PadOp, SliceOp
+from tcopt.dialects.graph.pad import PadOp
+from tcopt.dialects.graph.slice import ConcatOp, SliceOp
 from tcopt.dialects.graph.types import element_type, shape_of
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import function_bodies, rewrite

@@ -1,4 +1,5 @@
-"""Loops in which a choice between reads is made by where an iteration is."""
+"""Loops in which a choice is made by where an iteration is: between reads, or between a read and
+its default."""
 
 from __future__ import annotations
 
@@ -16,11 +17,21 @@ from xdsl.traits import is_side_effect_free
 
 from tcopt.dialects import loop
 from tcopt.dialects.arith_ import CmpiOp, SelectOp
+from tcopt.dialects.loop.analysis import buffer_shape
+from tcopt.dialects.loop.structure import LoopKindAttr
 from tcopt.passes.loop.analysis.indexing import IndexedOp, Knowledge, simplify_access
 from tcopt.passes.loop.analysis.surroundings import knowledge_at, ranges_inside
 from tcopt.passes.loop.edits.dead_code import erase_dead_ops
 from tcopt.passes.loop.edits.ranges import split_off
-from tcopt.support.affine import Dim, Range, linear_sum, substitute
+from tcopt.support.affine import (
+    Dim,
+    LinearSum,
+    Range,
+    linear_sum,
+    substitute,
+    to_expr,
+    used_dims,
+)
 from tcopt.support.quick_ir import walk_ops
 from tcopt.support.rewriting import rewrite
 
@@ -65,8 +76,9 @@ class FoldChoice(RewritePattern):
 class SplitChoicesPass(ModulePass):
     """Cuts loops where what is chosen between reads changes, so that few iterations choose.
 
-    A pad from the data itself, or a concatenation along the rows, chooses for each element; most
-    vectors of a row lie wholly in one of its parts. Those whose lanes differ stay as they are.
+    A pad, or a concatenation along the rows, chooses for each element; most vectors of a row lie
+    wholly in one of its parts. A vector whose lanes differ stays as it is, unless quotients say
+    what its lanes read: these are read one by one.
 
         loop.for %j = 0 to 15 {
           loop.for %l = 0 to 16 vectorized {
@@ -119,16 +131,39 @@ class SplitLoop(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: loop.ForOp, rewriter: PatternRewriter) -> None:
-        if op.loop_kind not in _KINDS or op.axis is not None or op.trip_count < 2:
+        if op.axis is not None or op.trip_count < 2:
+            return
+        if op.loop_kind is loop.LoopKind.VECTORIZED:
+            if not _divides(op):
+                return
+        elif op.loop_kind not in _KINDS:
             return
         places = _places_to_cut(op)
         size = sum(1 for _ in walk_ops(op))
         if not places or len(places) >= _MOST_PARTS or size * len(places) > _MOST_OPS:
             return
+        if op.loop_kind is loop.LoopKind.VECTORIZED:
+            op.kind = LoopKindAttr(loop.LoopKind.UNROLLED)
         known = knowledge_at(op)
         for place in reversed(places):
-            split_off(op, place, known)
+            for each in walk_ops(split_off(op, place, known)):
+                rewriter.notify_op_modified(each)
         rewriter.notify_op_modified(op)
+
+
+def _divides(op: loop.ForOp) -> bool:
+    """Whether something is read in a loop at places that a quotient of its variable says."""
+    known = Knowledge(knowledge_at(op).ranges | ranges_inside(op).ranges)
+    for load in walk_ops(op):
+        if not isinstance(load, loop.LoadOp) or op.induction_variable not in load.indices:
+            continue
+        variable = load.indices.index(op.induction_variable)
+        for expr in load.map.data.results:
+            total = known.linear(expr, load.indices)
+            quotients = tuple(term for term in total.terms if not isinstance(term[0], Dim))
+            if variable in used_dims(to_expr(LinearSum(quotients, 0))):
+                return True
+    return False
 
 
 def _places_to_cut(op: loop.ForOp) -> list[int]:
@@ -137,7 +172,7 @@ def _places_to_cut(op: loop.ForOp) -> list[int]:
     undecided = set[Range]()
     around, inside = knowledge_at(op), ranges_inside(op)
     for choice in _choices(op):
-        for condition in _conditions(choice.cond):
+        for condition in _conditions_of(choice):
             found = _border(condition, op, around, inside)
             if found is not None:
                 first, end = (min(max(place, 0), trips) for place in found)
@@ -176,13 +211,21 @@ def _border(
     return None
 
 
-def _choices(root: Operation) -> Iterator[SelectOp]:
-    """Choices between values that are read, by where an iteration is."""
+def _choices(root: Operation) -> Iterator[SelectOp | loop.LoadOp]:
+    """Choices between values that are read, or between one and a default, by where an iteration
+    is."""
     for op in walk_ops(root):
-        if not isinstance(op, SelectOp) or not _has_condition(op.cond):
-            continue
-        if any(_reads(value) for value in (op.lhs, op.rhs)):
-            yield op
+        if isinstance(op, loop.LoadOp):
+            if op.default is not None and op.mask is None and not _is_chosen(op):
+                yield op
+        elif isinstance(op, SelectOp) and _has_condition(op.cond):
+            yield from [op] if _reads(op.lhs) or _reads(op.rhs) else ()
+
+
+def _is_chosen(op: loop.LoadOp) -> bool:
+    """Whether a condition says where the value is used; elsewhere its default does not matter."""
+    users = [use.operation for use in op.result.uses]
+    return any(isinstance(user, SelectOp) and _has_condition(user.cond) for user in users)
 
 
 def _reads(value: SSAValue) -> bool:
@@ -193,6 +236,17 @@ def _reads(value: SSAValue) -> bool:
     if not isinstance(owner, Operation) or owner.regions or not is_side_effect_free(owner):
         return False
     return any(_reads(operand) for operand in owner.operands)
+
+
+def _conditions_of(choice: SelectOp | loop.LoadOp) -> Iterator[_Negative]:
+    """The comparisons that decide a choice; of a load, those of its indices with the buffer."""
+    if isinstance(choice, SelectOp):
+        yield from _conditions(choice.cond)
+        return
+    operands = tuple(choice.indices)
+    for expr, extent in zip(choice.map.data.results, buffer_shape(choice.memref), strict=True):
+        yield _Negative(expr, operands)
+        yield _Negative(expr - extent, operands)
 
 
 def _has_condition(value: SSAValue) -> bool:

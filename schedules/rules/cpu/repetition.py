@@ -14,6 +14,10 @@ says which row is read, as `x[column mod 2, column floordiv 2]` does, it is a co
 
 from __future__ import annotations
 
+from collections import defaultdict
+from itertools import chain
+
+from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineExpr
 
 from tcopt.schedules.analysis.patterns import BlockPattern, body_cost, element_bits, total_cost
@@ -96,16 +100,23 @@ def _written_out(
 
 
 def _repeats(pattern: BlockPattern, variable: int) -> int | None:
-    """The number that all loads divide a variable by, if it is one and small."""
+    """The number that all loads divide a variable by, if it is one and small.
+
+    None where a buffer is also read without a division: borders repeat elements of it, most
+    elements are read once.
+    """
     value = pattern.block.iter_vars[variable]
-    divisors: set[int] = set()
+    divisors: dict[SSAValue, set[frozenset[int]]] = defaultdict(set)
     for term in pattern.terms:
         positions = {i for i, v in enumerate(term.op.indices) if v is value}
-        for expr in term.op.map.data.results:
-            divisors |= _divisors(expr, positions)
-    if len(divisors) != 1:
+        if positions:
+            exprs = term.op.map.data.results
+            found = frozenset[int]().union(*(_divisors(expr, positions) for expr in exprs))
+            divisors[term.op.memref].add(found)
+    found = frozenset[int]().union(*chain.from_iterable(divisors.values()))
+    if len(found) != 1 or any(len(each) > 1 for each in divisors.values()):
         return None
-    (divisor,) = divisors
+    (divisor,) = found
     return divisor if 2 <= divisor <= MAX_REPEATS else None
 
 

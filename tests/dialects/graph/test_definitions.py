@@ -304,6 +304,8 @@ def test_pad():
     for mode in ("reflect", "edge", "wrap"):
         for low, high in (([2, 3], [1, 2]), ([0, 1], [2, 0]), ([-1, 2], [1, -1]), ([0, 0], [0, 0])):
             run(graph.PadOp, x, low=low, high=high, mode=mode)
+        for low, high in (([2, 6], [1, 3]), ([0, -3], [0, 6]), ([0, 0], [0, 9])):
+            run(graph.PadOp, f32(3, 12), low=low, high=high, mode=mode, unit=3)
 
 
 def test_gather():

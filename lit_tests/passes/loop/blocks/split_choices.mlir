@@ -65,3 +65,36 @@ loop.func @mixed(%x: memref<48xf32>, %n: memref<48xindex>, %y: memref<48xf32>) {
     }
   }
 }
+
+// A read with a default is cut as well; between the borders nothing is left to decide.
+// CHECK-LABEL: loop.func @zeros
+// CHECK:      loop.for %j = 0 to 1 {
+// CHECK:        loop.load %x[%l - 3] else 0.000000e+00
+// CHECK:      loop.for %j = 0 to 14 {
+// CHECK-NEXT:   loop.for %l = 0 to 16 vectorized {
+// CHECK-NEXT:     loop.load %x[%j * 16 + %l + 13] : memref<240xf32>
+loop.func @zeros(%x: memref<240xf32>, %y: memref<240xf32>) {
+  loop.for %j = 0 to 15 {
+    loop.for %l = 0 to 16 vectorized {
+      %v = loop.load %x[%j * 16 + %l - 3] else 0.0 : memref<240xf32>
+      loop.store %v, %y[%j * 16 + %l] : memref<240xf32>
+    }
+  }
+}
+
+// Lanes that read where quotients say are read one by one, each in the part it lies in.
+// CHECK-LABEL: loop.func @pixels
+// CHECK:      loop.for %l = 0 to 6 unrolled {
+// CHECK-NEXT:   loop.load %x[%l floordiv 3 * -3 + %l mod 3 + 6] : memref<24xf32>
+// CHECK:      loop.for %l = 0 to 10 unrolled {
+// CHECK-NEXT:   loop.load %x[%l] : memref<24xf32>
+loop.func @pixels(%x: memref<24xf32>, %y: memref<16xf32>) {
+  loop.for %l = 0 to 16 vectorized {
+    %six = arith.constant 6 : index
+    %c = arith.cmpi slt, %l, %six : index
+    %a = loop.load %x[%l floordiv 3 * -3 + %l mod 3 + 6] else 0.0 : memref<24xf32>
+    %b = loop.load %x[%l - 6] else 0.0 : memref<24xf32>
+    %v = arith.select %c, %a, %b : f32
+    loop.store %v, %y[%l] : memref<16xf32>
+  }
+}

@@ -90,19 +90,25 @@ def test_pad_values_and_axes():
     check_node("Pad", X, ints(1, 0, 2, 0, 3, 0), opset=19, mode="wrap", constants=[1])
 
 
-@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
 @pytest.mark.parametrize(
-    ("shape", "pads"),
+    ("shape", "pads", "dtype"),
     [
-        ((3, 9, 150), (0, 3, 3, 0, 2, 5)),
-        ((2, 130), (0, 60, 0, 7)),
-        ((5, 70), (1, -3, 0, 40)),
-        ((1, 4, 6, 33), (0, 0, 2, 0, 0, 0, 3, 0)),
+        ((3, 9, 150), (0, 3, 3, 0, 2, 5), np.float32),
+        ((2, 130), (0, 60, 0, 7), np.float32),
+        ((5, 70), (1, -3, 0, 40), np.float32),
+        ((1, 4, 6, 33), (0, 0, 2, 0, 0, 0, 3, 0), np.float32),
+        # Pixels with few channels.
+        ((2, 5, 40, 3), (0, 2, 3, 0, 0, 1, 4, 0), np.uint8),
+        ((2, 5, 40, 3), (0, 2, 3, 0, 0, 1, 4, 0), np.float32),
+        ((1, 7, 31, 5), (0, 0, 9, 0, 0, 0, -2, 0), np.float32),
+        ((2, 130, 1), (0, 20, 0, 0, 7, 0), np.float32),
+        ((3, 33, 2, 2), (1, 6, 0, 0, 0, 11, 0, 0), np.float32),
     ],
 )
-def test_pad_of_long_rows(mode: str, shape: tuple, pads: tuple):
+def test_pad_of_long_rows(mode: str, shape: tuple, pads: tuple, dtype: type):
     """Rows of many vectors, most of which lie in no border."""
-    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    x = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
     check_node("Pad", x, ints(*pads), opset=19, mode=mode, constants=[1])
 
 

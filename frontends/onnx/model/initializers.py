@@ -1,0 +1,18 @@
+"""The initializers of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnx import GraphProto, SparseTensorProto, TensorProto
+
+Weight = TensorProto | SparseTensorProto
+"""An initializer: stored in full, or by its elements that are not 0."""
+
+
+def graph_weights(graph: GraphProto) -> Iterator[tuple[str, Weight]]:
+    """Yield the initializers of a graph with their names."""
+    for weight in graph.initializer:
+        yield weight.name, weight
+    for sparse in graph.sparse_initializer:
+        yield sparse.values.name, sparse
