@@ -43,6 +43,7 @@ from tcopt.tools.passes.instruments import (
     PrintDiff,
     Timing,
     VerifyEach,
+    print_remarks,
 )
 from tcopt.tools.passes.weight_files import TextOutput
 
@@ -100,6 +101,7 @@ def _add_watch_arguments(group: argparse._ArgumentGroup) -> None:
     add("--print-after-all", action="store_true", help="print IR after every pass")
     add("--print-after-change", action="store_true", help="print IR after passes that change it")
     add("--diff", action="store_true", help="print what each pass changed, op by op")
+    add("--remarks", action="store_true", help="print the decisions of passes and their reasons")
     add(
         "--most-rewrites",
         metavar="N",
@@ -250,8 +252,9 @@ def _run_chunk(
     if not args.disable_verify:
         verify(module)
     limited = limit_rewrites(args.most_rewrites) if args.most_rewrites else nullcontext()
+    reported = print_remarks() if args.remarks else nullcontext()
     try:
-        with limited as counter:
+        with limited as counter, reported:
             run_passes(ctx, module, passes, _instruments(args, options, number))
         if counter is not None:
             print(f"// {counter}", file=sys.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ from tcopt.dialects.target import AcceleratorFacts
 from tcopt.dialects.target.accelerator import Barriers, Tokens
 from tcopt.passes.accelerator.token_plan import TokenPlan, plan_tokens
 from tcopt.support.errors import PassFailedError, UnsupportedError
+from tcopt.support.remarks import remark
 from tcopt.support.rewriting import rewrite
 
 
@@ -41,15 +41,11 @@ class OrderUnitsPass(ModulePass):
     leads from one unit to another; by barriers, as few as there may be; or not at all, as the
     machine finds hazards itself. What a program has of either is replaced.
 
-    Options:
-        print_plan: print what waits for what, and why, to stderr.
     Raises:
         UnsupportedError: a program names no accelerator, or no tokens lead from a unit to another.
     """
 
     name = "order-units"
-
-    print_plan: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for program in op.ops:
@@ -61,8 +57,7 @@ class OrderUnitsPass(ModulePass):
         if isinstance(facts.order, Barriers):
             read = read_program(program, facts)
             places = barrier_places(read.machine, read.tasks)
-            if self.print_plan:
-                print(f"order-units: @{read.name}: {len(places)} barriers", file=sys.stderr)
+            remark(self.name, program, f"{len(places)} barriers")
             steps = program.steps
             rewrite(program, [InsertBarrier({steps[n] for n in places})], once=True)
         elif isinstance(facts.order, Tokens):
@@ -77,8 +72,7 @@ class OrderUnitsPass(ModulePass):
             plan = _plan(program, facts)
             if plan.relays:
                 raise PassFailedError("steps that pass tokens on are missing", op=program)
-        if self.print_plan:
-            print(str(plan).replace("insert-tokens", self.name, 1), file=sys.stderr)
+        plan.remark(self.name, program)
         rewrite(program, [SetTokens(program, plan)], once=True)
 
 

@@ -13,9 +13,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from xdsl.ir import Operation
+
 from tcopt.dialects.accelerator.dependences import Dependence, dependences_of
 from tcopt.dialects.accelerator.tasks import Machine, Queue, Task
 from tcopt.support.errors import UnsupportedError
+from tcopt.support.remarks import remark
 
 Pair = tuple[str, str]
 """A unit that sends tokens, and the one that waits for them."""
@@ -66,19 +69,15 @@ class TokenPlan:
                 found[token.sender].append(receiver)
         return found
 
-    def __str__(self) -> str:
-        lines = [
-            f"insert-tokens: @{self.name}: {self.count} tokens for {len(self.dependences)} "
-            "dependences"
-        ]
+    def remark(self, by: str, program: Operation) -> None:
+        """Report the tokens and the dependences that they satisfy, in a remark of a pass."""
+        remark(by, program, f"{self.count} tokens for {len(self.dependences)} dependences")
         reasons = {(each.first, each.second): each for each in self.dependences}
         for (sender, receiver), tokens in self.tokens.items():
-            lines.append(f"  {sender}->{receiver}: {len(tokens)}")
             for token in tokens:
                 reason = reasons.get((token.sender, token.receiver))
                 text = f"{token.receiver} after {token.sender}"
-                lines.append(f"    {text if reason is None else reason}")
-        return "\n".join(lines)
+                remark(by, program, f"{sender}->{receiver}: {text if reason is None else reason}")
 
 
 def plan_tokens(name: str, machine: Machine, tasks: Sequence[Task]) -> TokenPlan:

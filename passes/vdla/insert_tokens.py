@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -55,7 +54,6 @@ class InsertTokensPass(ModulePass):
     Options:
         rule: `regions`, or `neighbours` for VTA's rule, to compare with: within a virtual thread,
             wherever the unit of the next statement is another one. It does not look at buffers.
-        print_plan: print the tokens and their reasons to stderr before they are set.
     Raises:
         UnsupportedError: a program names no accelerator.
         VerificationError: an instruction names what the accelerator does not have.
@@ -64,7 +62,6 @@ class InsertTokensPass(ModulePass):
     name = "insert-tokens"
 
     rule: str = RULES[0]
-    print_plan: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.rule not in RULES:
@@ -82,8 +79,7 @@ class InsertTokensPass(ModulePass):
             plan = plan_program(program, self.rule)
             if plan.relays:
                 raise PassFailedError("instructions between load and store are missing", op=program)
-        if self.print_plan:
-            print(plan, file=sys.stderr)
+        plan.remark(self.name, program)
         rewrite(program, [SetTokens(program, plan)], once=True)
 
 

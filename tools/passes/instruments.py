@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -16,6 +17,7 @@ from xdsl.passes import ModulePass
 
 from tcopt.support.errors import InputError, VerificationError
 from tcopt.support.files import write_output
+from tcopt.support.remarks import collect_remarks
 from tcopt.support.verify import verify
 from tcopt.tools.passes.weight_files import save_weights, weights_named
 
@@ -38,6 +40,17 @@ class Instrument:
 
     def finish(self, module: ModuleOp) -> None:
         """After the last pass."""
+
+
+@contextmanager
+def print_remarks() -> Generator[None]:
+    """Print to stderr, at the end of the context, the decisions that passes report inside."""
+    with collect_remarks() as remarks:
+        try:
+            yield
+        finally:
+            for each in remarks:
+                print(each, file=sys.stderr)
 
 
 @dataclass

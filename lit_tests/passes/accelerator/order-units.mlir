@@ -1,11 +1,11 @@
 // RUN: tcopt %s --load %S/../../../examples/tile_accelerator.py -p order-units,accelerator-check --split-input-file | filecheck %s
 // RUN: tcopt %s --load %S/../../../examples/tile_accelerator.py -p order-units,order-units --split-input-file | filecheck %s
-// RUN: tcopt %s --load %S/../../../examples/tile_accelerator.py -p 'order-units{print_plan=true}' --split-input-file -o /dev/null 2>&1 | filecheck %s --check-prefix=PLAN
+// RUN: tcopt %s --load %S/../../../examples/tile_accelerator.py -p order-units --remarks --split-input-file -o /dev/null 2>&1 | filecheck %s --check-prefix=PLAN
 // RUN: not tcopt %s --load %S/../../../examples/tile_accelerator.py -p accelerator-check --split-input-file 2>&1 | filecheck %s --check-prefix=RACE
 
 // Where a machine has barriers, there is one in front of what depends on another unit since the last
 // barrier, and none elsewhere: the second load goes to entries that nobody uses.
-// PLAN: order-units: @barriers: 2 barriers
+// PLAN: done: order-units: @barriers ({{.*}}): 2 barriers
 // RACE: race: races with task 0 for tile_data
 // CHECK-LABEL: accelerator.program @barriers
 // CHECK-NEXT:    accelerator.run "tile_load_data" [4]
@@ -33,7 +33,7 @@ module attributes {tcopt.target = #tile.machine<>} {
 
 // Where it has tokens, an instruction takes those of what it depends on, but for what follows
 // from others: that loads are done when sums are stored.
-// PLAN: order-units: @tokens: 3 tokens for 6 dependences
+// PLAN: done: order-units: @tokens ({{.*}}): 3 tokens for 6 dependences
 // CHECK-LABEL: accelerator.program @tokens
 // CHECK-NEXT:    accelerator.run "tile_load_data" [4] {{.*}} push(matrix)
 // CHECK-NEXT:    accelerator.run "tile_clear" [4]

@@ -1,5 +1,5 @@
 // RUN: tcopt %s -p insert-tokens,vdla-check --split-input-file | filecheck %s
-// RUN: tcopt %s -p 'insert-tokens{print_plan=true}' --split-input-file -o /dev/null 2>&1 | filecheck %s --check-prefix=PLAN
+// RUN: tcopt %s -p insert-tokens --remarks --split-input-file -o /dev/null 2>&1 | filecheck %s --check-prefix=PLAN
 // RUN: tcopt %s -p insert-tokens,insert-tokens --split-input-file | filecheck %s
 // RUN: tcopt %s -p 'insert-tokens{rule=neighbours}' --split-input-file | filecheck %s --check-prefix=VTA
 
@@ -17,16 +17,12 @@
 // CHECK-NEXT:    vdla.finish pop(store)
 
 // The plan says what each token is for.
-// PLAN:      insert-tokens: @slots: 5 tokens for 6 dependences
-// PLAN-NEXT:   load->compute: 2
-// PLAN-NEXT:     4 after 3 (RAW wgt)
-// PLAN-NEXT:     7 after 6 (RAW inp)
-// PLAN-NEXT:   compute->load: 1
-// PLAN-NEXT:     6 after 4 (WAR inp)
-// PLAN-NEXT:   compute->store: 1
-// PLAN-NEXT:     8 after 7 (RAW acc)
-// PLAN-NEXT:   store->compute: 1
-// PLAN-NEXT:     9 after 8 (end)
+// PLAN:      done: insert-tokens: @slots ({{.*}}): 5 tokens for 6 dependences
+// PLAN-NEXT: @slots ({{.*}}): load->compute: 4 after 3 (RAW wgt)
+// PLAN-NEXT: @slots ({{.*}}): load->compute: 7 after 6 (RAW inp)
+// PLAN-NEXT: @slots ({{.*}}): compute->load: 6 after 4 (WAR inp)
+// PLAN-NEXT: @slots ({{.*}}): compute->store: 8 after 7 (RAW acc)
+// PLAN-NEXT: @slots ({{.*}}): store->compute: 9 after 8 (end)
 
 // By VTA's rule the units of neighbouring statements wait for each other, whatever they touch: the
 // first load waits for a reset that has nothing to do with it.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -90,20 +89,16 @@ class FuseOpsPass(ModulePass):
 
     Options:
         max_ops: most operators in a group.
-        print_plan: print the groups to stderr before they are made.
     """
 
     name = "fuse-ops"
 
     max_ops: int = 64
-    print_plan: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_facts_of(op)
         for body in function_bodies(op):
             plan = plan_groups(body, self.max_ops, target)
-            if self.print_plan:
-                print(plan, file=sys.stderr)
             rewrite(body, [BuildGroup(plan)], once=True)
 
 
@@ -112,13 +107,6 @@ class FusionPlan:
     """Which operators of a block become groups; each group in program order."""
 
     groups: list[list[Operation]]
-
-    def __str__(self) -> str:
-        lines = [f"fuse-ops: {len(self.groups)} groups"]
-        for group in self.groups:
-            kind, result = _kind(group), group[-1].results[0].type
-            lines.append(f"  {kind}: {', '.join(op.name for op in group)} -> {result}")
-        return "\n".join(lines)
 
 
 def plan_groups(body: Block, max_ops: int = 64, target: TargetFacts | None = None) -> FusionPlan:

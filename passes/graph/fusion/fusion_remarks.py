@@ -1,4 +1,4 @@
-"""Why groups end where they end, as remarks."""
+"""The groups of `fuse-ops`, and why they end where they end, as remarks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tcopt.support.remarks import remark
 
 
 def remark_groups(groups: Sequence[Sequence[Operation]], by: str) -> None:
-    """For each group whose result other groups read: why they are kernels of their own.
+    """Report the ops of each group, and why the kernels that read its result are others.
 
     Args:
         groups: the ops of each group in order, before they are moved into it.
@@ -21,6 +21,8 @@ def remark_groups(groups: Sequence[Sequence[Operation]], by: str) -> None:
     group_of = {op: number for number, group in enumerate(groups) for op in group}
     for group in groups:
         last = group[-1]
+        if len(group) > 1:
+            remark(by, last, f"fused {', '.join(op.name for op in group)}")
         readers = [use.operation for result in last.results for use in result.uses]
         readers = [op for op in readers if isinstance(op, GraphOp)]
         if readers:

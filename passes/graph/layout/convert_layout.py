@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -71,14 +70,12 @@ class ConvertLayoutPass(ModulePass):
 
     Options:
         block: most channels in a block; 0 takes what a vector register of the target holds.
-        print_plan: print which ops are put in blocks to stderr before they are.
     """
 
     name = "convert-layout"
     moves_values: ClassVar[bool] = True
 
     block: int = 0
-    print_plan: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.block < 0:
@@ -98,8 +95,10 @@ class ConvertLayoutPass(ModulePass):
                 body = function.body.block
                 keep_dims(body)
                 plan = plan_layouts(function, machine, store)
-                if self.print_plan:
-                    print(plan, file=sys.stderr)
+                for each in plan.blocked:
+                    remark(self.name, each, f"in blocks of up to {block} channels")
+                for each in plan.plain:
+                    remark(self.name, each, "plain: blocks would convert more data", missed=True)
                 conversion = _Conversion(
                     body, machine, SpareLanes(store), set(plan.blocked), set(plan.plain)
                 )
@@ -140,20 +139,12 @@ class LayoutPlan:
     """Which ops of a function compute in blocks of channels.
 
     Attributes:
-        lanes: most channels in a block.
         blocked: those that do.
         plain: those that could, but had better not.
     """
 
-    lanes: int
     blocked: list[Operation]
     plain: list[Operation]
-
-    def __str__(self) -> str:
-        lines = [f"convert-layout: {len(self.blocked)} ops in blocks of up to {self.lanes}"]
-        lines += [f"  blocks: {op.name} -> {op.results[0].type}" for op in self.blocked]
-        lines += [f"  plain: {op.name} -> {op.results[0].type}" for op in self.plain]
-        return "\n".join(lines)
 
 
 def plan_layouts(function: func.FuncOp, machine: _Machine, store: WeightStore | None) -> LayoutPlan:
@@ -169,7 +160,7 @@ def plan_layouts(function: func.FuncOp, machine: _Machine, store: WeightStore | 
     plain = plain_ops(body, can_be, lambda op: isinstance(op, GraphOp) and op.makes_blocks)
     # In program order.
     blocked = [originals[op] for op in found if originals[op] not in plain]
-    return LayoutPlan(machine.lanes, blocked, [op for op in body.ops if op in plain])
+    return LayoutPlan(blocked, [op for op in body.ops if op in plain])
 
 
 class ToPlannedLayout(RewritePattern):

@@ -6,7 +6,6 @@ concatenation is asked of its parts. A pattern then gives them.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -54,19 +53,13 @@ class PropagatePaddingPass(ModulePass):
     Inputs and results of the function, and values that are viewed under another shape, stay
     as they are.
 
-    Options:
-        print_plan: print the borders to stderr before they are given.
     """
 
     name = "propagate-padding"
 
-    print_plan: bool = False
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for body in function_bodies(op):
             plan = plan_borders(body)
-            if self.print_plan:
-                print(plan, file=sys.stderr)
             if plan.borders:
                 rewrite(body, [GiveBorder(plan)], once=True, backward=True)
 
@@ -82,17 +75,6 @@ class PaddingPlan:
 
     borders: dict[GraphOp, Border] = field(default_factory=dict[GraphOp, Border])
     inside: dict[GraphOp, set[GraphOp]] = field(default_factory=dict[GraphOp, set[GraphOp]])
-
-    def __str__(self) -> str:
-        lines = [f"propagate-padding: {len(self.borders)} borders"]
-        for op, border in reversed(self.borders.items()):
-            number = f" of {border.value:g}" if border.value else ""
-            readers = ", ".join(user.name for user in _users(op) if user in self.inside[op])
-            lines.append(
-                f"  {op.name} {op.type}: {list(border.low)}, {list(border.high)}{number}"
-                f" for {readers}"
-            )
-        return "\n".join(lines)
 
 
 def plan_borders(body: Block) -> PaddingPlan:
@@ -187,7 +169,9 @@ class GiveBorder(RewritePattern):
                         user.operands[position] = part.results[0]
         if isinstance(op, ConcatOp) and not value.first_use:
             rewriter.erase(op)
-        remark("propagate-padding", op, f"border {list(border.low)}, {list(border.high)}")
+        number = f" of {border.value:g}" if border.value else ""
+        text = f"border {list(border.low)}, {list(border.high)}{number}"
+        remark(PropagatePaddingPass.name, op, text)
 
 
 def _bordered(op: GraphOp, border: Border, rewriter: PatternRewriter) -> SSAValue:

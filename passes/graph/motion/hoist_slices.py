@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 from math import prod
 from typing import ClassVar, NamedTuple
@@ -68,20 +67,14 @@ class HoistSlicesPass(ModulePass):
         %y = graph.layer_norm %0, %g, %b {axis = 1} : tensor<1x384xf32>
         %s = graph.matmul %y, %w : tensor<1x10xf32>
 
-    Options:
-        print_plan: print which ops are done on parts to stderr before they are.
     """
 
     name = "hoist-slices"
     moves_values: ClassVar[bool] = True
 
-    print_plan: bool = False
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for body in function_bodies(op):
             plan = plan_parts(body)
-            if self.print_plan:
-                print(plan, file=sys.stderr)
             if plan.operands:
                 rewrite(body, [ComputePart(plan)], once=True)
                 for whole in reversed(plan.operands):
@@ -104,15 +97,6 @@ class HoistPlan:
     def part(self, op: GraphOp) -> Window:
         """What is used of an op's result."""
         return self.parts.get(op.results[0], Window.whole(op.results[0]))
-
-    def __str__(self) -> str:
-        lines = [f"hoist-slices: {len(self.operands)} ops on parts"]
-        for op, windows in self.operands.items():
-            part = self.part(op)
-            lines.append(f"  {op.name}: {list(part.shape)} of {list(op.shape)} from")
-            for window, value in zip(windows, op.operands, strict=True):
-                lines.append(f"    {list(window.shape)} of {list(shape_of(value))}")
-        return "\n".join(lines)
 
 
 def plan_parts(body: Block) -> HoistPlan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -96,7 +95,6 @@ class PartitionPass(ModulePass):
         host_products: how many products the host computes in a cycle of the accelerator.
         all_of_them: whether the accelerator gets all operators that it can compute.
         accuracy: with `fast` its integers may be one step from those of the host.
-        print_plan: print what each operator would take to stderr.
     """
 
     name = "partition"
@@ -105,7 +103,6 @@ class PartitionPass(ModulePass):
     host_products: int = HOST_PRODUCTS
     all_of_them: bool = False
     accuracy: str = DEFAULT
-    print_plan: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.accuracy not in ACCURACIES:
@@ -124,8 +121,6 @@ class PartitionPass(ModulePass):
                 every=self.all_of_them,
                 slack=int(self.accuracy == FAST),
             )
-            if self.print_plan:
-                print(plan, file=sys.stderr)
             plan.warn_of_nothing()
             rewrite(body, [PlaceOnAccelerator(plan)], once=True)
             for each in plan.placements.keys() - plan.chosen:
@@ -177,19 +172,6 @@ class PartitionPlan:
             f"{self.place} computes nothing, the host computes all: {'; '.join(lines)}"
         )
 
-    def __str__(self) -> str:
-        count, total = len(self.chosen), len(self.placements)
-        lines = [f"partition: {count} of {total} ops on {self.place}"]
-        for op, each in self.placements.items():
-            where = self.place if op in self.chosen else "host"
-            chain = each.chain.followed[1:]
-            also = f", with {len(chain)} that follow" if chain else ""
-            lines.append(
-                f"  {where}: {op.name} -> {op.results[0].type}{also}: {each.there} cycles on "
-                f"{self.place}, {each.here} on the host"
-            )
-        return "\n".join(lines)
-
 
 def plan_partition(
     body: Block,
@@ -228,6 +210,8 @@ def plan_partition(
     for op, each in plan.placements.items():
         is_there = op in plan.chosen
         where = facts.kind if is_there else "the host"
+        followed = len(each.chain.followed) - 1
+        where += f", with {followed} operators that follow" if followed else ""
         text = f"on {where}: {each.there} cycles on {facts.kind}, {each.here} on the host"
         notes = each.chain.notes if is_there else []
         remark(PartitionPass.name, op, "; ".join([text, *notes]), missed=not is_there)

@@ -6,7 +6,6 @@ A pattern then puts them in place.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -79,14 +78,12 @@ class FakeQuantizationToIntegerPass(ModulePass):
     unless the product rounds all of them alike or `accuracy` is `fast`.
 
     Options:
-        print_plan: print what is computed on integers to stderr before it is.
         accuracy: `fast` requantises everything by products.
     """
 
     name = "fake-quantization-to-integer"
     moves_values: ClassVar[bool] = True
 
-    print_plan: bool = False
     accuracy: str = DEFAULT
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -95,8 +92,6 @@ class FakeQuantizationToIntegerPass(ModulePass):
             raise PassFailedError(f"{self.name}: accuracy = '{self.accuracy}' is none of {known}")
         for body in function_bodies(op):
             plan = plan_integers(body, Constants(op), self.accuracy)
-            if self.print_plan:
-                print(plan, file=sys.stderr)
             if plan.ops:
                 rewrite(body, [UseIntegers(plan)], once=True)
                 erase_unused(body, GraphOp)
@@ -113,13 +108,6 @@ class IntegerPlan:
 
     ops: dict[Operation, list[Operation]] = field(default_factory=dict[Operation, list[Operation]])
     results: dict[Operation, SSAValue] = field(default_factory=dict[Operation, SSAValue])
-
-    def __str__(self) -> str:
-        lines = [f"fake-quantization-to-integer: {len(self.results)} ops on integers"]
-        for op in self.results:
-            made = [f"{new.name} {new.results[0].type}" for new in self.ops.get(op, [])]
-            lines.append(f"  {op.name} by {', '.join(made) or 'what is known'}")
-        return "\n".join(lines)
 
 
 def plan_integers(body: Block, constants: Constants, accuracy: str = DEFAULT) -> IntegerPlan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -68,14 +67,10 @@ class NarrowContractionsPass(ModulePass):
 
     A module with an accelerator has data in signed bytes, which is what that multiplies.
 
-    Options:
-        print_plan: print the form of each value to stderr before values are stored so.
     """
 
     name = "narrow-contractions"
     moves_values: ClassVar[bool] = True
-
-    print_plan: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_facts_of(op)
@@ -90,8 +85,6 @@ class NarrowContractionsPass(ModulePass):
         for body in function_bodies(op):
             narrowing = _Narrowing(body, elements, Constants(op))
             plan = narrowing.plan()
-            if self.print_plan:
-                print(plan, file=sys.stderr)
             rewrite(body, [NarrowContraction(narrowing, plan)], once=True)
             narrowing.restore_others()
         rewrite(op, [EraseUnusedConstant()])
@@ -103,14 +96,6 @@ class NarrowingPlan:
 
     forms: dict[SSAValue, ByteForm]
     products: dict[ContractionOp, Forms] = field(default_factory=dict[ContractionOp, Forms])
-
-    def __str__(self) -> str:
-        lines = [f"narrow-contractions: {len(self.forms)} values in bytes"]
-        for value, form in self.forms.items():
-            users = [use.operation for use in value.uses]
-            names = [op.name for op in users if isinstance(op, ContractionOp)]
-            lines.append(f"  {value.type}: {form}, for {', '.join(names)}")
-        return "\n".join(lines)
 
 
 class NarrowContraction(RewritePattern):

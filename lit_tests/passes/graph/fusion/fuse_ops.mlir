@@ -1,10 +1,9 @@
 // RUN: tcopt %s -p fuse-ops | filecheck %s
 // RUN: tcopt %s -p 'fuse-ops{max-ops=2}' | filecheck %s --check-prefix=SMALL
-// RUN: tcopt %s -p 'fuse-ops{print-plan=true}' -o %t 2>&1 | filecheck %s --check-prefix=PLAN
+// RUN: tcopt %s -p fuse-ops --remarks -o %t 2>&1 | filecheck %s --check-prefix=PLAN
 
 // The plan says for each function which operators become a group.
-// PLAN: fuse-ops: 1 groups
-// PLAN-NEXT: complex_out_fusable: graph.conv, graph.add, graph.relu -> tensor<1x8x4x4xf32>
+// PLAN: done: fuse-ops: graph.relu ({{.*}}): fused graph.conv, graph.add, graph.relu
 
 // A convolution takes the elementwise operators after it.
 // CHECK-LABEL: func.func @epilogue

@@ -1,12 +1,11 @@
 // REQUIRES: long
 // RUN: tcopt %s -p 'convert-layout{block=4}' | filecheck %s
 // RUN: tcopt %s -p 'convert-layout{block=4},canonicalize,convert-layout{block=4}' | filecheck %s --check-prefix=TWICE
-// RUN: tcopt %s -p 'convert-layout{block=4 print-plan=true}' -o %t 2>&1 | filecheck %s --check-prefix=PLAN
+// RUN: tcopt %s -p 'convert-layout{block=4}' --remarks -o %t 2>&1 | filecheck %s --check-prefix=PLAN
 
 // The plan says for each function which ops compute in blocks.
-// PLAN:      convert-layout: 2 ops in blocks of up to 4
-// PLAN-NEXT:   blocks: graph.conv -> tensor<1x8x4x4xf32>
-// PLAN-NEXT:   blocks: graph.relu -> tensor<1x8x4x4xf32>
+// PLAN:      done: convert-layout: graph.conv ({{.*}}): in blocks of up to 4 channels
+// PLAN-NEXT: done: convert-layout: graph.relu ({{.*}}): in blocks of up to 4 channels
 
 // Data and kernel go to blocks of channels, and what follows stays there; the result goes back.
 // CHECK-LABEL: func.func @conv

@@ -1,16 +1,11 @@
 // RUN: tcopt %s -p propagate-padding | filecheck %s
-// RUN: tcopt %s -p 'propagate-padding{print-plan=true}' -o %t 2>&1 | filecheck %s --check-prefix=PLAN
+// RUN: tcopt %s -p propagate-padding --remarks -o %t 2>&1 | filecheck %s --check-prefix=PLAN
 
 // The plan says which values get borders, and who reads inside of them; the border of a
 // concatenation is one of its parts.
-// PLAN:      propagate-padding: 1 borders
-// PLAN-NEXT:   graph.relu tensor<1x1x6x6x4xf32>: [0, 0, 1, 1, 0], [0, 0, 1, 1, 0] for graph.blocked_conv, graph.blocked_conv
-// PLAN:      propagate-padding: 0 borders
-// PLAN-NEXT: propagate-padding: 3 borders
-// PLAN-NEXT:   graph.relu tensor<1x1x6x6x4xf32>: [0, 0, 1, 1, 0], [0, 0, 1, 1, 0] for graph.concat
-// PLAN-NEXT:   graph.relu tensor<1x1x6x6x4xf32>: [0, 0, 1, 1, 0], [0, 0, 1, 1, 0] for graph.concat
-// PLAN-NEXT:   graph.concat tensor<1x3x6x6x4xf32>: [0, 0, 1, 1, 0], [0, 0, 1, 1, 0] for graph.blocked_conv
-// PLAN:        graph.relu tensor<1x1x6x6x4xui8>: [0, 0, 1, 1, 0], [0, 0, 1, 1, 0] of 7 for
+// PLAN: done: propagate-padding: graph.relu ({{.*}}): border [0, 0, 1, 1, 0], [0, 0, 1, 1, 0]
+// PLAN: done: propagate-padding: graph.concat ({{.*}}): border [0, 0, 1, 1, 0], [0, 0, 1, 1, 0]
+// PLAN: done: propagate-padding: graph.relu ({{.*}}): border [0, 0, 1, 1, 0], [0, 0, 1, 1, 0] of 7
 
 // What a padded convolution reads gets a border where it is produced; an addition reads it
 // without, and a convolution of single elements starts inside.

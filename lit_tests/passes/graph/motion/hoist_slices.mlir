@@ -1,17 +1,10 @@
 // RUN: tcopt %s -p hoist-slices | filecheck %s
-// RUN: tcopt %s -p 'hoist-slices{print-plan=true}' -o %t 2>&1 | filecheck %s --check-prefix=PLAN
+// RUN: tcopt %s -p hoist-slices --remarks -o %t 2>&1 | filecheck %s --check-prefix=PLAN
 
 // The plan says which ops are done on parts, and what they take of their operands.
-// PLAN:      hoist-slices: 4 ops on parts
-// PLAN-NEXT:   graph.layer_norm: [1, 8] of [6, 8] from
-// PLAN-NEXT:     [1, 8] of [6, 8]
-// PLAN-NEXT:     [8] of [8]
-// PLAN-NEXT:   graph.relu: [1, 8] of [6, 8] from
-// PLAN-NEXT:     [1, 8] of [6, 8]
-// PLAN-NEXT:   graph.matmul: [1, 4] of [6, 4] from
-// PLAN-NEXT:     [1, 8] of [6, 8]
-// PLAN-NEXT:     [8, 4] of [8, 4]
-// PLAN-NEXT:   graph.slice: [1, 4] of [1, 4] from
+// PLAN:      done: hoist-slices: graph.layer_norm ({{.*}}): [1, 8] of [6, 8] is used
+// PLAN-NEXT: done: hoist-slices: graph.relu ({{.*}}): [1, 8] of [6, 8] is used
+// PLAN-NEXT: done: hoist-slices: graph.matmul ({{.*}}): [1, 4] of [6, 4] is used
 
 // Rows of a product are computed from the same rows of what it is made of, back to the input.
 // CHECK-LABEL: func.func @rows

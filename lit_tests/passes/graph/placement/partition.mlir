@@ -1,6 +1,6 @@
 // REQUIRES: long
 // RUN: tcopt %s -p partition --split-input-file | filecheck %s
-// RUN: tcopt %s -p 'partition{print_plan=true}' --split-input-file -o /dev/null 2>&1 | filecheck %s --check-prefix=PLAN
+// RUN: tcopt %s -p partition --remarks --split-input-file -o /dev/null 2>&1 | filecheck %s --check-prefix=PLAN
 // RUN: tcopt %s -p 'partition{host_products=10000}' --split-input-file | filecheck %s --check-prefix=FAST
 // RUN: tcopt %s -p partition,lower-graph-to-te --split-input-file | filecheck %s --check-prefix=TE
 
@@ -16,8 +16,7 @@
 // CHECK-NEXT:    } attributes {place = "vdla"} : tensor<1x3x8x8x16xi32>
 // CHECK-NEXT:    graph.layout_transform %[[P]] {src = "NCHW16c", dst = "NCHW"} : tensor<1x48x8x8xi32>
 
-// PLAN:      partition: 1 of 1 ops on vdla
-// PLAN-NEXT:   vdla: graph.conv -> tensor<1x48x8x8xi32>: {{.*}} cycles on vdla, {{.*}} on the host
+// PLAN: done: partition: graph.conv ({{.*}}): on vdla: {{.*}} cycles on vdla, {{.*}} on the host
 
 // A host that is quick keeps it.
 // FAST-LABEL: func.func @conv
@@ -70,7 +69,7 @@ module attributes {tcopt.accelerator = #target.vdla<inp_bytes = 32768, wgt_bytes
 // An accelerator that stores no sums of 32 bits gets nothing where nothing makes bytes of them.
 // CHECK-LABEL: func.func @bytes
 // CHECK-NEXT:    graph.conv
-// PLAN: partition: 0 of 0 ops on vdla
+// PLAN: missed: partition: graph.conv ({{.*}}): on the host: nothing makes bytes of its sums
 module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "alu", inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
   func.func @bytes(%x: tensor<1x32x8x8xi8>, %w: tensor<48x32x3x3xi8>) -> tensor<1x48x6x6xi32> {
     %c = graph.conv %x, %w {result_element = i32} : tensor<1x48x6x6xi32>
@@ -98,9 +97,8 @@ module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "
 // CHECK:         graph.group kind = complex_out_fusable {
 // CHECK-NEXT:      graph.blocked_conv %[[P]], %{{.*}} {result_element = i32}
 // CHECK:           graph.cast %[[P]] : tensor<1x1x8x8x16xi32>
-// PLAN: partition: 2 of 2 ops on vdla
-// PLAN-NEXT: vdla: graph.conv -> tensor<1x16x8x8xi32>, with 4 that follow: {{.*}} cycles on vdla
-// PLAN-NEXT: vdla: graph.conv -> tensor<1x16x8x8xi32>, with 2 that follow: {{.*}} cycles on vdla
+// PLAN: done: partition: graph.conv ({{.*}}): on vdla, with 4 operators that follow: {{.*}} cycles on vdla
+// PLAN: done: partition: graph.conv ({{.*}}): on vdla, with 2 operators that follow: {{.*}} cycles on vdla
 module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "alu,load_i8", inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
   func.func @chain(%x: tensor<1x32x8x8xi8>, %w: tensor<16x32x3x3xi8>, %v: tensor<16x16x1x1xi8>) -> tensor<1x16x8x8xi16> {
     %b = graph.constant dense<4> : tensor<16x1x1xi32>
@@ -175,7 +173,7 @@ module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "
 // CHECK-NEXT:      graph.yield %[[N]]
 // CHECK:         graph.group kind = complex_out_fusable {
 // CHECK-NEXT:      graph.blocked_conv %[[P]], %{{.*}} {result_element = i32}
-// PLAN: partition: 3 of 3 ops on vdla
+// PLAN: done: partition: graph.pool ({{.*}}): on vdla: 
 module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "alu,load_i8", inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
   func.func @maximum(%x: tensor<1x16x64x64xi8>, %w: tensor<16x16x3x3xi8>, %v: tensor<16x16x1x1xi8>) -> tensor<1x16x32x32xi8> {
     %s = graph.constant dense<6.250000e-02> : tensor<f32>

@@ -1,14 +1,10 @@
 // RUN: tcopt %s -p fake-quantization-to-integer,fold-constants,canonicalize | filecheck %s
-// RUN: tcopt %s -p 'fake-quantization-to-integer{print-plan=true}' --split-input-file -o %t 2>&1 | filecheck %s --check-prefix=PLAN
+// RUN: tcopt %s -p fake-quantization-to-integer --remarks --split-input-file -o %t 2>&1 | filecheck %s --check-prefix=PLAN
 
 // The plan says what takes the place of an op.
-// PLAN:      fake-quantization-to-integer: 7 ops on integers
-// PLAN-NEXT:   graph.dequantize by graph.cast tensor<1x4x4x4xi16>, graph.cast tensor<i16>, graph.sub tensor<1x4x4x4xi16>, graph.constant tensor<i16>, graph.dequantize tensor<1x4x4x4xf32>
-// PLAN:        graph.conv by graph.conv tensor<1x8x4x4xi32>, {{.*}}, graph.dequantize tensor<1x8x4x4xf32>
-// PLAN:        graph.relu by graph.relu tensor<1x8x4x4xi32>, graph.constant tensor<i32>, graph.dequantize tensor<1x8x4x4xf32>
-// PLAN:        graph.quantize by graph.div tensor<f32>, graph.requantize tensor<1x8x4x4xi16>, graph.cast tensor<i16>, graph.add tensor<1x8x4x4xi16>, graph.cast tensor<1x8x4x4xui8>
-// PLAN:      fake-quantization-to-integer: 3 ops on integers
-// PLAN:        graph.sub by what is known
+// PLAN:      done: fake-quantization-to-integer: graph.conv ({{.*}}): on i32
+// PLAN-NEXT: done: fake-quantization-to-integer: graph.add ({{.*}}): on i32
+// PLAN:      done: fake-quantization-to-integer: graph.pool ({{.*}}): on i16
 
 // A layer with its bias is computed on centred integers, and its result quantised by one product.
 // What was chosen for the convolution holds on integers too.

@@ -1,9 +1,8 @@
 // RUN: tcopt %s --split-input-file -p narrow-contractions,fold-constants,canonicalize | filecheck %s
-// RUN: tcopt %s --split-input-file -p 'narrow-contractions{print-plan=true}' -o %t 2>&1 | filecheck %s --check-prefix=PLAN
+// RUN: tcopt %s --split-input-file -p narrow-contractions --remarks -o %t 2>&1 | filecheck %s --check-prefix=PLAN
 
 // The plan says which values become bytes, in which form, and what reads them.
-// PLAN:      narrow-contractions: 1 values in bytes
-// PLAN-NEXT:   tensor<1x2x4x4xi16>: data in unsigned bytes above 7, for graph.conv
+// PLAN:      done: narrow-contractions: graph.conv ({{.*}}): data in unsigned bytes above 7
 
 // Unsigned data is stored with its zero point, which pads it; the bias takes what that adds to sums.
 // CHECK-LABEL: func.func @layer
