@@ -20,7 +20,6 @@ from tcopt.dialects.intrinsics import byte_group
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.layout.channel_blocks import is_of_bytes
 from tcopt.passes.graph.packing.computed_panels import PackComputedMatmul
-from tcopt.support.errors import PassFailedError
 from tcopt.support.matmul_tiles import best_tile
 from tcopt.support.pure_values import insert_once
 from tcopt.support.remarks import remark
@@ -38,12 +37,10 @@ class PackMatmul(RewritePattern):
 
     Attributes:
         target: what panels are for; one without vectors has them for bytes.
-        width: columns of a panel; 0 takes what suits.
         constants: values that fold.
     """
 
     target: TargetFacts | None
-    width: int = 0
     constants: ConstantValues = field(default_factory=ConstantValues)
 
     @op_type_rewrite_pattern
@@ -69,8 +66,6 @@ class PackMatmul(RewritePattern):
             return "the right operand is not a matrix of floats or narrow integers"
         if 0 in op.shape or 0 in shape_of(op.operands[0]):
             return "it has no elements"
-        if self.width:
-            return self.width
         if (declined := form_declined(CONTRACTION, op, self.target)) is not None:
             return declined
         assert isinstance(element, FixedBitwidthType)
@@ -112,26 +107,17 @@ class PackMatmulPass(ModulePass):
 
     On a target that has dot products of bytes and no vectors, such as a GPU, matrices of 8-bit
     integers alone are packed, in one panel, so that neighbouring columns are neighbours.
-
-    Options:
-        width: columns of a panel; 0 takes what suits each product on the target.
     """
 
     name = "pack-matmul"
 
-    width: int = 0
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if self.width < 0:
-            raise PassFailedError(f"pack-matmul: width = {self.width} is negative")
         target = target_facts_of(op)
-        if not self.width and (target is None or not _has_panels(target)):
+        if target is None or not _has_panels(target):
             return
         constants = ConstantValues()
-        patterns: list[RewritePattern] = [PackMatmul(target, self.width, constants)]
-        if target is not None and not self.width:
-            patterns.append(PackComputedMatmul(target, self.name, constants))
-        rewrite(op, patterns)
+        computed = PackComputedMatmul(target, self.name, constants)
+        rewrite(op, [PackMatmul(target, constants), computed])
 
 
 def _has_panels(target: TargetFacts) -> bool:

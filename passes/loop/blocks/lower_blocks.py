@@ -188,21 +188,15 @@ class LowerBlocksPass(ModulePass):
 
     Where the last iterations of a loop leave an unrolled or vectorized tile partly empty, they
     are split off, so that the others run without guards or masks; see `tails.py`.
-
-    Options:
-        split_tails: whether to do so.
     """
 
     name = "lower-blocks"
 
-    split_tails: bool = True
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         _lower(op)
-        if self.split_tails:
-            functions = [each for each in op.ops if isinstance(each, loop.FuncOp)]
-            if any([split_tails(each.body.block, Knowledge()) for each in functions]):
-                _lower(op)
+        functions = [each for each in op.ops if isinstance(each, loop.FuncOp)]
+        if any([split_tails(each.body.block, Knowledge()) for each in functions]):
+            _lower(op)
         rewrite(op, [JoinGuards(), MergeNestedGuard(), HoistGuards()], inner_first=True)
 
 

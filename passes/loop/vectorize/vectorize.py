@@ -18,8 +18,10 @@ from tcopt.support.rewriting import rewrite
 
 _VECTORIZED = loop.LoopKind.VECTORIZED
 
+_MOST_LANES = 64
+"""The longest vector to make."""
 
-@dataclass(frozen=True)
+
 class VectorizeLoop(RewritePattern):
     """Let each op of a marked loop, in which there is no other, do all iterations at once.
 
@@ -32,12 +34,7 @@ class VectorizeLoop(RewritePattern):
         loop.store %a, %y[0] lanes [1] : memref<16xf32>, vector<16xf32>
 
     Where that cannot be, the loop becomes serial, with the reason as an attribute.
-
-    Attributes:
-        max_lanes: the longest vector to make.
     """
-
-    max_lanes: int = 64
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: loop.ForOp, rewriter: PatternRewriter) -> None:
@@ -49,8 +46,8 @@ class VectorizeLoop(RewritePattern):
         known = knowledge_at(op)
         known.enter_loop(op)
         try:
-            if op.trip_count > self.max_lanes:
-                raise NotVectorizable(f"{op.trip_count} lanes are more than {self.max_lanes}")
+            if op.trip_count > _MOST_LANES:
+                raise NotVectorizable(f"{op.trip_count} lanes are more than {_MOST_LANES}")
             ops = LaneRewriter(op, known).run()
         except NotVectorizable as reason:
             _make_serial(op, rewriter)
@@ -110,17 +107,12 @@ class VectorizePass(ModulePass):
     A loop that cannot be written so, because its index arithmetic divides by lanes, lanes
     depend on each other or there are too many, is left serial with the reason as its
     attribute `not_vectorized`.
-
-    Options:
-        max_lanes: the longest vector to make.
     """
 
     name = "vectorize"
 
-    max_lanes: int = 64
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.ops:
             if isinstance(function, loop.FuncOp):
-                rewrite(function, [VectorizeLoop(self.max_lanes)], once=True, inner_first=True)
+                rewrite(function, [VectorizeLoop()], once=True, inner_first=True)
                 erase_dead_ops(function.body.block)

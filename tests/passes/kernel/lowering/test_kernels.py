@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from xdsl.dialects import arith, memref, vector
-from xdsl.dialects.vector import MaskedLoadOp
 
 from programs.loop_programs import LOOP_PASSES, MATMUL, TAILS, apply, assert_same, parse, results
 from tcopt.dialects import loop
@@ -68,13 +67,3 @@ def test_whole_tiles_run_without_guards_and_masks() -> None:
     main = next(op for op in first.body.walk() if isinstance(op, loop.GuardOp))
     inside = list(main.body.walk())
     assert not any(isinstance(op, loop.GuardOp | loop.MaskOp) for op in inside)
-
-
-def test_tails_may_be_left_in_place() -> None:
-    module = parse(TAILS)
-    expected = results(module)
-    apply(module, "lower-blocks", split_tails=False)
-    assert sum(isinstance(op, loop.ForOp) for op in module.walk()) == 10
-    assert_same(expected, results(module))
-    apply(module, "vectorize", "lower-loop-to-kernel")
-    assert any(isinstance(op, MaskedLoadOp) for op in module.walk())
