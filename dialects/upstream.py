@@ -207,6 +207,6 @@ GAPS: tuple[Gap, ...] = (
         "support/rewriting.py",
     ),
     Gap("MLIRLexer", "takes exponential time for some strings", "support/lexer.py"),
-    Gap("Printer", "writes strings as bytes where they are not ASCII", "support/utf8_strings.py"),
+    Gap("Printer", "writes strings as bytes where they are not ASCII", "support/lexer.py"),
     Gap("AffineParser", "folds as it parses, without regard to ranges", "support/parsing.py"),
 )

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from onnx import ModelProto, helper, numpy_helper
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 import tcopt
@@ -36,7 +35,7 @@ from tcopt.compiler.passes import shared_context
 from tcopt.frontends.onnx import import_model
 from tcopt.support.errors import TcoptError, UnsupportedError
 from tcopt.support.identifiers import comment, distinct, identifier
-from tcopt.support.utf8_strings import Utf8Strings
+from tcopt.support.parsing import TextParser
 
 TOKEN = "INJECTED"
 NASTY = (
@@ -190,12 +189,8 @@ def printed(module: ModuleOp, generic: bool, places: bool) -> str:
     return stream.getvalue()
 
 
-class Reader(Utf8Strings, Parser):
-    """Reads what is printed."""
-
-
 def parse(text: str) -> ModuleOp:
-    return Reader(shared_context(), text).parse_module()
+    return TextParser(shared_context(), text).parse_module()
 
 
 def test_external_data_is_read_from_the_model_s_folder_alone(tmp_path: Path):
