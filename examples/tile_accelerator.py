@@ -44,7 +44,7 @@ for _name in (DATA, WEIGHTS, SUMS):
 
 @irdl_attr_definition
 class TileFacts(AcceleratorFacts):
-    """What passes, rules, the proof and the simulator are told of a tile machine."""
+    """Facts about a tile machine, used by passes, rules, the proof and the simulator."""
 
     name = "tile.machine"
     DEFAULTS: ClassVar = {"waiting": "barriers", "kilobytes": 4, "latency": 20, "port_bytes": 4}
@@ -158,7 +158,7 @@ register(
 
 @register_target
 class Tile(AcceleratorKind):
-    """This CPU, and a tile machine beside it."""
+    """This CPU with a tile machine as accelerator."""
 
     name = "tile"
     facts = TileFacts
