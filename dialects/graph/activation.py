@@ -1,4 +1,4 @@
-"""Activation functions. ONNX defines the formulas and the defaults."""
+"""Activation functions, with the formulas and defaults of ONNX."""
 
 from __future__ import annotations
 
@@ -37,36 +37,36 @@ class ReluOp(UnaryOp):
     EXACT: ClassVar[bool] = True
 
     def unchanged(self) -> SSAValue | None:
-        """The operand, if it is such a result already."""
+        """Return the operand, if it is a relu already."""
         return self.x if isinstance(self.x.owner, ReluOp) else None
 
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """Always."""
+        """Whether the result is non-negative: always true."""
         return True
 
     def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
-        """Those of the operand that are not below zero."""
+        """Clamp the operand's bounds to be non-negative."""
         low, high = operands[0]
         return max(low, 0), max(high, 0)
 
     def clamped(self) -> Clamp | None:
-        """The operand, not below zero."""
+        """Return the operand, clamped to be non-negative."""
         return Clamp(self.x, 0.0, math.inf)
 
     def on_alu(self, alu: Alu) -> Registers | str:
-        """Integers that are not below zero."""
+        """Return the maximum of the integers and zero."""
         return at_least_zero_on_alu(alu, self.x)
 
     def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
-        """The integers' sign is the sign."""
+        """Apply the op to the integers, which have the sign of the real values."""
         return ScaledOps([ReluOp(operands[0].integers)])
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.maximum(x, 0)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.maximum(x, te.const(0, x.dtype))
 
 
@@ -78,15 +78,15 @@ class SigmoidOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """Always."""
+        """Whether the result is non-negative: always true."""
         return True
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return sigmoid(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te_sigmoid(x)
 
 
@@ -98,15 +98,15 @@ class SoftplusOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """Always."""
+        """Whether the result is non-negative: always true."""
         return True
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return softplus(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te_softplus(x)
 
 
@@ -118,11 +118,11 @@ class SiluOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return x * sigmoid(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return x * te_sigmoid(x)
 
 
@@ -134,31 +134,31 @@ class MishOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return x * np.tanh(softplus(x))
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return x * te_tanh_softplus(x)
 
 
 @irdl_op_definition
 class TanhSoftplusOp(UnaryOp):
-    """tanh(softplus(x)), what Mish multiplies by, with a single exponential."""
+    """tanh(softplus(x)), a factor of Mish, computed with a single exponential."""
 
     name = "graph.tanh_softplus"
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """Always."""
+        """Whether the result is non-negative: always true."""
         return True
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.tanh(softplus(x))
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te_tanh_softplus(x)
 
 
@@ -170,17 +170,17 @@ class HardSwishOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return x * np.clip(x * (1 / 6) + 0.5, 0, 1)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return x * _te_clip01(x * te.const(1 / 6, x.dtype) + te.const(0.5, x.dtype))
 
 
 @irdl_op_definition
 class GeluOp(UnaryOp):
-    """x times the normal distribution function of x, exact or by the tanh approximation."""
+    """x times the standard normal CDF of x, exact or with the tanh approximation."""
 
     name = "graph.gelu"
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
@@ -195,17 +195,17 @@ class GeluOp(UnaryOp):
 
     @property
     def uses_tanh(self) -> bool:
-        """Whether the tanh approximation is asked for."""
+        """Whether the tanh approximation is requested."""
         return self.approximate.data is GeluApproximation.TANH
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         if self.uses_tanh:
             return 0.5 * x * (1 + np.tanh(_SQRT_2_OVER_PI * (x + 0.044715 * x * x * x)))
         return 0.5 * x * (1 + erf(x * math.sqrt(0.5)))
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
 
         def number(value: float) -> te.Expr:
             return te.const(value, x.dtype)
@@ -230,11 +230,11 @@ class HardSigmoidOp(UnaryOp):
         GraphOp.__init__(self, [x], {"alpha": real(alpha), "beta": real(beta)})
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.clip(self.alpha.value.data * x + self.beta.value.data, 0, 1)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         alpha = te.const(self.alpha.value.data, x.dtype)
         return _te_clip01(alpha * x + te.const(self.beta.value.data, x.dtype))
 
@@ -252,11 +252,11 @@ class LeakyReluOp(UnaryOp):
         GraphOp.__init__(self, [x], {"alpha": real(alpha)})
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.where(x >= 0, x, x * self.alpha.value.data)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         scaled = x * te.const(self.alpha.value.data, x.dtype)
         return te.select(x >= te.const(0, x.dtype), x, scaled)
 
@@ -274,11 +274,11 @@ class EluOp(UnaryOp):
         GraphOp.__init__(self, [x], {"alpha": real(alpha)})
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.where(x >= 0, x, self.alpha.value.data * (np.exp(np.minimum(x, 0)) - 1))
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return _te_elu(x, self.alpha.value.data)
 
 
@@ -305,18 +305,18 @@ class SeluOp(UnaryOp):
         )
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         alpha, gamma = self.alpha.value.data, self.gamma.value.data
         return gamma * np.where(x > 0, x, alpha * (np.exp(np.minimum(x, 0)) - 1))
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.const(self.gamma.value.data, x.dtype) * _te_elu(x, self.alpha.value.data)
 
 
 @irdl_op_definition
 class ClipOp(UnaryOp):
-    """min(max(x, min), max); a missing bound does not limit."""
+    """min(max(x, min), max); a missing bound does not apply."""
 
     name = "graph.clip"
     EXACT: ClassVar[bool] = True
@@ -337,29 +337,30 @@ class ClipOp(UnaryOp):
         )
 
     def unchanged(self) -> SSAValue | None:
-        """The operand, if there are no bounds."""
+        """Return the operand, if there are no bounds."""
         return self.x if self.min is None and self.max is None else None
 
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """If the bounds make it so, or keep it so."""
+        """Whether the bounds ensure or preserve that elements are non-negative."""
         low = -math.inf if self.min is None else self.min.value.data
         high = math.inf if self.max is None else self.max.value.data
         return high >= 0 and (low >= 0 or operands[0])
 
     def clamped(self) -> Clamp | None:
-        """The operand between the bounds."""
+        """Return the operand, clamped to the bounds."""
         low = -math.inf if self.min is None else self.min.value.data
         return Clamp(self.x, low, math.inf if self.max is None else self.max.value.data)
 
     def on_alu(self, alu: Alu) -> Registers | str:
-        """Of numbers that are a function of integers, which never goes down either."""
+        """Return the op for real values that are a function of integers; clamping is
+        non-decreasing."""
         registers = alu.operand(self.x)
         if registers is None or registers.reals is None:
             return f"an alu does not compute {self.name}"
         return with_function(registers, self.compute, registers.reals)
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         if self.min is not None:
             x = np.maximum(x, x.dtype.type(self.min.value.data))
         if self.max is not None:
@@ -367,7 +368,7 @@ class ClipOp(UnaryOp):
         return x
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         dtype = x.dtype
         if self.min is not None:
             x = te.maximum(x, te.const(self.min.value.data, dtype))
@@ -377,25 +378,27 @@ class ClipOp(UnaryOp):
 
 
 def te_sigmoid(x: te.Expr) -> te.Expr:
-    """1 / (1 + exp(-x))."""
+    """Return 1 / (1 + exp(-x))."""
     one = te.const(1.0, x.dtype)
     return one / (one + te.exp(-x))
 
 
 def te_softplus(x: te.Expr) -> te.Expr:
-    """log(1 + exp(x)) without overflow, as accurate as the exponential where that is small."""
+    """Return log(1 + exp(x)) without overflow, with the accuracy of exp where the result is
+    small."""
     zero, one = te.const(0.0, x.dtype), te.const(1.0, x.dtype)
     power = te.exp(zero - te.abs(x))
     total = one + power
-    # The rounding error of the sum is added back.
+    # Add the rounding error of the sum back.
     lost = (power - (total - one)) / total
     return te.maximum(x, zero) + (te.log(total) + lost)
 
 
 def te_tanh_softplus(x: te.Expr) -> te.Expr:
-    """tanh(log(1 + e)) for e = exp(x), which is n / (n + 2) for n = e * (e + 2).
+    """Return tanh(log(1 + e)) for e = exp(x), which is n / (n + 2) for n = e * (e + 2).
 
-    Nothing cancels, so it is accurate where it is near zero. From 20 on it is 1 in f64 too.
+    There is no cancellation, so results near zero are accurate. For x >= 20 the result is 1, in f64
+    too.
     """
     two = te.const(2.0, x.dtype)
     power = te.exp(te.minimum(x, te.const(_TANH_SOFTPLUS_IS_ONE, x.dtype)))

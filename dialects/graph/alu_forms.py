@@ -1,4 +1,4 @@
-"""Operators on integers as an alu computes them: by sums, comparisons and shifts of 32 bits."""
+"""Lowering of integer operators to an ALU, by 32-bit sums, comparisons and shifts."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tcopt.dialects.graph.interfaces.placement import Alu, Reals, Registers
 from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
 
 MOST = (1 << 31) - 1
-"""The largest integer of 32 bits."""
+"""The largest 32-bit integer."""
 
 
 def sum_on_alu(
     alu: Alu, lhs: SSAValue, rhs: SSAValue, add: Callable[[SSAValue, SSAValue], GraphOp]
 ) -> Registers | str:
-    """A sum of 32 bits; what is added is kept apart as long as it is a constant.
+    """Return a 32-bit sum; a constant addend is recorded as a pending offset.
 
     Args:
-        add: makes the operator.
+        add: builds the operator.
     """
     if element_type(lhs) != i32:
         return "it is not a sum of 32 bits"
@@ -46,7 +46,7 @@ def sum_on_alu(
 
 
 def at_least_zero_on_alu(alu: Alu, x: SSAValue) -> Registers | str:
-    """What is not below zero."""
+    """Return the maximum of a value and zero."""
     registers = alu.operand(x)
     if registers is None:
         return "its operand is not in registers"
@@ -57,7 +57,7 @@ def at_least_zero_on_alu(alu: Alu, x: SSAValue) -> Registers | str:
 
 
 def cast_on_alu(alu: Alu, x: SSAValue, element: Attribute) -> Registers | str:
-    """The same integers, where the narrower type holds them."""
+    """Return the same integers, if the type holds them."""
     registers = alu.operand(x)
     dtype = numpy_dtype(element)
     if registers is None or registers.reals is not None or dtype.kind not in "iu":
@@ -65,18 +65,18 @@ def cast_on_alu(alu: Alu, x: SSAValue, element: Attribute) -> Registers | str:
     least, most = registers.limits or (-registers.bound, registers.bound)
     there = np.iinfo(dtype)
     if least < there.min or most > there.max:
-        return f"not all of its integers are {element}"
+        return f"some of its integers do not fit in {element}"
     return registers
 
 
 def with_function(registers: Registers, then: Callable[[Array], Array], reals: Reals) -> Registers:
-    """Numbers with something done to them that never goes down."""
+    """Apply a non-decreasing function to the real values that registers represent."""
     made = Reals(reals.terms, lambda *x: then(reals.function(*x)), reals.slopes)
     return replace(registers, reals=made)
 
 
 def sum_of_reals(alu: Alu, lhs: SSAValue, rhs: SSAValue) -> Registers | str:
-    """A sum of floats that are functions of integers."""
+    """Return a sum of floats that are functions of integers."""
     for value, other in ((lhs, rhs), (rhs, lhs)):
         number = alu.number(other)
         registers = None if number is None else alu.operand(value)
@@ -97,5 +97,6 @@ def sum_of_reals(alu: Alu, lhs: SSAValue, rhs: SSAValue) -> Registers | str:
 
 
 def checked(registers: Registers) -> Registers | str:
-    """What 32 bits hold."""
-    return registers if registers.bound <= MOST else "sums may be larger than 32 bits hold"
+    """Return the registers if their bound fits in 32 bits; otherwise the reason why they are
+    rejected."""
+    return registers if registers.bound <= MOST else "sums may exceed 32 bits"

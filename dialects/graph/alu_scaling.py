@@ -1,4 +1,4 @@
-"""Scaling by powers of two as an alu computes it: by shifts that round."""
+"""Scaling by powers of two on an ALU, by shifts that round."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tcopt.dialects.graph.shift import ShiftLeftOp, ShiftRightOp, times_power_of
 from tcopt.dialects.graph.types import Array
 
 _EXACT = 1 << 24
-"""Floats of 32 bits hold all integers up to here."""
+"""Up to here, 32-bit floats represent all integers exactly."""
 
 
 def scaled_on_alu(
@@ -27,16 +27,15 @@ def scaled_on_alu(
     *,
     centred: bool,
 ) -> Registers | str:
-    """Times a power of two, rounded to the nearest integer, half to even, plus a zero point, within
-    limits.
+    """Scale by a power of two, rounded to nearest even, add a zero point, and clamp.
 
     Args:
-        scale, zero: if they are known.
-        centred: the zero point is subtracted again.
+        scale, zero: values of scale and zero point; None if they are unknown.
+        centred: whether the zero point is subtracted again.
 
-    Half of the last place is added, and what lies behind it cut off: `v = x + 2^(n-1); v >> n`.
-    That rounds ties up; where it gives an odd number one is taken from v first, which makes no
-    difference if there was no tie: `(v + ((v << (31 - n)) >> 31)) >> n`.
+    To divide by 2^n, half a unit is added and the low bits are shifted out:
+    `v = x + 2^(n-1); v >> n`. This rounds ties up. If the quotient is odd, 1 is subtracted from v
+    first, which only changes the result of ties: `(v + ((v << (31 - n)) >> 31)) >> n`.
     """
     registers = alu.operand(x)
     if registers is None or scale is None or zero is None:
@@ -69,7 +68,7 @@ def scaled_on_alu(
 def _rounded(alu: Alu, registers: Registers, places: int) -> Registers | str:
     half = 1 << (places - 1)
     if registers.bound + half > MOST:
-        return "sums may be larger than 32 bits hold"
+        return "sums may exceed 32 bits"
     up = alu.settled(replace(registers, offset=registers.offset + half)).value
     last = alu.add(ShiftLeftOp(up, alu.constant(31 - places)))
     tie = alu.add(ShiftRightOp(last, alu.constant(31)))

@@ -1,7 +1,7 @@
-"""Scaling by any numbers as an alu with `multiply_high` computes it.
+"""Scaling by arbitrary factors on an ALU with `multiply_high`.
 
-What scales integers by factors above zero, and rounds, never goes down. Where a product, a sum and
-a shift are the same on both sides of each step, they are the same function (`step_fit`).
+Scaling integers by positive factors and rounding is a non-decreasing function. A multiply, add and
+shift that agree with it on both sides of each step are the same function (`step_fit`).
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from tcopt.dialects.graph.types import Array
 
 
 def integers_on_alu(alu: Alu, reals: Reals, limits: tuple[int, int]) -> Registers | str:
-    """Integers that are a function of what is in registers, each within limits.
+    """Return integers, clamped to limits, that are a function of register contents.
 
     Args:
-        reals: whose function gives the integers.
+        reals: the real values whose function computes the integers.
     """
     if not alu.multiplies:
         return "its scales are not powers of two, and the alu does not multiply"
     if any((slope <= 0).any() for slope in reals.slopes):
-        return "a scale is not above zero"
+        return "a scale is not positive"
     if len(reals.terms) == 1:
         return _of_one(alu, reals, limits)
     if len(reals.terms) == 2:
@@ -45,7 +45,7 @@ def _of_one(alu: Alu, reals: Reals, limits: tuple[int, int]) -> Registers | str:
         total = total if within is None else np.clip(total, *within)
         return reals.function(total).astype(np.int64)
 
-    # What is limited on the way has fewer values, and the steps between are those of a line.
+    # Clamping of terms reduces the range of values; the steps within it are evenly spaced.
     low = max(limits[0], int(function(least).min()))
     limits = low, max(min(limits[1], int(function(most).max())), low + 1)
     slope = reals.slopes[0].astype(np.float64)
@@ -57,7 +57,7 @@ def _of_one(alu: Alu, reals: Reals, limits: tuple[int, int]) -> Registers | str:
             share = differing(fit, steps, limits)
             alu.note(f"at most {alu.slack} step from the host's integers, for {share:.2g} of sums")
     if fit is None:
-        return "no multiplication and shift has all of its steps"
+        return "no multiplication and shift reproduces all of its steps"
     value = _emitted(alu, registers.value, fit)
     bound = max(map(abs, limits))
     if fit.limits is not None:
@@ -86,7 +86,7 @@ def _shifted(alu: Alu, value: SSAValue, places: Array) -> SSAValue:
 
 
 def _of_two(alu: Alu, reals: Reals, limits: tuple[int, int]) -> Registers | str:
-    """A sum of two terms of bytes: all pairs of them are gone through."""
+    """Return a sum of two terms of bytes, checked for all pairs of values."""
     settled = [alu.settled(term) for term in reals.terms]
     ranges = [_range(term, now) for term, now in zip(reals.terms, settled, strict=True)]
     if any(found is None for found in ranges):
@@ -98,7 +98,7 @@ def _of_two(alu: Alu, reals: Reals, limits: tuple[int, int]) -> Registers | str:
     columns = [np.broadcast_to(each.reshape(-1, 1), (each.size, channels)) for each in pairs]
     wanted = reals.function(*(each[:, :1] for each in columns)).astype(np.int64)
     if wanted.shape[1] != 1 and (wanted != wanted[:, :1]).any():
-        return "what is added to a sum differs by channel"
+        return "the addend of a sum differs by channel"
     slopes = [float(slope[0]) for slope in reals.slopes]
     flat = [each.reshape(-1).astype(np.int64) for each in pairs]
     fit = fit_sum(flat[0], flat[1], wanted[:, 0], slopes, limits)
@@ -109,7 +109,7 @@ def _of_two(alu: Alu, reals: Reals, limits: tuple[int, int]) -> Registers | str:
             share = np.count_nonzero(found != wanted[:, 0]) / len(found)
             alu.note(f"at most {alu.slack} step from the host's integers, for {share:.2g} of sums")
     if fit is None:
-        return "no multiplications and shift have all of its steps"
+        return "no multiplications and shift reproduce all of its steps"
     parts: list[SSAValue] = []
     for term, factor in zip(settled, fit.factors, strict=True):
         value = alu.add(ShiftLeftOp(term.value, alu.constant(fit.left)))
@@ -123,7 +123,7 @@ def _of_two(alu: Alu, reals: Reals, limits: tuple[int, int]) -> Registers | str:
 
 
 def _range(term: Registers, settled: Registers) -> tuple[int, int] | None:
-    """Between which bytes a term is; None if it is not bytes."""
+    """Return bounds of a term; None if it exceeds the range of bytes."""
     low, high = term.limits or (-settled.bound, settled.bound)
     if low < -256 or high > 256:
         return None

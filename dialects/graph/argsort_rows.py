@@ -19,12 +19,12 @@ from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
 
 @irdl_op_definition
 class ArgsortRowsOp(OpaqueOp):
-    """The indices of the rows of a matrix, the least row first.
+    """Indices that sort the rows of a matrix in increasing order.
 
         %indices = graph.argsort_rows %x : tensor<8xi64>
 
-    The first column in which two rows differ decides; equal rows keep their order. Nan is
-    behind all numbers.
+    Rows are compared lexicographically; equal rows keep their order. Nan is greater than all
+    numbers.
     """
 
     name = "graph.argsort_rows"
@@ -36,21 +36,21 @@ class ArgsortRowsOp(OpaqueOp):
         super().__init__([x])
 
     def infer(self) -> Sequence[AnyTensor]:
-        """An index for each row."""
+        """Return one index per row."""
         shape = shape_of(self.x)
         if len(shape) != 2:
             raise VerifyException(f"takes a matrix, not {self.x.type}")
         return (tensor(shape[:1], i64),)
 
     def compute_all(self, x: Array) -> Sequence[Array]:
-        """The places by numpy; the last key of lexsort is its first."""
+        """Evaluate with numpy; the last key of lexsort is the primary one."""
         if not x.shape[1]:
             return (np.arange(x.shape[0], dtype=np.int64),)
         order: Any = np.lexsort(x.T[::-1])
         return (order,)
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """One merge sort; single numbers are sorted by their digits."""
+        """Write a merge sort of rows; a single column is sorted by integer keys."""
         x, places = buffers
         if x.shape[1] == 1 and x.dtype != i1:
             rows, dtype = x.shape[0], k.order_type(x.dtype)
@@ -80,13 +80,13 @@ class ArgsortRowsOp(OpaqueOp):
 def merge_sort(
     k: KernelWriter, extent: int, precedes: Callable[[Scalar, Scalar], Scalar]
 ) -> tuple[Buffer, int]:
-    """Sorts the places 0 to `extent`; those of equal elements keep their order.
+    """Sort the indices 0 to `extent` stably.
 
     Args:
-        precedes: whether the element at one place belongs in front of that at another.
+        precedes: whether the element at the first index belongs before that at the second.
 
     Returns:
-        The buffer [2, extent], and in which half the sorted places are.
+        The buffer [2, extent], and the half of it that holds the sorted indices.
     """
     order = _places(k, extent)
 
@@ -109,13 +109,13 @@ def _merge(
     moved: Sequence[Buffer],
     belongs_first: Callable[[Scalar, Scalar, Scalar], Scalar],
 ) -> int:
-    """Runs of 1, 2, 4, ... places are merged from one half of buffers [2, extent] to the other.
+    """Merge runs of length 1, 2, 4, ... from one half of buffers [2, extent] to the other.
 
     Args:
-        belongs_first: whether of two places in a half of the buffers the second comes first.
+        belongs_first: whether the second of two positions in a half of the buffers comes first.
 
     Returns:
-        In which half everything is at the end.
+        The half that holds the result.
     """
     passes = max(extent - 1, 0).bit_length()
     width = k.variable(INDEX, 1)

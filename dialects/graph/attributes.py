@@ -1,4 +1,4 @@
-"""Attributes of graph ops: keyword enumerations, and builders and readers of plain values."""
+"""Attributes of graph ops: enumerations, and helpers to build and read plain values."""
 
 from __future__ import annotations
 
@@ -31,27 +31,29 @@ UNIT = UnitAttr()
 
 
 class FusionKind(StrEnum):
-    """How an op may fuse (the TVM paper, section 3)."""
+    """Fusion kinds of ops (the TVM paper, section 3)."""
 
     INJECTIVE = "injective"
     """Each output element comes from one element of each input."""
     REDUCTION = "reduction"
     """Input elements are combined; injective producers fuse into it."""
     COMPLEX_OUT_FUSABLE = "complex_out_fusable"
-    """A heavy op whose output takes elementwise consumers (convolution, matmul)."""
+    """A compute-bound op that elementwise consumers can fuse into (convolution, matmul)."""
     OPAQUE = "opaque"
     """Not fused with anything."""
 
 
 class GeluApproximation(StrEnum):
-    """`none` is exact through erf, `tanh` the usual polynomial inside tanh."""
+    """Approximation of gelu: `none` is exact through erf, `tanh` the usual polynomial inside
+    tanh."""
 
     NONE = "none"
     TANH = "tanh"
 
 
 class ComparePredicate(StrEnum):
-    """Elementwise comparison; floats compare ordered, except that `ne` holds for nan."""
+    """Predicates of an elementwise comparison; floats compare ordered, except that `ne` holds for
+    nan."""
 
     EQ = "eq"
     NE = "ne"
@@ -62,7 +64,7 @@ class ComparePredicate(StrEnum):
 
 
 class ReduceKind(StrEnum):
-    """What graph.reduce computes over its axes, as ONNX names it."""
+    """Kinds of reductions of graph.reduce, with ONNX's names."""
 
     SUM = "sum"
     MEAN = "mean"
@@ -77,14 +79,14 @@ class ReduceKind(StrEnum):
 
 
 class Extremum(StrEnum):
-    """Which extremum graph.arg_reduce looks for."""
+    """Extrema that graph.arg_reduce looks for."""
 
     MAX = "max"
     MIN = "min"
 
 
 class ScatterReduction(StrEnum):
-    """How scattered updates combine with what is there, as ONNX names it."""
+    """Combinations of a scattered update with the existing element, with ONNX's names."""
 
     NONE = "none"
     ADD = "add"
@@ -94,7 +96,7 @@ class ScatterReduction(StrEnum):
 
 
 class TreeAggregate(StrEnum):
-    """How what several trees give to one target is combined."""
+    """Combinations of the values that several trees contribute to one target."""
 
     SUM = "sum"
     MIN = "min"
@@ -102,7 +104,7 @@ class TreeAggregate(StrEnum):
 
 
 class SamplePadding(StrEnum):
-    """What lies outside of the data that graph.sample interpolates, as ONNX names it."""
+    """Values outside the data that graph.sample interpolates, with ONNX's names."""
 
     ZEROS = "zeros"
     BORDER = "border"
@@ -110,7 +112,7 @@ class SamplePadding(StrEnum):
 
 
 class PoolKind(StrEnum):
-    """What a pooling window computes; `lp` is the p-norm."""
+    """Reductions of a pooling window; `lp` is the p-norm."""
 
     MAX = "max"
     AVERAGE = "average"
@@ -118,7 +120,7 @@ class PoolKind(StrEnum):
 
 
 class PadMode(StrEnum):
-    """Where the elements outside a padded tensor come from."""
+    """Sources of the elements outside a padded tensor."""
 
     CONSTANT = "constant"
     REFLECT = "reflect"
@@ -127,7 +129,7 @@ class PadMode(StrEnum):
 
 
 class ResizeMode(StrEnum):
-    """Interpolation of graph.resize."""
+    """Interpolation modes of graph.resize."""
 
     NEAREST = "nearest"
     LINEAR = "linear"
@@ -135,7 +137,7 @@ class ResizeMode(StrEnum):
 
 
 class Coordinate(StrEnum):
-    """How graph.resize maps an output index to an input coordinate, as ONNX names it."""
+    """Mappings of an output index to an input coordinate in graph.resize, with ONNX's names."""
 
     HALF_PIXEL = "half_pixel"
     HALF_PIXEL_SYMMETRIC = "half_pixel_symmetric"
@@ -147,7 +149,7 @@ class Coordinate(StrEnum):
 
 
 class NearestMode(StrEnum):
-    """How nearest resizing rounds a coordinate."""
+    """Rounding of a coordinate in nearest resizing."""
 
     ROUND_PREFER_FLOOR = "round_prefer_floor"
     ROUND_PREFER_CEIL = "round_prefer_ceil"
@@ -156,7 +158,7 @@ class NearestMode(StrEnum):
 
 
 class DepthOrder(StrEnum):
-    """Channel order of depth_to_space: depth-column-row or column-row-depth."""
+    """Channel orders of depth_to_space: depth-column-row or column-row-depth."""
 
     DCR = "dcr"
     CRD = "crd"
@@ -164,98 +166,98 @@ class DepthOrder(StrEnum):
 
 @irdl_attr_definition
 class FusionKindAttr(EnumAttribute[FusionKind], SpacedOpaqueSyntaxAttribute):
-    """A fusion kind."""
+    """Attribute that holds a `FusionKind`."""
 
     name = "graph.fusion_kind"
 
 
 @irdl_attr_definition
 class GeluApproximationAttr(EnumAttribute[GeluApproximation], SpacedOpaqueSyntaxAttribute):
-    """The approximation of a gelu."""
+    """Attribute that holds the approximation of a gelu."""
 
     name = "graph.gelu_approximation"
 
 
 @irdl_attr_definition
 class ComparePredicateAttr(EnumAttribute[ComparePredicate], SpacedOpaqueSyntaxAttribute):
-    """The predicate of a comparison."""
+    """Attribute that holds the predicate of a comparison."""
 
     name = "graph.compare_predicate"
 
 
 @irdl_attr_definition
 class ReduceKindAttr(EnumAttribute[ReduceKind], SpacedOpaqueSyntaxAttribute):
-    """The kind of a reduction."""
+    """Attribute that holds the kind of a reduction."""
 
     name = "graph.reduce_kind"
 
 
 @irdl_attr_definition
 class ExtremumAttr(EnumAttribute[Extremum], SpacedOpaqueSyntaxAttribute):
-    """The kind of an argmax or argmin."""
+    """Attribute that selects argmax or argmin."""
 
     name = "graph.extremum"
 
 
 @irdl_attr_definition
 class ScatterReductionAttr(EnumAttribute[ScatterReduction], SpacedOpaqueSyntaxAttribute):
-    """The reduction of a scatter."""
+    """Attribute that holds the reduction of a scatter."""
 
     name = "graph.scatter_reduction"
 
 
 @irdl_attr_definition
 class TreeAggregateAttr(EnumAttribute[TreeAggregate], SpacedOpaqueSyntaxAttribute):
-    """The combination of trees."""
+    """Attribute that holds the aggregation of a tree ensemble."""
 
     name = "graph.tree_aggregate"
 
 
 @irdl_attr_definition
 class SamplePaddingAttr(EnumAttribute[SamplePadding], SpacedOpaqueSyntaxAttribute):
-    """The padding of a sampling."""
+    """Attribute that holds the padding mode of graph.sample."""
 
     name = "graph.sample_padding"
 
 
 @irdl_attr_definition
 class PoolKindAttr(EnumAttribute[PoolKind], SpacedOpaqueSyntaxAttribute):
-    """The kind of a pooling."""
+    """Attribute that holds the kind of a pooling."""
 
     name = "graph.pool_kind"
 
 
 @irdl_attr_definition
 class PadModeAttr(EnumAttribute[PadMode], SpacedOpaqueSyntaxAttribute):
-    """The mode of a padding."""
+    """Attribute that holds the mode of a pad."""
 
     name = "graph.pad_mode"
 
 
 @irdl_attr_definition
 class ResizeModeAttr(EnumAttribute[ResizeMode], SpacedOpaqueSyntaxAttribute):
-    """The interpolation of a resize."""
+    """Attribute that holds the interpolation of a resize."""
 
     name = "graph.resize_mode"
 
 
 @irdl_attr_definition
 class CoordinateAttr(EnumAttribute[Coordinate], SpacedOpaqueSyntaxAttribute):
-    """The coordinate transformation of a resize."""
+    """Attribute that holds the coordinate mapping of a resize."""
 
     name = "graph.coordinate"
 
 
 @irdl_attr_definition
 class NearestModeAttr(EnumAttribute[NearestMode], SpacedOpaqueSyntaxAttribute):
-    """The rounding of a nearest resize."""
+    """Attribute that holds the rounding of a nearest resize."""
 
     name = "graph.nearest_mode"
 
 
 @irdl_attr_definition
 class DepthOrderAttr(EnumAttribute[DepthOrder], SpacedOpaqueSyntaxAttribute):
-    """The channel order of a depth_to_space."""
+    """Attribute that holds the channel order of a depth_to_space."""
 
     name = "graph.depth_order"
 
@@ -284,31 +286,31 @@ def _ints(values: tuple[int, ...]) -> Ints:
 
 
 def ints(values: Sequence[int]) -> Ints:
-    """An i64 array, printed as `[1, 2]`."""
+    """Return an i64 array attribute, printed as `[1, 2]`."""
     return _ints(tuple(map(int, values)))
 
 
 def floats(values: Sequence[float]) -> Floats:
-    """An f64 array, printed as `[1.0, 2.0]`."""
+    """Return an f64 array attribute, printed as `[1.0, 2.0]`."""
     return DenseArrayBase.from_list(f64, tuple(map(float, values)))
 
 
 @memo(4096)
 def integer(value: int) -> Int:
-    """An i64 value."""
+    """Return an i64 attribute."""
     return IntegerAttr(int(value), i64)
 
 
 def real(value: float) -> Float:
-    """An f64 value."""
+    """Return an f64 attribute."""
     return FloatAttr(float(value), f64)
 
 
 def flag(value: bool) -> UnitAttr | None:
-    """A unit attribute that is present for True."""
+    """Return a unit attribute if `value` is true, else None."""
     return UNIT if value else None
 
 
 def values_of(attr: Ints | None) -> tuple[int, ...] | None:
-    """The integers of an optional array."""
+    """Return the integers of an optional array attribute."""
     return None if attr is None else attr.get_values()

@@ -47,18 +47,18 @@ class AddOp(BinaryOp):
     NEUTRAL_RHS: ClassVar[float | None] = 0
 
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """If both operands are."""
+        """Whether both operands are non-negative."""
         return all(operands)
 
     def on_alu(self, alu: Alu) -> Registers | str:
-        """A sum of 32 bits, or of numbers that are functions of integers."""
+        """Return a 32-bit sum, or a sum of real values that are functions of integers."""
         if is_float(element_type(self.lhs)):
             return sum_of_reals(alu, self.lhs, self.rhs)
         return sum_on_alu(alu, self.lhs, self.rhs, AddOp)
 
     def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
-        """Sums of products and a bias of their scale; narrow integers whose scales are powers of
-        two, shifted to the smaller one, as nothing is rounded then."""
+        """Return a sum of integers, if nothing is rounded: of 32-bit sums of equal scale, or of
+        narrow integers whose scales are powers of two, shifted to the smaller scale."""
         lhs, rhs = operands
         wide = all(element_type(x.integers) == i32 for x in operands)
         if wide and lhs.scales_like(rhs):
@@ -66,11 +66,11 @@ class AddOp(BinaryOp):
         return sum_of_shifted(lhs, rhs, AddOp)
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return lhs + rhs
 
     def expression(self, lhs: te.Expr, rhs: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return lhs + rhs
 
 
@@ -82,11 +82,11 @@ class SubOp(BinaryOp):
     NEUTRAL_RHS: ClassVar[float | None] = 0
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return lhs - rhs
 
     def expression(self, lhs: te.Expr, rhs: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return lhs - rhs
 
 
@@ -99,15 +99,15 @@ class MulOp(BinaryOp):
     NEUTRAL_RHS: ClassVar[float | None] = 1
 
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """If both operands are."""
+        """Whether both operands are non-negative."""
         return all(operands)
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return lhs * rhs
 
     def expression(self, lhs: te.Expr, rhs: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return lhs * rhs
 
 
@@ -119,35 +119,36 @@ class DivOp(BinaryOp):
     NEUTRAL_RHS: ClassVar[float | None] = 1
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return truncated_division(lhs, rhs)
 
     def expression(self, lhs: te.Expr, rhs: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return lhs / rhs
 
 
 @irdl_op_definition
 class PowOp(BinaryOp):
-    """lhs to the power rhs."""
+    """lhs to the power of rhs."""
 
     name = "graph.pow"
     NEUTRAL_RHS: ClassVar[float | None] = 1
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         if is_float(element_type(self.lhs)):
             return np.power(lhs, rhs)
         return np.power(lhs.astype(np.float64), rhs.astype(np.float64))
 
     def expression(self, lhs: te.Expr, rhs: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.pow(lhs, rhs)
 
 
 @irdl_op_definition
 class ModOp(BinaryOp):
-    """The remainder: with the divisor's sign, or with `fmod` the dividend's, as C's fmod."""
+    """Remainder with the sign of the divisor, or with `fmod` that of the dividend, like C's
+    fmod."""
 
     name = "graph.mod"
     STEPS: ClassVar[bool] = True
@@ -158,51 +159,51 @@ class ModOp(BinaryOp):
         GraphOp.__init__(self, [lhs, rhs], {"fmod": flag(fmod)})
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.fmod(lhs, rhs) if self.fmod else np.mod(lhs, rhs)
 
     def expression(self, lhs: te.Expr, rhs: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.fmod(lhs, rhs) if self.fmod else lhs % rhs
 
 
 @irdl_op_definition
 class MaxOp(BinaryOp):
-    """The greater of two; nan wins."""
+    """Maximum; nan propagates."""
 
     name = "graph.max"
     EXACT: ClassVar[bool] = True
 
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """If one operand is."""
+        """Whether one operand is non-negative."""
         return any(operands)
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.maximum(lhs, rhs)
 
     def expression(self, lhs: te.Expr, rhs: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.maximum(lhs, rhs)
 
 
 @irdl_op_definition
 class MinOp(BinaryOp):
-    """The lesser of two; nan wins."""
+    """Minimum; nan propagates."""
 
     name = "graph.min"
     EXACT: ClassVar[bool] = True
 
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """If both operands are."""
+        """Whether both operands are non-negative."""
         return all(operands)
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.minimum(lhs, rhs)
 
     def expression(self, lhs: te.Expr, rhs: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.minimum(lhs, rhs)
 
 
@@ -214,11 +215,11 @@ class AndOp(BinaryOp):
     DOMAIN: ClassVar[Domain] = Domain.INTEGRAL
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return lhs & rhs
 
     def expression(self, lhs: te.Expr, rhs: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return lhs & rhs
 
 
@@ -230,27 +231,27 @@ class OrOp(BinaryOp):
     DOMAIN: ClassVar[Domain] = Domain.INTEGRAL
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return lhs | rhs
 
     def expression(self, lhs: te.Expr, rhs: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return lhs | rhs
 
 
 @irdl_op_definition
 class XorOp(BinaryOp):
-    """Logical exclusive or of i1, bitwise of integers."""
+    """Logical exclusive or of i1, bitwise exclusive or of integers."""
 
     name = "graph.xor"
     DOMAIN: ClassVar[Domain] = Domain.INTEGRAL
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return lhs ^ rhs
 
     def expression(self, lhs: te.Expr, rhs: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return lhs ^ rhs
 
 
@@ -261,11 +262,11 @@ class PreluOp(BinaryOp):
     name = "graph.prelu"
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.where(lhs >= 0, lhs, lhs * rhs)
 
     def expression(self, lhs: te.Expr, rhs: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.select(lhs >= te.const(0, lhs.dtype), lhs, lhs * rhs)
 
 
@@ -281,7 +282,7 @@ _PYTHON_COMPARISONS: dict[ComparePredicate, Callable[[Any, Any], Any]] = {
 
 @irdl_op_definition
 class CompareOp(BinaryOp):
-    """Elementwise comparison, i1 result."""
+    """Elementwise comparison with an i1 result."""
 
     name = "graph.compare"
     EXACT: ClassVar[bool] = True
@@ -294,16 +295,16 @@ class CompareOp(BinaryOp):
         GraphOp.__init__(self, [lhs, rhs], {"predicate": kind})
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The broadcast shape with i1 elements."""
+        """Return the broadcast shape with i1 elements."""
         same_element_type(self.lhs, self.rhs)
         return (tensor(broadcast_shapes(shape_of(self.lhs), shape_of(self.rhs)), i1),)
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return _PYTHON_COMPARISONS[self.predicate.data](lhs, rhs)
 
     def expression(self, lhs: te.Expr, rhs: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return _PYTHON_COMPARISONS[self.predicate.data](lhs, rhs)
 
 
@@ -328,7 +329,7 @@ class SelectOp(ElementwiseOp):
         GraphOp.__init__(self, [condition, lhs, rhs])
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The broadcast shape, the values' element type."""
+        """Return the broadcast shape with the values' element type."""
         if element_type(self.condition) != i1:
             raise VerifyException(f"condition must be i1, got {element_type(self.condition)}")
         element = same_element_type(self.lhs, self.rhs)
@@ -336,14 +337,14 @@ class SelectOp(ElementwiseOp):
         return (tensor(shape, element),)
 
     def unchanged(self) -> SSAValue | None:
-        """The chosen operand, if the condition is a uniform literal."""
+        """Return the selected operand, if the condition is a uniform literal."""
         chosen = uniform_value(self.condition)
         return None if chosen is None else self.lhs if chosen else self.rhs
 
     def compute(self, condition: Array, lhs: Array, rhs: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.where(condition, lhs, rhs)
 
     def expression(self, condition: te.Expr, lhs: te.Expr, rhs: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.select(condition, lhs, rhs)

@@ -1,4 +1,4 @@
-"""Convolution of numbers of few bits, on words of their bits."""
+"""Convolution of values of few bits, on words of their bits."""
 
 from __future__ import annotations
 
@@ -26,17 +26,15 @@ from tcopt.dialects.te import api as te
 
 @irdl_op_definition
 class BitConvOp(GraphOp):
-    """Convolution [N, O / b, places..., b] in i32 of words of bits.
+    """Convolution [N, O / b, positions..., b] in i32 of words of bits.
 
-    Data is [N, spatial..., W, bits] as `graph.pack_bits` makes it, weights are
-    [O / b, W / groups, kernel..., bits, b]. Numbers are those that their words spell, the word of
-    the last bit first; with `data_signed` or `weights_signed` the last word is negative, as in
-    two's complement. Pads are zero.
+    Data is [N, spatial..., W, bits] as `graph.pack_bits` produces it, weights are
+    [O / b, W / groups, kernel..., bits, b]. Bit n of a value is in its word n; with `data_signed`
+    or `weights_signed` the last word is negative, as in two's complement. Pads are zero.
 
-    With `exclusive`, sums are those of bits that differ instead of products: of two bits 1 for
-    (0, 1) and (1, 0), times the powers of two that the bits stand for. Where bits of weights stand
-    for -1 and 1, a product of one of these and a bit of data is the bit of weights (0 or 1) less
-    that.
+    With `exclusive`, the sum counts differing bits instead of products: a pair of bits counts 1 if
+    it is (0, 1) or (1, 0), times the powers of two of both bits. If weight bits represent -1 and 1,
+    the product of a weight and a data bit is the weight's bit (0 or 1) minus that count.
     """
 
     name = "graph.bit_conv"
@@ -93,32 +91,32 @@ class BitConvOp(GraphOp):
 
     @property
     def planes(self) -> tuple[int, int]:
-        """Bits of data and of weights."""
+        """Number of bits of data and of weights."""
         return shape_of(self.x)[-1], shape_of(self.w)[-2]
 
     @property
     def signs(self) -> int:
-        """Which numbers have a sign, as `bit_products` takes it."""
+        """Which operands are signed, encoded for `bit_products`."""
         return (self.data_signed is not None) + 2 * (self.weights_signed is not None)
 
     @property
     def window(self) -> Window:
-        """The window."""
+        """Window of the convolution."""
         kernel = shape_of(self.w)[2 : 2 + self.spatial_rank]
         return Window.of(kernel, self.strides, self.pads, self.dilations, crops=True)
 
     @property
     def places(self) -> tuple[int, ...]:
-        """Window positions in each spatial dimension."""
+        """Number of window positions in each spatial dimension."""
         return self.shape[2:-1]
 
     @property
     def stores_anywhere(self) -> bool:
-        """Sums are made a tile at a time."""
+        """Whether elements are completed in registers: sums are computed a tile at a time."""
         return True
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[N, O / b, window positions..., b]."""
+        """Return [N, O / b, window positions..., b]."""
         x, w, rank = shape_of(self.x), shape_of(self.w), self.spatial_rank
         if rank < 0 or len(w) != rank + 4:
             raise VerifyException(f"data of rank {len(x)} does not fit weights of rank {len(w)}")
@@ -132,20 +130,20 @@ class BitConvOp(GraphOp):
         return (tensor((x[0], w[0], *output, w[-1]), i32),)
 
     def work(self) -> int:
-        """Two operations for each product of numbers, as if all bits of words were in use."""
+        """Return the operation count: two operations for each product, as if words were full."""
         w = shape_of(self.w)
         return 2 * math.prod(self.shape) * math.prod(w[1 : 2 + self.spatial_rank]) * WORD
 
     # Padding
 
     def border(self, nonnegative: bool) -> Border | None:
-        """What the window reaches."""
+        """Return how far the window extends beyond the data."""
         rank = self.spatial_rank
         low, high = self.window.border(shape_of(self.x)[1 : 1 + rank], self.places)
         return Border((0, *low, 0, 0), (0, *high, 0, 0))
 
     def inside_border(self, x: SSAValue, border: Border) -> BitConvOp:
-        """The convolution with pads less the border."""
+        """Return the convolution with pads reduced by the border."""
         spatial = slice(1, 1 + self.spatial_rank)
         low, high = border.low[spatial], border.high[spatial]
         pads = self.window.pads_inside(low, high, shape_of(self.x)[spatial], self.places)
@@ -166,15 +164,17 @@ class BitConvOp(GraphOp):
         """Whether there are pads."""
         return self.window.is_padded
 
-    # Meaning
+    # Evaluation and tensor expression
 
     def compute(self, x: Array, w: Array) -> Array:
-        """The value by numpy: products of numbers, and from these how many bits differ."""
+        """Evaluate with numpy: products of the values, from which the number of differing bits
+        follows."""
         rank, groups, window = self.spatial_rank, self.group_count, self.window
         data = _numbers(x, self.data_signed is not None)
         data = np.moveaxis(data.reshape(*x.shape[: 1 + rank], -1), -1, 1)
         weights = _numbers(np.moveaxis(w, -2, -1), self.weights_signed is not None)
-        # [O / b, W, kernel..., b, 32] with channels, blocks after words, behind the outputs.
+        # [O / b, W, kernel..., b, 32] with outputs (blocks and lanes) before channels (words and
+        # bits).
         weights = np.moveaxis(weights, (-2, -1), (1, 3))
         weights = weights.reshape(groups, -1, w.shape[1] * WORD, *window.kernel)
         if rank:
@@ -200,7 +200,7 @@ class BitConvOp(GraphOp):
         return np.moveaxis(blocks, 2, -1)
 
     def tensor_expression(self, x: te.Tensor, w: te.Tensor) -> te.Tensor:
-        """A pad stage where there are pads, then one reduction."""
+        """Return a pad stage if there are pads, then one reduction."""
         window, rank = self.window, self.spatial_rank
         per_group = w.shape[0] // self.group_count
         x, moved = self._padded(x)
@@ -224,7 +224,7 @@ class BitConvOp(GraphOp):
         return te.compute(self.shape, body, name="conv")
 
     def _padded(self, x: te.Tensor) -> tuple[te.Tensor, list[int]]:
-        """Data with zeros around it, and how far windows start inside of it."""
+        """Return the data with zero padding, and the offset of the first window in it."""
         window, rank = self.window, self.spatial_rank
         if not window.is_padded:
             return x, [-low for low in window.low]
@@ -239,7 +239,7 @@ class BitConvOp(GraphOp):
 
 
 def _numbers(words: Array, signed: bool) -> Array:
-    """The numbers [..., 32] that words [..., bits] spell, as floats that are exact."""
+    """Decode words [..., bits] to values [..., 32], as floats that are exact."""
     count = words.shape[-1]
     bits = words[..., None].astype(np.int64) >> np.arange(WORD) & 1
     weights = [-(1 << n) if signed and n == count - 1 else 1 << n for n in range(count)]

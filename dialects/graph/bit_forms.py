@@ -1,4 +1,4 @@
-"""What products of numbers of few bits are on words of their bits, and on tables of sums."""
+"""Contractions of values of few bits, on words of their bits or on tables of sums."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class BitNumbers(NamedTuple):
-    """An operand's numbers, in the operand's place, as integers whose last bits count."""
+    """Values of an operand in its shape, as integers whose low `bits` bits are significant."""
 
     codes: SSAValue
     bits: int
@@ -33,79 +33,80 @@ class BitNumbers(NamedTuple):
 
 
 class BitForm(ABC):
-    """A contraction as one on words of bits (`graph.bit_conv`), or on tables of sums of data that
-    weights' bits choose from (`graph.table_conv`).
+    """A contraction on words of bits (`graph.bit_conv`), or on tables of sums of data that are
+    indexed by bits of weights (`graph.table_conv`).
 
-    Masks and sums are in the shape that broadcasts against what they are for.
+    Masks and sums are returned in shapes that broadcast against the tensors they apply to.
     """
 
     pad: int | None = None
-    """The number that stands around the data; None without pads."""
+    """Value of the padding around the data; None without pads."""
 
     @abstractmethod
     def used_channels(self, weights: Array) -> Array:
-        """Which elements of the data meet a weight that is not 0."""
+        """Return a mask of the data elements that are multiplied by some non-zero weight."""
 
     @abstractmethod
     def used_weights(self, weights: Array) -> Array:
-        """Which weights are of a channel and of an output that have others than 0."""
+        """Return a mask of the weights whose channel and output both have a non-zero weight."""
 
     @abstractmethod
     def sums(self, weights: Array) -> Array:
-        """The sum of all weights of each element of the result."""
+        """Return, for each element of the result, the sum of the weights it depends on."""
 
     @property
     @abstractmethod
     def rows(self) -> int:
-        """How many elements of the result each weight meets."""
+        """Number of result elements that each weight contributes to."""
 
     @abstractmethod
     def matrix(self, weights: Array) -> Array | None:
-        """Weights as [outputs, channels, taps...]; None in groups."""
+        """Return weights as [outputs, channels, taps...]; None for grouped ops."""
 
     def around(self, codes: SSAValue, value: SSAValue | None) -> Operation | None:
-        """The data with pads of a value; None where there are none."""
+        """Return the data padded with a value; None if there are no pads."""
         return None
 
     def takes_blocks_of(self, lanes: int) -> bool:
-        """Whether sums may come in blocks of so many outputs."""
+        """Whether sums may be computed in blocks of `lanes` outputs."""
         return True
 
     @abstractmethod
     def in_tables(
         self, codes: SSAValue, shape: TableShape, *, bias: int, exclusive: bool
     ) -> list[Operation]:
-        """Ops for tables of the data that `graph.table_conv` takes; channels beyond are 0."""
+        """Return ops for the data tables of `graph.table_conv`; additional channels are 0."""
 
     @abstractmethod
     def looked_up(
         self, tables: SSAValue, indices: SSAValue, *, bits: int, signed: bool
     ) -> list[Operation]:
-        """Ops for the sums of `graph.table_conv` in the place of the contraction's result.
+        """Return ops that compute the contraction's result with `graph.table_conv`.
 
         Args:
-            indices: of all outputs, in blocks of any size.
+            indices: table indices of all outputs, in blocks of any size.
         """
 
     @abstractmethod
     def steps(self, planes: int) -> int:
-        """Words of data times words of weights that one element of the result takes."""
+        """Return the number of products of a data word and a weight word per result element."""
 
     @abstractmethod
     def product(self, data: BitNumbers, weights: BitNumbers, *, exclusive: bool) -> list[Operation]:
-        """Ops for the sums of `graph.bit_conv` in the place of the contraction's result."""
+        """Return ops that compute the contraction's result with `graph.bit_conv`."""
 
 
 class BlockedConvForm(BitForm):
-    """Of a convolution [N, C / a, places..., a] by [O / b, C / groups / a, kernel..., a, b]."""
+    """Form of a convolution [N, C / a, positions..., a] by
+    [O / b, C / groups / a, kernel..., a, b]."""
 
     def __init__(self, op: BlockedConvOp):
         self.op = op
         self.pad = op.pad_value.value.data if op.window.is_padded else None
 
     def _any(self, weights: Array, *, outputs: bool) -> Array:
-        """Of [groups, O / groups / b, C / a, taps, a, b] where another axis has one that is not 0:
-        each output, or each channel."""
+        """Return whether any weight of each output, or of each channel, is non-zero, as an array
+        [groups, O / groups / b, C / a, taps, a, b] with extents of 1 along the reduced axes."""
         groups = self.op.group_count
         blocks, words, *taps, inner, lanes = weights.shape
         shape = (groups, blocks // groups, words, prod(taps), inner, lanes)
@@ -187,7 +188,7 @@ class BlockedConvForm(BitForm):
 
     def product(self, data: BitNumbers, weights: BitNumbers, *, exclusive: bool) -> list[Operation]:
         words = PackBitsOp(data.codes, data.bits)
-        # [O / b, C / a, kernel..., b, a], whose words are [O / b, kernel..., b, W, bits].
+        # [O / b, C / a, kernel..., b, a] is packed to words [O / b, kernel..., b, W, bits].
         rank, taps = len(shape_of(weights.codes)), range(2, 2 + self.op.spatial_rank)
         side = TransposeOp(weights.codes, [0, 1, *taps, rank - 1, rank - 2])
         packed = PackBitsOp(side, weights.bits)
@@ -208,7 +209,8 @@ class BlockedConvForm(BitForm):
 
 
 class PackedMatmulForm(BitForm):
-    """Of a product [..., M, K] by panels [P, K, b]: a convolution of M single elements."""
+    """Form of a product [..., M, K] by panels [P, K, b], as a pointwise convolution of M
+    elements."""
 
     def __init__(self, op: PackedMatmulOp):
         self.op = op
@@ -251,7 +253,7 @@ class PackedMatmulForm(BitForm):
         return [sums, *self._rows_of(sums)]
 
     def _rows_of(self, sums: Operation) -> list[Operation]:
-        """Ops for the result of sums [1, outputs / b, rows, b]."""
+        """Return ops that convert sums [1, outputs / b, rows, b] to the shape of the result."""
         _, blocks, rows, lanes = shape_of(sums.results[0])
         moved = TransposeOp(sums, [0, 2, 1, 3])
         flat = ReshapeOp(moved, (rows, blocks * lanes))

@@ -1,4 +1,4 @@
-"""The same bits under another element type."""
+"""Reinterpretation of bits as another element type."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tcopt.dialects.te import api as te
 
 @irdl_op_definition
 class BitcastOp(GraphOp):
-    """x's bits as elements of another type of the same width: `f32` as `i32`. No data moves."""
+    """Reinterpret x's bits as another type of the same width: `f32` as `i32`. No data moves."""
 
     name = "graph.bitcast"
     VIEW: ClassVar[bool] = True
@@ -38,24 +38,24 @@ class BitcastOp(GraphOp):
         super().__init__([value], None, tensor(shape_of(value), element))
 
     def infer(self) -> Sequence[AnyTensor]:
-        """x's shape, the element type asked for."""
+        """Return x's shape with the declared element type."""
         source, target = element_type(self.x), self.type.element_type
         if (source == i1) != (target == i1) or bits_of(source) != bits_of(target):
             raise VerifyException(f"{source} and {target} differ in width")
         return (tensor(shape_of(self.x), target),)
 
     def unchanged(self) -> SSAValue | None:
-        """x, if its type stays."""
+        """Return x, if its type does not change."""
         return self.x
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
-        """The same bytes."""
+        """Return the same bytes."""
         return (self.compute(*arrays),)
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return x.view(numpy_dtype(self.type.element_type))
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """There is none: a view is not a computation."""
+        """Raise ExpressionError: a view is not a computation."""
         raise te.ExpressionError("a bitcast is a view, not a tensor expression")

@@ -1,4 +1,4 @@
-"""Convolution over channels in blocks, the form whose vectors are always full."""
+"""Convolution over channels in blocks, which always fills vectors."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 class BlockedConvOp(ContractionOp):
     """Convolution whose result is [N, O / b, spatial..., b].
 
-    Three forms:
+    There are three forms:
 
-    - data [N, C / a, spatial..., a], weights [O / b, C / a, kernel..., a, b], where with
-      `groups` weights hold the C / groups / a blocks that a group reads;
-    - with `plain`, for channels that fill no blocks: data [N, C, spatial...], weights
+    - blocked: data [N, C / a, spatial..., a], weights [O / b, C / a, kernel..., a, b]; with
+      `groups`, weights hold the C / groups / a blocks that a group reads;
+    - with `plain`, for channels that do not fill blocks: data [N, C, spatial...], weights
       [O / b, C / groups, kernel..., b];
-    - depthwise, where weights have one dimension less than data: data
-      [N, C / b, spatial..., b], weights [C / b, kernel..., b].
+    - depthwise, if weights have one dimension less than data: data [N, C / b, spatial..., b],
+      weights [C / b, kernel..., b].
 
-    Weights [O / b, C / a, kernel..., a / g, b, g] of the first form hold g channels side by side,
-    for instructions that add g products at once. Elements in pads are `pad_value`.
+    In the first form weights may be [O / b, C / a, kernel..., a / g, b, g], with g adjacent
+    channels for instructions that add g products at once. Elements of pads are `pad_value`.
 
-    In the spatial dimensions that `skips` lists, nothing is stored around the data: what taps
-    would read there is left out of the sums. That changes no result, it is for dilated windows and
-    small images, much of whose taps see nothing but zeros.
+    In the spatial dimensions that `skips` lists, padding is not materialised: terms that would read
+    it are skipped. The result is the same. This suits dilated windows and small images, where many
+    taps read only zeros.
     """
 
     name = "graph.blocked_conv"
@@ -105,7 +105,7 @@ class BlockedConvOp(ContractionOp):
 
     @property
     def group(self) -> int:
-        """Input channels that lie side by side in weights."""
+        """Number of adjacent input channels in weights, for dot-product instructions."""
         return shape_of(self.w)[-1] if len(shape_of(self.w)) == len(shape_of(self.x)) + 2 else 1
 
     @property
@@ -120,31 +120,32 @@ class BlockedConvOp(ContractionOp):
 
     @property
     def window(self) -> Window:
-        """The window."""
+        """Window of the convolution."""
         first = 1 if self.is_depthwise else 2
         kernel = shape_of(self.w)[first : first + self.spatial_rank]
         return Window.of(kernel, self.strides, self.pads, self.dilations, crops=True)
 
     @property
     def skipped(self) -> tuple[bool, ...]:
-        """For each spatial dimension, whether taps outside of the data are left out."""
+        """For each spatial dimension, whether taps outside the data are skipped."""
         listed = values_of(self.skips) or ()
         return tuple(d in listed for d in range(self.spatial_rank))
 
     def winograd_form(self, of_pixels: bool) -> WinogradForm | str | None:
-        """Kernels as wide as they are high, whose strides divide them."""
+        """Return the Winograd form, which exists for square kernels that are multiples of the
+        stride."""
         from tcopt.dialects.graph.winograd_forms import form_of_blocked_conv
 
         return form_of_blocked_conv(self) if not of_pixels else None
 
     def groups_apart(self) -> Sequence[Operation]:
-        """A convolution for each group, and their concatenation."""
+        """Split into a convolution for each group, and their concatenation."""
         from tcopt.dialects.graph.conv_groups import groups_apart
 
         return groups_apart(self)
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[N, O / b, window positions..., b]."""
+        """Return [N, O / b, window positions..., b]."""
         x, w, rank = shape_of(self.x), shape_of(self.w), self.spatial_rank
         forms = (len(x) + 1,) if self.is_plain else (len(x) - 1, len(x) + 1, len(x) + 2)
         if rank < 1 or len(w) not in forms:
@@ -157,7 +158,7 @@ class BlockedConvOp(ContractionOp):
             inner = w[-2] if self.group == 1 else w[-3] * self.group
             fits = (x[1], x[-1]) == (w[1] * self.group_count, inner)
         if self.group_count != 1 and self.is_depthwise:
-            raise VerifyException("weights of single channels are not convolved in groups")
+            raise VerifyException("depthwise weights cannot be grouped")
         if self.group_count < 1 or w[0] % self.group_count:
             raise VerifyException(f"{w[0]} blocks do not split into {self.group_count} groups")
         skips = values_of(self.skips) or ()
@@ -169,7 +170,7 @@ class BlockedConvOp(ContractionOp):
         return (tensor((x[0], w[0], *output, self.block), self.sum_element()),)
 
     def border(self, nonnegative: bool) -> Border | None:
-        """What the window reaches."""
+        """Return how far the window extends beyond the data."""
         low, high = (
             [0 if skipped else n for n, skipped in zip(side, self.skipped, strict=True)]
             for side in self.window.border(shape_of(self.x)[2 : 2 + self.spatial_rank], self.places)
@@ -177,7 +178,8 @@ class BlockedConvOp(ContractionOp):
         return Border.spatial(low, high, len(shape_of(self.x)), self.pad_value.value.data)
 
     def inside_border(self, x: SSAValue, border: Border) -> BlockedConvOp:
-        """The convolution with pads less the border, negative where that is wider."""
+        """Return the convolution with pads reduced by the border, negative where the border is
+        wider."""
         window, spatial = self.window, slice(2, 2 + self.spatial_rank)
         extents = shape_of(self.x)[spatial]
         low, high = border.low[spatial], border.high[spatial]
@@ -197,7 +199,7 @@ class BlockedConvOp(ContractionOp):
 
     @property
     def places(self) -> tuple[int, ...]:
-        """Window positions in each spatial dimension."""
+        """Number of window positions in each spatial dimension."""
         return self.shape[2:-1]
 
     @property
@@ -212,13 +214,13 @@ class BlockedConvOp(ContractionOp):
         return any(max(low, high) > 0 and not skipped for low, high, skipped in rows)
 
     def work(self) -> int:
-        """Two operations for each product."""
+        """Return the operation count: two operations for each product."""
         w = shape_of(self.w)
         terms = math.prod(w) // (w[0] * self.block)
         return 2 * math.prod(self.shape) * terms
 
     def compute(self, x: Array, w: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         rank, output = self.spatial_rank, self.shape[2:-1]
         data = x if self.is_plain else np.moveaxis(x, -1, 2).reshape(x.shape[0], -1, *x.shape[2:-1])
         windows = view_windows(data, self.window, output, self.pad_value.value.data)
@@ -237,7 +239,7 @@ class BlockedConvOp(ContractionOp):
         return np.einsum(terms, windows, flat, optimize=True).reshape(self.shape)
 
     def tensor_expression(self, x: te.Tensor, w: te.Tensor) -> te.Tensor:
-        """A pad stage where pads are stored, then one reduction."""
+        """Return a pad stage if pads are materialised, then one reduction."""
         window, skipped = self.window, self.skipped
         moved = [-low for low in window.low]
         if self._stores_pads:
@@ -266,7 +268,7 @@ class BlockedConvOp(ContractionOp):
             return x.read(at, default=0) if any(skipped) else x[at]
 
         def first(o: te.Axis) -> Any:
-            """Which channel, or block of them, is the first of an output block's group."""
+            """Return the first channel, or block of channels, of an output block's group."""
             if per_group == w.shape[0]:
                 return axes[0]
             return o // per_group * w.shape[1] + axes[0]
@@ -288,19 +290,19 @@ class BlockedConvOp(ContractionOp):
         return narrow(result, self.type.element_type)
 
     def takes_groups(self, group: int) -> bool:
-        """Channels of data in blocks, as far as they are whole groups."""
+        """Whether data has channels in blocks that consist of whole groups."""
         if self.is_plain or self.is_depthwise or self.group > 1:
             return False
         return shape_of(self.w)[-2] % group == 0
 
     def in_groups(self, group: int) -> Sequence[Operation]:
-        """Channels side by side."""
+        """Return the convolution with groups of adjacent channels in weights."""
         shape = shape_of(self.w)
         *lead, inner, block = shape
         split = ReshapeOp(self.w, [*lead, inner // group, group, block])
         rank = len(shape) + 1
         side_by_side = TransposeOp(split, [*range(rank - 2), rank - 1, rank - 2])
-        # A dot product takes all of its terms.
+        # A dot product computes all of its terms, so none is skipped.
         properties = {k: v for k, v in self.properties.items() if k != "skips"}
         operands = [self.x, side_by_side.results[0]]
         product = type(self).create(
@@ -309,7 +311,7 @@ class BlockedConvOp(ContractionOp):
         return [split, side_by_side, product]
 
     def bit_form(self) -> BitForm | None:
-        """Channels of data in blocks, which fit into words."""
+        """Return the form on words of bits, for data in blocks of channels that fit into words."""
         from tcopt.dialects.graph.bit_forms import BlockedConvForm
 
         if self.is_plain or self.is_depthwise or self.group > 1 or shape_of(self.w)[-2] > WORD:

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 class BlockedConvTransposeOp(ContractionOp):
     """Transposed convolution whose result is [N, O / b, spatial..., b].
 
-    Of each spatial dimension, every stride-th element from the j-th on is one phase, a
-    convolution of the data by taps of its own. Data is [N, C / a, spatial..., a], weights
-    [O / b, phases..., C / a, taps..., a, b], where phases are the strides. Element
-    `t * stride + j` is the sum over taps k of x[t + k + (j + start) // stride] times the
-    weights of phase j, in data padded by `pads`.
+    In each spatial dimension, every stride-th element from the j-th is one phase, a convolution of
+    the data by taps of its own. Data is [N, C / a, spatial..., a], weights
+    [O / b, phases..., C / a, taps..., a, b], with as many phases as the stride. Element
+    `t * stride + j` is the sum over taps k of x[t + k + (j + start) // stride] times the weights of
+    phase j, in data padded by `pads`.
     """
 
     name = "graph.blocked_conv_transpose"
@@ -63,7 +63,7 @@ class BlockedConvTransposeOp(ContractionOp):
 
     @property
     def stores_anywhere(self) -> bool:
-        """Phases are woven already."""
+        """False: results are interleaved from phases, not completed in registers."""
         return False
 
     @property
@@ -73,7 +73,7 @@ class BlockedConvTransposeOp(ContractionOp):
 
     @property
     def phases(self) -> tuple[int, ...]:
-        """The stride of each spatial dimension."""
+        """Stride of each spatial dimension, which is its number of phases."""
         return tuple(shape_of(self.w)[1 : 1 + self.spatial_rank])
 
     @property
@@ -82,12 +82,12 @@ class BlockedConvTransposeOp(ContractionOp):
         return tuple(shape_of(self.w)[2 + self.spatial_rank : -2])
 
     def offset(self, axis: int, phase: int) -> int:
-        """How much later a phase's windows begin than those of the first phase may."""
+        """Return the offset of a phase's windows from the first phase's."""
         return (phase + self.starts.get_values()[axis]) // self.phases[axis]
 
     @property
     def window(self) -> Window:
-        """The elements that all phases of a place read, as one window."""
+        """Window of all elements that the phases of one position read."""
         kernel = [
             taps + self.offset(axis, self.phases[axis] - 1) for axis, taps in enumerate(self.taps)
         ]
@@ -95,17 +95,17 @@ class BlockedConvTransposeOp(ContractionOp):
 
     @property
     def places(self) -> tuple[int, ...]:
-        """Elements of a phase in each spatial dimension."""
+        """Number of elements of a phase in each spatial dimension."""
         return self.window.output(shape_of(self.x)[2:-1])
 
     def winograd_form(self, of_pixels: bool) -> WinogradForm | str | None:
-        """Phases that are filtered alike."""
+        """Return the Winograd form, in which the phases share tiles."""
         from tcopt.dialects.graph.winograd_forms import form_of_blocked_conv_transpose
 
         return form_of_blocked_conv_transpose(self) if not of_pixels else None
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[N, O / b, places * strides..., b]."""
+        """Return [N, O / b, positions * strides..., b]."""
         x, w, rank = shape_of(self.x), shape_of(self.w), len(shape_of(self.x)) - 3
         if rank < 1 or len(w) != 2 * rank + 4:
             raise VerifyException(f"data of rank {len(x)} does not fit weights of rank {len(w)}")
@@ -120,12 +120,12 @@ class BlockedConvTransposeOp(ContractionOp):
         return (tensor((x[0], w[0], *output, w[-1]), self.sum_element()),)
 
     def border(self, nonnegative: bool) -> Border | None:
-        """What the windows reach."""
+        """Return how far the windows extend beyond the data."""
         low, high = self.window.border(shape_of(self.x)[2:-1], self.places)
         return Border.spatial(low, high, len(shape_of(self.x)))
 
     def inside_border(self, x: SSAValue, border: Border) -> BlockedConvTransposeOp:
-        """The same with pads less the border, negative where that is wider."""
+        """Return the op with pads reduced by the border, negative where the border is wider."""
         spatial = slice(2, 2 + self.spatial_rank)
         low, high = border.low[spatial], border.high[spatial]
         pads = self.window.pads_inside(low, high, shape_of(self.x)[spatial], self.places)
@@ -143,12 +143,12 @@ class BlockedConvTransposeOp(ContractionOp):
         return self.window.is_padded
 
     def work(self) -> int:
-        """Two operations for each product."""
+        """Return the operation count: two operations for each product."""
         w, rank = shape_of(self.w), self.spatial_rank
         return 2 * math.prod(self.shape) * math.prod(w[1 + rank : -1])
 
     def compute(self, x: Array, w: Array) -> Array:
-        """The value by numpy: each phase, put to its places."""
+        """Evaluate with numpy: compute each phase and store it at its positions."""
         rank, places = self.spatial_rank, self.places
         data = np.moveaxis(x, -1, 2).reshape(x.shape[0], -1, *x.shape[2:-1])
         windows = view_windows(data, self.window, places, 0)
@@ -169,8 +169,8 @@ class BlockedConvTransposeOp(ContractionOp):
         return result
 
     def tensor_expression(self, x: te.Tensor, w: te.Tensor) -> te.Tensor:
-        """A pad stage where there are pads, a reduction whose phases are axes, and a stage
-        that weaves them."""
+        """Return a pad stage if there are pads, a reduction with the phases as axes, and a stage
+        that interleaves them."""
         window, rank, phases = self.window, self.spatial_rank, self.phases
         starts = self.starts.get_values()
         if window.is_padded:

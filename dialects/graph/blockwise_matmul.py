@@ -1,4 +1,4 @@
-"""Products with a matrix of few bits an element, scaled block by block."""
+"""Products with a matrix of few bits per element, with a scale for each block."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from tcopt.dialects.graph.types import (
 from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
 
 PANEL = 32
-"""Columns that are computed together."""
+"""Number of columns that are computed together."""
 _ROWS = 4
-"""Rows that share what is unpacked."""
+"""Number of rows that share the unpacked codes."""
 
 
 @irdl_op_definition
@@ -37,11 +37,11 @@ class BlockwiseMatmulOp(OpaqueOp):
         %y = graph.blockwise_matmul %x, %q, %scales, %offsets {bits = 4, columns = 40}
             : tensor<1x40xf32>
 
-    The codes q have 2, 4 or 8 bits; along K they come in blocks, which have a scale and a zero
-    point for each column. Bytes [panels, blocks, bytes, 32] hold the codes of 32 columns side by
-    side, of each the lowest bits first; scales and offsets, scale * zero, are [panels, blocks, 32].
-    The last block and panel are filled up with anything. Codes stay as they are in memory: of one
-    row of x, what is read of the matrix takes all the time.
+    The codes q have 2, 4 or 8 bits. Along K they are divided into blocks, which have a scale and a
+    zero point for each column. Bytes [panels, blocks, bytes, 32] hold the codes of 32 columns side
+    by side, with successive codes of a column from the lowest bits; scales and offsets, which are
+    scale * zero, are [panels, blocks, 32]. The padding of the last block and panel is arbitrary.
+    The matrix stays packed in memory, because with one row of x the product is bound by reading it.
     """
 
     name = "graph.blockwise_matmul"
@@ -69,33 +69,33 @@ class BlockwiseMatmulOp(OpaqueOp):
 
     @property
     def per_byte(self) -> int:
-        """Codes in a byte."""
+        """Number of codes in a byte."""
         return 8 // self.bits.value.data
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[M, N]."""
+        """Return [M, N]."""
         x, codes, bits = shape_of(self.x), shape_of(self.codes), self.bits.value.data
         if bits not in (2, 4, 8):
             raise VerifyException(f"codes of {bits} bits do not fill bytes")
         if len(x) != 2 or len(codes) != 4 or not is_float(element_type(self.x)):
             raise VerifyException("takes floats [M, K] and bytes [panels, blocks, bytes, 32]")
         if numpy_dtype(element_type(self.codes)) != np.uint8 or codes[3] != PANEL:
-            raise VerifyException(f"codes are bytes of {PANEL} columns, not {self.codes.type}")
+            raise VerifyException(f"codes must be bytes of {PANEL} columns, got {self.codes.type}")
         panels, blocks, count, _ = codes
         size, columns = count * self.per_byte, self.columns.value.data
         if math.ceil(x[1] / size) != blocks or math.ceil(columns / PANEL) != panels:
             raise VerifyException(f"{self.codes.type} does not hold {x[1]} rows, {columns} columns")
         wanted = tensor((panels, blocks, PANEL), f32)
         if self.scales.type != wanted or self.offsets.type != wanted:
-            raise VerifyException(f"scales and offsets are {wanted}")
+            raise VerifyException(f"scales and offsets must be {wanted}")
         return (tensor((x[0], columns), element_type(self.x)),)
 
     def work(self) -> int:
-        """Two operations for each product."""
+        """Return the operation count: two operations for each product."""
         return 2 * math.prod(shape_of(self.x)) * self.columns.value.data
 
     def compute_all(self, x: Array, codes: Array, scales: Array, offsets: Array) -> Sequence[Array]:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         bits = self.bits.value.data
         shifts = np.arange(self.per_byte, dtype=np.uint8) * bits
         each = (codes[:, :, :, None] >> shifts[:, None]) & np.uint8((1 << bits) - 1)
@@ -105,11 +105,11 @@ class BlockwiseMatmulOp(OpaqueOp):
         return (x @ matrix[: x.shape[1], : self.columns.value.data],)
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """Panels are independent; some rows at a time."""
+        """Write loops over independent panels, each for a few rows at a time."""
         x, codes, scales, offsets, result = buffers
         rows, depth = x.shape
         size = codes.shape[2] * self.per_byte
-        # In f32, with zeros behind; and what each block of a row sums to.
+        # Rows in f32, padded with zeros, and the sum of each block of a row.
         wide = k.workspace((rows, codes.shape[1] * size), f32)
         sums = k.workspace((rows, codes.shape[1]), f32)
         with k.loop(rows) as row:
@@ -131,7 +131,8 @@ class BlockwiseMatmulOp(OpaqueOp):
     def _write_rows(
         self, k: KernelWriter, rows: range, panel: Scalar, read: Sequence[Buffer], result: Buffer
     ) -> None:
-        """A panel of some rows: products block by block, each scaled and shifted at its end."""
+        """Write one panel of some rows: products block by block, each scaled and offset at its
+        end."""
         wide, sums, codes, scales, offsets = read
         bits, per, zero = self.bits.value.data, self.per_byte, k.scalar(0, INDEX)
         totals = [k.registers(PANEL, f32) for _ in rows]

@@ -34,8 +34,9 @@ from tcopt.support.dtypes import is_narrow
 class CastOp(ElementwiseOp):
     """Convert elements to the result's element type.
 
-    Floats become integers by truncation, saturating, and a nan becomes 0; those of less than 8 bits
-    keep the low bits of a 32-bit integer. Anything becomes i1 by comparison with zero.
+    Floats are truncated and saturated to integers; a nan becomes 0. Floats become integers of less
+    than 8 bits by keeping the low bits of a 32-bit integer. Anything becomes i1 by comparison with
+    zero.
     """
 
     name = "graph.cast"
@@ -48,25 +49,27 @@ class CastOp(ElementwiseOp):
         GraphOp.__init__(self, [value], result_type=tensor(shape_of(value), element))
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The operand's shape with the result's element type."""
+        """Return the operand's shape with the result's element type."""
         numpy_dtype(self.type.element_type)
         if isinstance(self.type.element_type, Float8E8M0FNUType):
-            raise VerifyException("exponents are not rounded to: compute one and bitcast it")
+            raise VerifyException(
+                "cannot cast to an exponent type: compute the exponent and bitcast it"
+            )
         return (tensor(shape_of(self.x), self.type.element_type),)
 
     def unchanged(self) -> SSAValue | None:
-        """The operand, if it has the result's type."""
+        """Return the operand, if it has the result's type."""
         return self.x
 
     def on_alu(self, alu: Alu) -> Registers | str:
-        """Integers of another width, where that holds them."""
+        """Return integers of another width, if the type holds them."""
         return cast_on_alu(alu, self.x, self.type.element_type)
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         source, target = type_of(self.x).element_type, self.type.element_type
         if is_narrow(source) and is_narrow(target):
-            # numpy has no conversions between all of them.
+            # numpy lacks some conversions between narrow types.
             x = x.astype(np.float32 if is_float(source) else np.int8)
         if is_float(source) and not is_float(target) and target != i1:
             x = saturated(x, np.dtype(np.int32) if is_narrow(target) else numpy_dtype(target))
@@ -75,7 +78,7 @@ class CastOp(ElementwiseOp):
         return x.astype(numpy_dtype(target))
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         if self.type.element_type == i1 and is_narrow(x.dtype):
             x = te.cast(x, f32)
         if self.type.element_type == i1 and x.dtype != i1:
@@ -84,12 +87,12 @@ class CastOp(ElementwiseOp):
 
 
 class FloatTest(UnaryOp, ABC):
-    """A predicate on floats."""
+    """Base class of elementwise predicates on floats."""
 
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The operand's shape with i1 elements."""
+        """Return the operand's shape with i1 elements."""
         self.check_domain(self.x)
         return (tensor(shape_of(self.x), i1),)
 
@@ -102,11 +105,11 @@ class IsNanOp(FloatTest):
     EXACT: ClassVar[bool] = True
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.isnan(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.not_equal(x, x)
 
 
@@ -118,9 +121,9 @@ class IsInfOp(FloatTest):
     EXACT: ClassVar[bool] = True
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.isinf(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.abs(x) == te.const(float("inf"), x.dtype)

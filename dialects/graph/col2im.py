@@ -1,4 +1,4 @@
-"""Overlapping blocks summed into an image: the transposed form of taking windows."""
+"""Sum of overlapping blocks into an image: the transpose of extracting windows."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tcopt.dialects.te import api as te
 class Col2ImOp(GraphOp):
     """Columns [N, C, block..., positions...] summed into images [N, C, image...].
 
-    What a column has for a tap of the block is added to the image element that the window of its
-    position has there; what falls on pads is dropped. 16-bit floats are summed in f32.
+    The element of a column for a tap of the block is added to the image element that this tap reads
+    at the column's window position; elements in pads are dropped. 16-bit floats are summed in f32.
     """
 
     name = "graph.col2im"
@@ -57,7 +57,7 @@ class Col2ImOp(GraphOp):
         return Window.of(kernel, self.strides, self.pads, self.dilations)
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[N, C, image...]."""
+        """Return [N, C, image...]."""
         shape, image = shape_of(self.x), self.image.get_values()
         if len(shape) != 2 + 2 * len(image):
             raise VerifyException(f"{self.x.type} does not hold columns of images")
@@ -67,15 +67,15 @@ class Col2ImOp(GraphOp):
         return (tensor((*shape[:2], *image), element_type(self.x)),)
 
     def stays_plain(self, block: int) -> bool:
-        """Vectors lie along the image."""
+        """True: vectors run along the image, not along channels."""
         return True
 
     def work(self) -> int:
-        """One operation for each element that is added."""
+        """Return the operation count: one operation for each element that is added."""
         return math.prod(shape_of(self.x))
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         window, image = self.window, self.image.get_values()
         output = window.output(image)
         padded = [n + a + b for n, a, b in zip(image, window.low, window.high, strict=True)]
@@ -88,14 +88,15 @@ class Col2ImOp(GraphOp):
         return result[(..., *inner)]
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """A sum over taps for each phase of the strides, then a stage that weaves the phases.
+        """Return a sum over taps for each phase of the strides, and a stage that interleaves the
+        phases.
 
-        A place of the padded image is stride * m + phase. Taps t with t * dilation = phase +
-        stride * j meet it, at position m - j.
+        An index of the padded image is stride * m + phase. The taps t with t * dilation = phase +
+        stride * j contribute to it, from position m - j.
         """
         window, image = self.window, self.image.get_values()
         strides, dilations = window.strides, window.dilations
-        # Where taps are sparser than the places of a phase, each place is asked for one.
+        # If taps are sparser than the indices of a phase, each index checks whether it has a tap.
         sparse = [s > 1 and d > 1 for s, d in zip(strides, dilations, strict=True)]
         rows = zip(window.kernel, window.span, strides, sparse, strict=True)
         counts = [-(-(span if thin else k) // s) for k, span, s, thin in rows]

@@ -1,4 +1,4 @@
-"""Concatenation of the rows of matrices, as copies."""
+"""Concatenation of the rows of matrices by copies."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tcopt.dialects.loop.writer import Buffer, KernelWriter
 
 @irdl_op_definition
 class ConcatRowsOp(OpaqueOp):
-    """Row i of the result is row i of each operand, one after the other.
+    """Row-wise concatenation of matrices.
 
         %y = graph.concat_rows %a, %b, %c : tensor<64x300xf32>
 
-    Each element is moved once, by a loop for each operand; `graph.concat` chooses an operand for
-    each element, but fuses.
+    Each element is copied once, by a loop for each operand. By contrast, `graph.concat` selects an
+    operand for each element, but fuses.
     """
 
     name = "graph.concat_rows"
@@ -35,7 +35,7 @@ class ConcatRowsOp(OpaqueOp):
         super().__init__([SSAValue.get(value) for value in inputs])
 
     def infer(self) -> Sequence[AnyTensor]:
-        """As many rows, of the sum of the columns."""
+        """Return the common number of rows and the sum of the columns."""
         shapes = [shape_of(value) for value in self.inputs]
         if not shapes or any(len(shape) != 2 for shape in shapes):
             raise VerifyException("takes matrices")
@@ -45,11 +45,11 @@ class ConcatRowsOp(OpaqueOp):
         return (tensor((shapes[0][0], columns), same_element_type(*self.inputs)),)
 
     def compute_all(self, *arrays: Array) -> Sequence[Array]:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return (np.concatenate(arrays, 1),)
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """Rows are independent."""
+        """Write a loop over independent rows."""
         *inputs, result = buffers
         with k.loop(result.shape[0], parallel=True) as row:
             start = 0

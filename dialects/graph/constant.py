@@ -1,4 +1,4 @@
-"""Values known at compile time: weights named in a side store, literals, index ramps."""
+"""Constants: weights named in a side store, literals, index ramps."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tcopt.dialects.te import api as te
 from tcopt.support.dtypes import is_narrow
 from tcopt.support.reachability import Reaches
 
-# A plain class, because graph tensors are not known to have elements that it accepts.
+# A plain class: the element types of graph tensors are not all known to its constraint.
 Dense: type[Any] = DenseIntOrFPElementsAttr
 
 
@@ -48,22 +48,22 @@ class ConstantOp(GraphOp, HasFolderInterface):
     result = result_def(TensorType)
 
     def __init__(self, source: SymbolRefAttr | Attribute, type: AnyTensor):
-        """Prefer `ConstantOp.weight` and `ConstantOp.literal`."""
+        """Build from an attribute; `ConstantOp.weight` and `ConstantOp.literal` are preferred."""
         key = "weight" if isinstance(source, SymbolRefAttr) else "value"
         super().__init__([], {key: source}, type)
 
     @classmethod
     def weight(cls, name: str, type: AnyTensor) -> ConstantOp:
-        """A weight of the side store."""
+        """Refer to a weight of the side store."""
         return cls(SymbolRefAttr(name), type)
 
     @classmethod
     def literal(cls, value: Any, element: Attribute | None = None) -> ConstantOp:
-        """An inline literal from an array or anything numpy turns into one.
+        """Build an inline literal from an array or anything that numpy converts to one.
 
         Args:
             value: the elements. A uniform array is stored as one element.
-            element: element type, by default that of the array.
+            element: the element type, by default the array's.
         """
         array = np.asarray(value, None if element is None else numpy_dtype(element))
         type = like(array)
@@ -71,7 +71,7 @@ class ConstantOp(GraphOp, HasFolderInterface):
 
     @classmethod
     def add_weight(cls, store: WeightStore, value: Array, hint: str) -> ConstantOp:
-        """A new weight of a store, named after `hint`."""
+        """Add a weight to a store under a name made from `hint`, and refer to it."""
         return cls.weight(store.add(value, hint), like(value))
 
     @property
@@ -82,16 +82,16 @@ class ConstantOp(GraphOp, HasFolderInterface):
 
     @property
     def weight_name(self) -> str | None:
-        """The name in the side store, None for a literal."""
+        """Name in the side store; None for a literal."""
         return None if self.weight_ref is None else self.weight_ref.string_value()
 
     @property
     def literal_value(self) -> Array | None:
-        """The literal as a read-only array, None for a weight."""
+        """The literal as a read-only array; None for a weight."""
         return None if self.value is None else array_of(self.value)
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The declared type, which a literal must have."""
+        """Return the declared type, which must be the type of the literal."""
         if (self.weight_ref is None) == (self.value is None):
             raise VerifyException("needs a weight name or a literal, and not both")
         if self.value is not None and self.value.type != self.type:
@@ -100,14 +100,14 @@ class ConstantOp(GraphOp, HasFolderInterface):
         return (self.type,)
 
     def compute(self) -> Array:
-        """The literal; a weight has its value in the store only."""
+        """Return the literal; ValueError for a weight, whose value is only in the store."""
         value = self.literal_value
         if value is None:
             raise ValueError(f"the value of weight @{self.weight_name} is in the weight store")
         return value
 
     def tensor_expression(self, *inputs: te.Tensor) -> te.Tensor:
-        """A uniform literal as one stage."""
+        """Return a uniform literal as one stage."""
         value = self.compute()
         if value.size == 0 or not (value == value.flat[0]).all():
             raise ValueError("only a uniform constant is a tensor expression")
@@ -115,7 +115,7 @@ class ConstantOp(GraphOp, HasFolderInterface):
         return te.compute(self.shape, lambda *axes: scalar, name="constant")
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
-        """The literal as an attribute."""
+        """Return the literal as an attribute."""
         return None if self.value is None else (self.value,)
 
     def print(self, printer: Printer) -> None:
@@ -132,7 +132,7 @@ class ConstantOp(GraphOp, HasFolderInterface):
 
     @classmethod
     def parse(cls, parser: Parser) -> ConstantOp:
-        """Parse what `print` prints."""
+        """Parse the text form that `print` emits."""
         source: Any = parser.parse_attribute()
         _, attributes = parse_properties(parser, cls)
         if isinstance(source, Dense | DenseResourceAttr):
@@ -150,16 +150,16 @@ class ConstantOp(GraphOp, HasFolderInterface):
         return op
 
     def normalize_parsed(self) -> None:
-        """Store a uniform literal, whose elements the parser repeats, as one element."""
+        """Store a uniform literal as one element, as the parser repeats the element."""
         if isinstance(value := self.properties.get("value"), Dense):
             self.properties["value"] = dense(array_of(value))
 
 
 def is_uniform(array: Array) -> bool:
-    """Whether all elements, of which there are some, are the same bits."""
+    """Whether an array is non-empty and all its elements have the same bits."""
     if array.size <= 1 or not any(array.strides):
         return array.size > 0
-    # A few elements tell most arrays apart without a pass over all of them.
+    # Comparing a few elements first avoids a pass over most arrays.
     return _alike(array.flat[:64]) and _alike(array)
 
 
@@ -169,20 +169,20 @@ def _alike(array: Array) -> bool:
 
 
 def uniform_value(value: SSAValue) -> float | int | bool | None:
-    """The number that all elements of a literal are; None for other values."""
+    """Return the value of all elements of a uniform literal; None for other values."""
     op = value.owner
     array = op.literal_value if isinstance(op, ConstantOp) else None
     return None if array is None or not is_uniform(array) else array.flat[0].item()
 
 
 def dense(array: Array) -> Attribute:
-    """A dense attribute of an array; uniform arrays hold one element."""
+    """Return a dense attribute of an array; a uniform array is stored as one element."""
     data = array.reshape(-1)[:1] if is_uniform(array) else array
     return Dense(like(array), BytesAttr(np.ascontiguousarray(_dense_form(data)).tobytes()))
 
 
 def _dense_form(array: Array) -> Array:
-    """The numbers as dense attributes hold them: narrow integers by value, not by code."""
+    """Convert to the storage of dense attributes: narrow integers by value, not by bit pattern."""
     element = element_of(array.dtype)
     return array.astype(np.int8) if _is_narrow_integer(element) else array
 
@@ -192,7 +192,7 @@ def _is_narrow_integer(element: Attribute) -> bool:
 
 
 def array_of(value: Any) -> Array:
-    """The read-only array of a dense attribute."""
+    """Return the read-only array of a dense attribute."""
     if not isinstance(value, Dense):
         raise VerifyException(f"expected a dense literal, got {value}")
     shape = value.type.get_shape()
@@ -218,30 +218,30 @@ class IotaOp(GraphOp):
         self.infer()
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The declared type."""
+        """Return the declared type."""
         if not 0 <= self.axis.value.data < len(self.shape):
             raise VerifyException(f"axis {self.axis.value.data} is outside {self.type}")
         numpy_dtype(self.type.element_type)
         return (self.type,)
 
     def compute(self) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         axis = self.axis.value.data
         shape = [1] * len(self.shape)
         shape[axis] = self.shape[axis]
         return np.broadcast_to(np.arange(self.shape[axis]).reshape(shape), self.shape)
 
     def tensor_expression(self, *inputs: te.Tensor) -> te.Tensor:
-        """One stage whose element is its index."""
+        """Return one stage whose element is its index."""
         axis, element = self.axis.value.data, self.type.element_type
         return te.compute(self.shape, lambda *axes: te.cast(axes[axis], element), name="iota")
 
 
 class ConstantValues:
-    """The values that are computed from constants alone, so that they fold.
+    """Set of the values computed from constants alone, which constant folding can evaluate.
 
-    Each op is examined once in the lifetime of an instance, so a pass that keeps one takes linear
-    time.
+    Results are cached, so each op is visited once in the lifetime of an instance; a pass that
+    reuses one takes linear time.
     """
 
     def __init__(self) -> None:
@@ -257,5 +257,6 @@ def _operands_unless_data(value: SSAValue) -> Sequence[SSAValue] | None:
 
 
 def is_made_of_constants(value: SSAValue) -> bool:
-    """Whether a value is computed from constants alone; passes ask `ConstantValues` instead."""
+    """Whether a value is computed from constants alone. Passes use `ConstantValues`, which
+    caches."""
     return value in ConstantValues()

@@ -1,4 +1,4 @@
-"""Operators that sum products of two operands, and the precision in which they do."""
+"""Operators that sum products of two operands, and the precision of the sums."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 class ContractionOp(GraphOp, ABC):
-    """Products of data, the first operand, and weights, the second, summed.
+    """Sum of products of data, the first operand, and weights, the second.
 
-    Both have one element type, and so has the result, unless `result_element` says otherwise:
-    sums of 16-bit floats are made in f32, and with `result_element = f32` they stay that,
-    so that what follows takes them unrounded. Integers of 8 and 16 bits, which may then differ
-    in type, are summed in i32 with `result_element = i32`; larger sums wrap around.
+    Operands and result have one element type, unless `result_element` is set. Products of 16-bit
+    floats are accumulated in f32; with `result_element = f32` the sums are not rounded afterwards.
+    Integers of 8 and 16 bits, which may then differ in type, are summed in i32 with
+    `result_element = i32`; the sums wrap around.
     """
 
     result_element = opt_prop_def(Attribute)
@@ -45,11 +45,12 @@ class ContractionOp(GraphOp, ABC):
 
     @property
     def stores_anywhere(self) -> bool:
-        """Sums are made a tile at a time."""
+        """Whether elements are completed in registers: sums are computed a tile at a time."""
         return True
 
     def sum_element(self) -> Attribute:
-        """Element type of the result; VerifyException if operands do not add up to it."""
+        """Return the result's element type; VerifyException if the operands cannot be summed in
+        it."""
         wanted = self.result_element
         if wanted == i32 and all(is_quantized(element_type(x)) for x in self.operands):
             return i32
@@ -57,11 +58,11 @@ class ContractionOp(GraphOp, ABC):
         if wanted is None or wanted == element:
             return element
         if wanted != f32 or not is_half(element):
-            raise VerifyException(f"products of {element} are not summed in {wanted}")
+            raise VerifyException(f"products of {element} cannot be summed in {wanted}")
         return wanted
 
     def widened(self, factor: te.Expr) -> te.Expr:
-        """A factor in the type in which products are summed."""
+        """Convert a factor to the type in which products are summed."""
         return widen(te.cast(factor, i32) if self._sums_integers else factor)
 
     @property
@@ -69,16 +70,16 @@ class ContractionOp(GraphOp, ABC):
         return self.result_element == i32
 
     def compute_all(self, *arrays: Array) -> Sequence[Array]:
-        """The result by numpy; narrow integers by way of f64, in which their sums are exact."""
+        """Evaluate the op with numpy; narrow integers in f64, in which their sums are exact."""
         if not self._sums_integers:
             return super().compute_all(*arrays)
         result = self.compute(*(array.astype(np.float64) for array in arrays))
         return (result.astype(np.int64),)
 
     def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
-        """Products of 16-bit integers, whose scales multiply, summed in i32.
+        """Return products of 16-bit integers summed in i32; the scales multiply.
 
-        Data has one scale; weights have one, or one for each channel of the result.
+        Data has one scale; weights have one scale, or one for each channel of the result.
         """
         data, weights = operands
         shape = self._scale_shape(weights)
@@ -97,7 +98,8 @@ class ContractionOp(GraphOp, ABC):
         return ScaledOps([integers], [laid, one, MulOp(laid, one)])
 
     def _scale_shape(self, weights: Scaled) -> list[int] | None:
-        """The shape that weights' scales have for the result; None if it depends on terms."""
+        """Return the shape in which weight scales apply to the result; None if they vary along a
+        summed axis."""
         if weights.is_uniform:
             return []
         linear, shape = self.linear_weight(), shape_of(weights.scale)
@@ -113,104 +115,105 @@ class ContractionOp(GraphOp, ABC):
 
     @property
     def takes_rows(self) -> bool:
-        """Whether rows of data, its last axis, are multiplied each on its own: see `on_rows`."""
+        """Whether the op multiplies each row of data, its last axis, independently: see
+        `on_rows`."""
         return False
 
     def on_rows(self, rows: SSAValue) -> ContractionOp:
-        """The product of a matrix of rows and the weights of this one, which takes rows."""
+        """Return the product of a matrix of rows and this op's weights. Requires `takes_rows`."""
         raise NotImplementedError
 
     @property
     def takes_panels(self) -> bool:
-        """Whether weights that are a matrix may be stored in panels of columns, see `in_panels`."""
+        """Whether a weight matrix may be stored in panels of columns, see `in_panels`."""
         return False
 
     @property
     def extents(self) -> tuple[int, int, int]:
-        """Rows, columns and terms of one product of matrices, of an op that takes panels."""
+        """Rows, columns and terms of one matrix product, for an op that takes panels."""
         raise NotImplementedError
 
     def in_panels(self, width: int) -> Sequence[Operation]:
-        """Ops for the same result, the last of which gives it, where weights are panels of `width`
-        columns, the last one filled with zeros; of an op that takes panels."""
+        """Return ops for the same result, the last one producing it, with weights in panels of
+        `width` columns, the last panel padded with zeros. Requires `takes_panels`."""
         raise NotImplementedError
 
     def takes_groups(self, group: int) -> bool:
-        """Whether there is a form whose weights hold `group` terms of a sum side by side, as dot
-        product instructions take them."""
+        """Whether the op has a form whose weights store `group` consecutive terms of a sum
+        together, as dot-product instructions need."""
         return False
 
     def in_groups(self, group: int) -> Sequence[Operation]:
-        """Ops for the same result in that form, the last of which gives it, where there is one."""
+        """Return ops for the same result with grouped weights, the last one producing it. Requires
+        `takes_groups`."""
         raise NotImplementedError
 
     def in_computed_panels(
         self, width: int, group: int, insert: Callable[[Operation], SSAValue]
     ) -> Operation | None:
-        """An op, not yet inserted, for the same result, whose weights are matrices that the network
-        itself puts into panels of `width` columns with `group` terms side by side; None without
-        such a form.
+        """Return an op for the same result on weights computed by the network, not yet inserted.
+
+        The weights are packed at run time into panels of `width` columns with `group` consecutive
+        terms together. None if there is no such form.
 
         Args:
-            insert: puts an op that it reads in front of this one, unless an equal one is there.
+            insert: inserts an operand's producer before this op, unless an equal one exists.
         """
         return None
 
     @property
     def summed_axes(self) -> tuple[int, int] | None:
-        """The axis of data and that of weights along which products are summed, counted from the
-        last, where each of the other elements meets each: a product of matrices; None for others.
-        """
+        """For a matrix product, the contracted axes of data and weights, as negative indices; None
+        for other ops."""
         return None
 
     def winograd_form(self, of_pixels: bool) -> WinogradForm | str | None:
-        """How the op convolves by kernels that tiles of the result share, or why it does not.
+        """Return the Winograd form of a convolution, or the reason why it has none.
 
         Args:
             of_pixels: whether neighbours in memory are pixels, rather than channels of a block.
 
         Returns:
-            None for what is not a convolution of data that is stored so.
+            None if the op is not a convolution of data in this layout.
         """
         return None
 
     @property
     def shared_filter(self) -> tuple[int, int] | None:
-        """Taps, and phases of the result, in each dimension, of a filter that tiles of the result
-        may share in some layout; None for what is no such convolution.
-        """
+        """Taps and output phases in each dimension of a filter that tiles of the result may share
+        in some layout; None if the op is not such a convolution."""
         return None
 
     def groups_apart(self) -> Sequence[Operation]:
-        """Contractions of the groups of one whose Winograd form has several, what they read, and,
-        last, what joins them."""
+        """Return one contraction for each group of a Winograd form with several groups, with their
+        operands, and last the op that joins them."""
         raise NotImplementedError
 
     def bit_form(self) -> BitForm | None:
-        """What the op is on words of bits, where its operands are numbers of few bits; None
-        without such a form."""
+        """Return the form of the op on words of bits, for operands of few bits; None if there is
+        none."""
         return None
 
     @property
     def sums_shifts(self) -> bool:
-        """Whether a number added to all data adds that times the sum of a channel's weights
-        (`linear_weight`) to each element of the result."""
+        """Whether a constant added to all data adds the constant times the sum of a channel's
+        weights (`linear_weight`) to each element of the result."""
         return self.linear_weight() is not None
 
     def on_shifted(
         self, operands: Sequence[SSAValue], shift: int | SSAValue
     ) -> Sequence[Operation]:
-        """Ops for the same on operands of another element type, data with a shift.
+        """Return ops for the same result on operands of another element type, with data shifted.
 
         Args:
             operands: data and weights.
-            shift: what each element of data is more: a number, or a scalar of its type. It is 0
-                unless the op sums shifts.
+            shift: constant included in each element of the data: a number, or a scalar of its type.
+                It must be 0 unless the op `sums_shifts`.
         """
         return [self.on_operands(operands)]
 
     def on_operands(self, operands: Sequence[SSAValue]) -> Self:
-        """The same op on operands of another element type, whose result has the type of now."""
+        """Return the same op on operands of another element type, with an unchanged result type."""
         kept = {**self.properties}
         if element_type(operands[0]) != self.type.element_type:
             kept["result_element"] = self.type.element_type

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class ConvolutionOp(ContractionOp, ABC):
-    """What convolution and its transpose share: operands and window attributes."""
+    """Base class of convolution and transposed convolution: operands and window attributes."""
 
     FUSION: ClassVar[FusionKind] = FusionKind.COMPLEX_OUT_FUSABLE
 
@@ -62,7 +62,7 @@ class ConvolutionOp(ContractionOp, ABC):
 
     @property
     def window(self) -> Window:
-        """The window; pads are those of the equivalent attribute."""
+        """Window of the convolution; its pads are those of the attribute."""
         return Window.of(shape_of(self.w)[2:], self.strides, self.pads, self.dilations)
 
     @property
@@ -71,7 +71,7 @@ class ConvolutionOp(ContractionOp, ABC):
         return self.groups.value.data
 
     def check_ranks(self) -> None:
-        """VerifyException unless data and weights have a batch, channels and equal rank."""
+        """Raise VerifyException unless data and weights have a batch, channels and equal rank."""
         x, w, groups = shape_of(self.x), shape_of(self.w), self.group_count
         if len(x) < 3 or len(w) != len(x):
             raise VerifyException(
@@ -86,8 +86,8 @@ class ConvolutionOp(ContractionOp, ABC):
 class ConvOp(ConvolutionOp):
     """Convolution of x [N, C, spatial...] with w [O, C / groups, kernel...].
 
-    `pads` lists the begin of each spatial dimension, then the ends; all elements there are
-    `pad_value`. Bias is a separate add.
+    `pads` lists the pads at the begin of each spatial dimension, then those at the ends; their
+    elements are `pad_value`. A bias is a separate add.
     """
 
     name = "graph.conv"
@@ -116,24 +116,24 @@ class ConvOp(ConvolutionOp):
 
     @property
     def makes_blocks(self) -> bool:
-        """Vectors hold output channels."""
+        """Whether the op computes in blocks: its vectors hold output channels."""
         return True
 
     def contracted_in_blocks(self, layouts: BlockLayouts) -> GraphOp | None:
-        """With its weights in blocks of both channels."""
+        """Return the convolution with weights in blocks of input and output channels."""
         from tcopt.dialects.graph.conv_in_blocks import conv_in_blocks
 
         return conv_in_blocks(self, layouts)
 
     def winograd_form(self, of_pixels: bool) -> WinogradForm | str | None:
-        """Kernels of 3x3 on pixels."""
+        """Return the Winograd form on pixels, which exists for 3x3 kernels."""
         from tcopt.dialects.graph.winograd_forms import form_of_conv
 
         return form_of_conv(self) if of_pixels else None
 
     @property
     def shared_filter(self) -> tuple[int, int] | None:
-        """With strides, every so many taps are those of a channel of its own."""
+        """Taps in each dimension, after a stride has been turned into additional channels."""
         square = self.window.square
         if square is None or shape_of(self.w)[1] == 1:
             return None
@@ -141,7 +141,7 @@ class ConvOp(ConvolutionOp):
         return (taps // step, 1) if taps % step == 0 and taps > step else None
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[N, O, window positions...]."""
+        """Return [N, O, window positions...]."""
         self.check_ranks()
         x, w, groups = shape_of(self.x), shape_of(self.w), self.group_count
         if w[1] * groups != x[1]:
@@ -154,20 +154,20 @@ class ConvOp(ConvolutionOp):
         return (tensor((x[0], w[0], *output), self.sum_element()),)
 
     def work(self) -> int:
-        """Two operations for each product."""
+        """Return the operation count: two operations for each product."""
         return 2 * math.prod(self.shape) * math.prod(shape_of(self.w)[1:])
 
     def linear_weight(self) -> LinearWeight | None:
-        """The kernel, by its output channels."""
+        """Return the weights: the result is linear in them, by output channel."""
         return LinearWeight(operand=1, axis=0, channel=1)
 
     @property
     def sums_shifts(self) -> bool:
-        """Always: what pads are is shifted too."""
+        """True: `on_shifted` shifts the padding too, so every element is a full sum."""
         return True
 
     def on_matrix_unit(self, inner: int, lanes: int) -> Offload | str:
-        """On blocks of channels."""
+        """Return the form of the convolution for a matrix unit, on blocks of channels."""
         from tcopt.dialects.graph.conv_offload import offload_conv
 
         return offload_conv(self, inner, lanes)
@@ -175,7 +175,8 @@ class ConvOp(ConvolutionOp):
     def on_shifted(
         self, operands: Sequence[SSAValue], shift: int | SSAValue
     ) -> Sequence[Operation]:
-        """Padding is shifted like data, which for a number of run time is an op of its own."""
+        """Shift the padding like the data; for a shift known only at run time, by a separate
+        pad."""
         if not self.window.is_padded:
             return super().on_shifted(operands, shift)
         data, weights = operands
@@ -199,7 +200,8 @@ class ConvOp(ConvolutionOp):
         return [*ops, product]
 
     def decompose(self) -> Sequence[Operation] | None:
-        """A factor for each channel, where each sum is of one product of floats."""
+        """Return a multiplication by one factor per channel, if each sum has one product of
+        floats."""
         window, element = self.window, self.type.element_type
         is_scale = window.is_pointwise and not window.is_padded and is_float(element)
         if not is_scale or not self.shape[1] == shape_of(self.x)[1] == self.group_count:
@@ -218,8 +220,7 @@ class ConvOp(ConvolutionOp):
         return (*made, MulOp(x, w))
 
     def simplify(self) -> Sequence[Operation] | None:
-        """Without taps that read nothing but zeros around the data, as dilated ones may; a
-        factor for each channel."""
+        """Remove taps that read only zero padding, as dilated ones may; or return `decompose`."""
         w, window, extents = shape_of(self.w), self.window, shape_of(self.x)[2:]
         taps = window.seeing_data(extents, self.shape[2:])
         counts = [len(t) for t in taps]
@@ -237,7 +238,7 @@ class ConvOp(ConvolutionOp):
         ]
         x, made = self.x, list[Operation]()
         if min(*lows, *highs) < 0:
-            # Windows begin behind the first element, or end before the last.
+            # Windows start after the first element, or end before the last.
             starts = [max(0, -low) for low in lows]
             kept = [
                 extent - start - max(0, -high)
@@ -259,7 +260,7 @@ class ConvOp(ConvolutionOp):
         return (*made, weights, product)
 
     def compute(self, x: Array, w: Array) -> Array:
-        """The value by numpy: gather the windows, then a matrix product for each group."""
+        """Evaluate with numpy: gather the windows, then multiply matrices for each group."""
         n, o, *output = self.shape
         groups, rank = self.group_count, len(output)
         windows = view_windows(x, self.window, output, self.pad_value.value.data)
@@ -268,7 +269,7 @@ class ConvOp(ConvolutionOp):
         return np.matmul(w.reshape(groups, o // groups, -1), columns)
 
     def tensor_expression(self, x: te.Tensor, w: te.Tensor) -> te.Tensor:
-        """A pad stage where there are pads, then one reduction over channels and taps."""
+        """Return a pad stage if there are pads, then one reduction over channels and taps."""
         window, output = self.window, self.shape[2:]
         if window.is_padded:
             extents = [
@@ -298,7 +299,7 @@ def group_channels(
     in_group: int,
     groups: int,
 ) -> tuple[Any, Any]:
-    """The channel inside a group and the input channel that output channel `o` reads."""
+    """Return the channel within the group and the input channel that output channel `o` reads."""
     if groups == 1:
         return channel, channel
     group: Any = o if per_group == 1 else o // per_group

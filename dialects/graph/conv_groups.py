@@ -1,4 +1,4 @@
-"""Convolutions in groups as one convolution for each group, joined in memory."""
+"""Grouped convolutions split into one convolution for each group, concatenated in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def groups_apart(op: BlockedConvOp) -> Sequence[Operation]:
-    """A convolution in groups as those of the groups and their concatenation.
+    """Split a grouped convolution into one for each group and their concatenation.
 
         %y = graph.blocked_conv %x, %w {groups = 2} : tensor<1x4x8x8x8xf32>
     ->
@@ -47,7 +47,7 @@ def groups_apart(op: BlockedConvOp) -> Sequence[Operation]:
 
 
 def _part(value: SSAValue, axis: int, place: int, count: int) -> SliceOp:
-    """One of equal parts of a value along an axis."""
+    """Slice one of `count` equal parts of a value along an axis."""
     shape = list(shape_of(value))
     starts = [0] * len(shape)
     shape[axis] //= count

@@ -1,4 +1,4 @@
-"""Convolutions, and their transposes, as they compute on channels in blocks."""
+"""Convolutions and transposed convolutions on channels in blocks."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
 
 PRODUCTS = 2
-"""Vectors of products that a core computes a cycle."""
+"""Vector multiplications per cycle of a core."""
 
 
 def conv_in_blocks(op: ConvOp, layouts: BlockLayouts) -> GraphOp | None:
-    """A convolution whose vectors hold output channels; None where it had better stay plain.
+    """Return a convolution whose vectors hold output channels; None if it should stay plain.
 
-    Images of one to three channels are read as they are, and so are groups that do not compute
-    whole blocks of channels.
+    Images of one to three channels keep their layout, and so do groups that do not compute whole
+    blocks of channels.
     """
     spatial = SPATIAL.get(len(op.shape) - 2)
     if spatial is None or 0 in op.shape:
@@ -46,14 +46,14 @@ def conv_in_blocks(op: ConvOp, layouts: BlockLayouts) -> GraphOp | None:
     form, inner = f"OI{spatial}", layouts.block_of(x[1])
     is_few = groups == 1 and x[1] < layouts.block_of(1) and not layouts.is_blocked(op.x)
     if is_few and is_float(element_type(op.x)):
-        # Integers lie side by side, whatever their number.
+        # Integer dot products need adjacent channels, however few there are.
         if 2 * w[0] <= layouts.lanes:
             return None
         return _conv(op, layouts, op.x, op.w, form, f"{block}o")
     if groups > 1 and w[0] // groups % block:
         return None
     if groups > 1 and w[1] % inner:
-        # Single elements are a product of matrices for each group, as they lie.
+        # A pointwise convolution is a matrix product for each group in the existing layout.
         is_product = op.window.is_pointwise and set(op.window.strides) == {1}
         if is_product or not is_float(element_type(op.x)):
             return None
@@ -68,10 +68,10 @@ def conv_in_blocks(op: ConvOp, layouts: BlockLayouts) -> GraphOp | None:
 
 
 def _spanned_rows(op: ConvOp) -> int:
-    """The rows of the data, if all windows have exactly these; 0 if there are others, or one.
+    """Return the number of rows of the data if every window spans exactly these; otherwise 0.
 
     Rows and channels are contiguous in plain data, so such rows can be treated as channels. Fewer
-    channels are then padded to whole blocks, and a single long loop runs over the blocks.
+    channels are then added to fill blocks, and one long loop runs over the blocks.
     """
     rows, window = shape_of(op.x)[2], op.window
     fills = window.kernel[0] == rows and op.shape[2] == window.dilations[0] == 1
@@ -79,20 +79,20 @@ def _spanned_rows(op: ConvOp) -> int:
 
 
 def _rows_in_channels(shape: tuple[int, ...], rows: int) -> tuple[int, ...]:
-    """The shape of data or weights whose rows are channels."""
+    """Return the shape of data or weights after their rows have become channels."""
     return (shape[0], rows * shape[1], 1, *shape[3:])
 
 
 def _is_product(op: ConvOp) -> bool:
-    """Whether it is a product of matrices on plain data, whose vectors hold pixels."""
+    """Whether the op is a matrix product on plain data, with pixels in vectors."""
     window = op.window
     is_plain = op.group_count == 1 and window.is_pointwise and not window.is_padded
     return is_plain and set(window.strides) == {1}
 
 
 def _wasted(op: ConvOp, layouts: BlockLayouts) -> float:
-    """Cycles that a product loses on plain data: lanes beyond the last pixel, and dot products,
-    whose terms lie side by side in blocks alone."""
+    """Return the cycles that a product loses on plain data: for unused lanes after the last pixel,
+    and for dot-product instructions, whose terms are adjacent only in blocks."""
     channels = op.shape[0] * op.shape[1] * shape_of(op.x)[1]
     pixels = prod(op.shape[2:])
     factors = element_type(op.x), element_type(op.w)
@@ -104,7 +104,7 @@ def _wasted(op: ConvOp, layouts: BlockLayouts) -> float:
 def _conv(
     op: ConvOp, layouts: BlockLayouts, data: SSAValue, weights: SSAValue, form: str, blocks: str
 ) -> GraphOp:
-    """The blocked form, with weights laid out as `form` put into `blocks`."""
+    """Build the blocked form; weights in layout `form` are converted to `blocks`."""
     reordered = layouts.insert(LayoutTransformOp(weights, src=form, dst=form + blocks))
     window, is_plain = op.window, len(shape_of(data)) == len(op.shape)
     return BlockedConvOp(
@@ -122,7 +122,7 @@ def _conv(
 
 
 def conv_transpose_in_blocks(op: ConvTransposeOp, layouts: BlockLayouts) -> GraphOp | None:
-    """A transposed convolution by phases; None where it has none."""
+    """Return a transposed convolution by phases; None if it has none."""
     rank = len(op.shape) - 2
     phases = phases_of(op)
     if phases is None or rank not in SPATIAL:

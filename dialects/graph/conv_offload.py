@@ -1,4 +1,4 @@
-"""Convolutions of bytes as a matrix unit computes them: on blocks of channels."""
+"""Convolutions of bytes for a matrix unit, on blocks of channels."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ _SPACE = {1: "W", 2: "HW"}
 
 
 def offload_conv(op: ConvOp, inner: int, lanes: int) -> Offload | str:
-    """The form of a convolution for a matrix unit, or why it has none.
+    """Return the form of a convolution for a matrix unit, or the reason why it has none.
 
-    Data becomes [N, C / inner, space.., inner], weights [O / lanes, C / inner, kernel.., lanes,
-    inner], the result [N, O / lanes, space.., lanes]. Pads that are not zero are written on the
-    host. Where channels fill no block, the steps of a stride become channels: of 3 channels and a
-    7x7 kernel in steps of 2, 12 channels and a 4x4 kernel.
+    Data becomes [N, C / inner, space.., inner], weights
+    [O / lanes, C / inner, kernel.., lanes, inner], the result [N, O / lanes, space.., lanes].
+    Non-zero padding is materialised on the host. If few channels would leave a block mostly empty,
+    the positions within a stride become channels: 3 channels and a 7x7 kernel of stride 2 become 12
+    channels and a 4x4 kernel.
     """
     x, w, rank = shape_of(op.x), shape_of(op.w), len(op.shape) - 2
     if (element_type(op.x), element_type(op.w), op.sum_element()) != (i8, i8, i32):
@@ -49,7 +50,8 @@ def offload_conv(op: ConvOp, inner: int, lanes: int) -> Offload | str:
 
 
 def _folds(channels: int, window: Window, inner: int) -> bool:
-    """Whether fewer products remain when the steps of a stride become channels."""
+    """Whether turning the positions within a stride into channels reduces the number of
+    products."""
     if set(window.dilations) != {1} or len(set(window.strides)) != 1 or window.strides[0] == 1:
         return False
     stride = window.strides[0]
@@ -59,10 +61,10 @@ def _folds(channels: int, window: Window, inner: int) -> bool:
 
 
 class _Writer:
-    """Makes the ops in front of the convolution.
+    """Builder of the ops before the convolution.
 
     Attributes:
-        data, weights, window: what it is of, as far as ops have been made.
+        data, weights, window: operands and window, after the ops built so far.
     """
 
     def __init__(self, data: SSAValue, weights: SSAValue, window: Window):
@@ -79,7 +81,7 @@ class _Writer:
         return op.results[0]
 
     def pad(self, number: int, low: list[int] | None = None, high: list[int] | None = None) -> None:
-        """Write what is around the data, by default the window's pads."""
+        """Materialise padding around the data, by default the window's pads."""
         before, after = low or self.pads[0], high or self.pads[1]
         value = self.add(ConstantOp.literal(number, i8)) if number else None
         padded = PadOp(self.data, value, low=[0, 0, *before], high=[0, 0, *after])
@@ -87,7 +89,7 @@ class _Writer:
         self.pads = [[0] * len(before), [0] * len(before)]
 
     def fold_stride(self, op: ConvOp, number: int) -> None:
-        """Make channels of the steps of the stride, in data and weights."""
+        """Turn the positions within the stride into channels, in data and weights."""
         stride, kernel = self.strides[0], self.kernel
         taps = [-(-size // stride) for size in kernel]
         outputs, inputs = op.shape[2:], shape_of(op.x)[2:]
@@ -103,7 +105,7 @@ class _Writer:
         self.strides = [1] * len(kernel)
 
     def fold(self, value: SSAValue, stride: int) -> SSAValue:
-        """[A, C, H, W] as [A, C s s, H / s, W / s]."""
+        """Rearrange [A, C, H, W] as [A, C s s, H / s, W / s]."""
         first, channels, *space = shape_of(value)
         split = [part for size in space for part in (size // stride, stride)]
         rank = len(space)
@@ -122,7 +124,7 @@ class _Writer:
             LayoutTransformOp(self.weights, src=form, dst=f"{form}{lanes}o{inner}i")
         )
         *outer, o, i = shape_of(laid_out)
-        # All channels of a block are multiplied at once.
+        # One instruction multiplies all channels of a block.
         weights = self.add(ReshapeOp(laid_out, (*outer, 1, o, i)))
         product = BlockedConvOp(
             data,

@@ -1,7 +1,7 @@
-"""The phases of a transposed convolution, each a convolution of its own, and their weights.
+"""Phases of a transposed convolution, each a convolution of its own, and their weights.
 
-With q = place + pad, an element at q is the sum over m of x[q div s - m] * w[q mod s + s * m].
-Elements of equal q mod s are a phase: they are a convolution by every s-th tap.
+With q = index + pad, the element at q is the sum over m of x[q div s - m] * w[q mod s + s * m].
+Elements with equal q mod s are a phase: a convolution by every s-th tap.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Phases:
-    """How a transposed convolution is made of phases; one entry a spatial dimension.
+    """Decomposition of a transposed convolution into phases; one entry per spatial dimension.
 
     Attributes:
-        strides: how many phases there are.
-        starts: the phase of the first tap that the result's first element belongs to.
-        taps: taps of a phase, where strides do not divide the kernel with zeros.
-        pads: of the data, for windows of all phases; those at the beginning first.
-        places: elements of a phase.
+        strides: number of phases.
+        starts: index, within its phase, of the first tap of the result's first element.
+        taps: taps of a phase; if strides do not divide the kernel, it is padded with zeros.
+        pads: pads of the data for the windows of all phases, beginnings first.
+        places: number of elements of a phase.
     """
 
     strides: tuple[int, ...]
@@ -42,12 +42,13 @@ class Phases:
 
 
 def phases_of(op: ConvTransposeOp) -> Phases | None:
-    """The phases of an op; None where extents differ, phases have no taps, or there are groups."""
+    """Return the phases of an op; None if extents differ, phases have no taps, or there are
+    groups."""
     window = op.window
     if op.group_count != 1 or set(window.dilations) != {1} or 0 in op.shape:
         return None
     extents, output = shape_of(op.x)[2:], op.shape[2:]
-    # The strides of an image of one element count for nothing: each tap may be a phase.
+    # The stride is irrelevant for an image of one element: each tap may be a phase.
     strides = [
         k if extent == 1 else s
         for k, s, extent in zip(window.kernel, window.strides, extents, strict=True)
@@ -89,7 +90,7 @@ def _axis(extent: int, count: int, kernel: int, stride: int, pad: int) -> _Axis:
 
 
 def phase_weights(w: SSAValue, phases: Phases) -> list[Operation]:
-    """Weights [O, phases..., C, taps...] of kernels w [C, O, kernel...], flipped."""
+    """Return ops for weights [O, phases..., C, taps...] of kernels w [C, O, kernel...], flipped."""
     (inputs, outputs, *kernel), rank = shape_of(w), len(phases.taps)
     whole = [m * s for m, s in zip(phases.taps, phases.strides, strict=True)]
     made: list[Operation] = []
@@ -115,7 +116,7 @@ def phase_weights(w: SSAValue, phases: Phases) -> list[Operation]:
 
 
 def _rolled(value: SSAValue, axis: int, start: int) -> list[Operation]:
-    """The elements along an axis from `start` on, then those before."""
+    """Rotate the elements along an axis so that those from `start` come first."""
     shape = shape_of(value)
 
     def part(first: int, count: int) -> SliceOp:
@@ -128,8 +129,8 @@ def _rolled(value: SSAValue, axis: int, start: int) -> list[Operation]:
 
 
 def vector_products(phases: Phases, channels: int, lanes: int) -> tuple[int, int]:
-    """Vector operations for each input channel, where each phase is convolved by itself, and
-    where one convolution over the windows of all phases has them as channels."""
+    """Return the number of vector operations per input channel with a separate convolution for each
+    phase, and with one convolution that has all phases as channels."""
     apart = -(-channels // lanes) * math.prod(
         n * s for n, s in zip(phases.places, phases.strides, strict=True)
     )

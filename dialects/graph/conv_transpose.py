@@ -35,8 +35,8 @@ from tcopt.dialects.te import api as te
 class ConvTransposeOp(ConvolutionOp):
     """The gradient of a convolution: x [N, C, spatial...], w [C, O / groups, kernel...].
 
-    Each input element adds its multiple of the kernel at `strides` times its place. `pads`
-    crops the result, `output_pads` extends its ends.
+    Each input element adds its multiple of the kernel at `strides` times its index. `pads` crops
+    the result, `output_pads` extends its ends.
     """
 
     name = "graph.conv_transpose"
@@ -66,23 +66,23 @@ class ConvTransposeOp(ConvolutionOp):
 
     @property
     def stores_anywhere(self) -> bool:
-        """It reads where taps meet, and is computed an element at a time."""
+        """False: results are not completed in registers, as each element reads several taps."""
         return False
 
     @property
     def makes_blocks(self) -> bool:
-        """Vectors hold output channels."""
+        """Whether the op computes in blocks: its vectors hold output channels."""
         return True
 
     def contracted_in_blocks(self, layouts: BlockLayouts) -> GraphOp | None:
-        """By phases, each with weights of its own."""
+        """Return the op by phases, each with weights of its own."""
         from tcopt.dialects.graph.conv_in_blocks import conv_transpose_in_blocks
 
         return conv_transpose_in_blocks(self, layouts)
 
     @property
     def shared_filter(self) -> tuple[int, int] | None:
-        """That of each phase, of which there are as many as strides."""
+        """Taps of the filter of each phase, and the number of phases, which is the stride."""
         square = self.window.square
         if square is None:
             return None
@@ -90,7 +90,7 @@ class ConvTransposeOp(ConvolutionOp):
         return (-(-taps // step), step) if taps > step else None
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[N, O, (extent - 1) * stride + span + output pad - pads...]."""
+        """Return [N, O, (extent - 1) * stride + span + output pad - pads...]."""
         self.check_ranks()
         x, w, window = shape_of(self.x), shape_of(self.w), self.window
         if w[0] != x[1]:
@@ -109,7 +109,7 @@ class ConvTransposeOp(ConvolutionOp):
         return (tensor((x[0], channels, *output), self.sum_element()),)
 
     def full_extents(self) -> tuple[int, ...]:
-        """Spatial extents before cropping."""
+        """Return the spatial extents before cropping."""
         window = self.window
         return tuple(
             (extent - 1) * stride + span
@@ -119,28 +119,30 @@ class ConvTransposeOp(ConvolutionOp):
         )
 
     def work(self) -> int:
-        """Two operations for each product."""
+        """Return the operation count: two operations for each product."""
         return 2 * math.prod(shape_of(self.x)) * math.prod(shape_of(self.w)[1:])
 
     def linear_weight(self) -> LinearWeight | None:
-        """The kernel, by its output channels, if there is one group."""
+        """Return the weights if there is one group: the result is linear in them, by output
+        channel."""
         return LinearWeight(operand=1, axis=1, channel=1) if self.group_count == 1 else None
 
     def as_convolution(self) -> Sequence[Operation] | None:
-        """A convolution that computes all phases of the result as channels, and their weaving.
+        """Return a convolution that computes all phases of the result as channels, and their
+        interleaving.
 
-        With q = place + pad, an element of phase r = q mod stride reads, at b = q div stride,
+        With q = index + pad, an element of phase r = q mod stride reads, at b = q div stride, the
         sum over m of x[b - m] * w[r + stride * m]: each phase is a convolution of x by every
-        stride-th tap, and all have the same windows. Kernels that strides do not divide are
-        filled up with zeros, as dilated ones are; of phases that have no taps none is computed.
-        Data that no window reads, where pads crop more than a kernel, is cut off. None where that
-        is all of it.
+        stride-th tap, and all have the same windows. Kernels that strides do not divide, and
+        dilated ones, are padded with zeros; phases without taps are not computed. Data that no
+        window reads, because pads crop more than a kernel, is sliced off. None if that is all of
+        the data.
         """
         window, groups = self.window, self.group_count
         if 0 in self.shape:
             return None
         if set(window.strides) == {1}:
-            # Taps lie apart as before.
+            # The taps keep their dilation.
             dilations, spans = window.dilations, window.kernel
         else:
             dilations, spans = (1,) * len(window.kernel), window.span
@@ -184,7 +186,7 @@ class ConvTransposeOp(ConvolutionOp):
         return (*made, woven)
 
     def _inside(self, before: Sequence[int], after: Sequence[int]) -> SliceOp:
-        """The data without what negative pads cut off."""
+        """Slice off the data that negative pads crop."""
         starts = [max(0, -pad) for pad in before]
         extents = [
             extent - start - max(0, -pad)
@@ -193,7 +195,8 @@ class ConvTransposeOp(ConvolutionOp):
         return SliceOp(self.x, [0, 0, *starts], [*shape_of(self.x)[:2], *extents])
 
     def _phase_weights(self, spans: Sequence[int], taps: Sequence[int]) -> list[Operation]:
-        """Weights [groups * phases * O, C, taps...], of flipped kernels with these extents."""
+        """Return weights [groups * phases * O, C, taps...] of flipped kernels with extents
+        `spans`."""
         (inputs, outputs, *kernel), rank, groups = shape_of(self.w), len(taps), self.group_count
         strides = [min(k, s) for k, s in zip(spans, self.window.strides, strict=True)]
         made: list[Operation] = []
@@ -202,7 +205,7 @@ class ConvTransposeOp(ConvolutionOp):
             return made[-1].results[0] if made else self.w
 
         if tuple(spans) != tuple(kernel):
-            # Zeros between the taps of a dilated kernel.
+            # Insert zeros between the taps of a dilated kernel.
             dilations = self.window.dilations
             apart = [n for k in kernel for n in (k, 1)]
             room = [n for d in dilations for n in (0, d - 1)]
@@ -228,11 +231,12 @@ class ConvTransposeOp(ConvolutionOp):
 
     @property
     def sums_shifts(self) -> bool:
-        """Elements at the edges, and where strides leave gaps, are sums of fewer products."""
+        """False: shifts are not constant, as elements at edges and between strides sum fewer
+        products."""
         return False
 
     def compute(self, x: Array, w: Array) -> Array:
-        """The value by numpy: scatter-add each tap of the kernel."""
+        """Evaluate with numpy: scatter-add each tap of the kernel."""
         n, c, *extents = x.shape
         groups, window = self.group_count, self.window
         per_group = w.shape[1]
@@ -262,7 +266,7 @@ class ConvTransposeOp(ConvolutionOp):
         return full[(slice(None), slice(None), *crop)]
 
     def tensor_expression(self, x: te.Tensor, w: te.Tensor) -> te.Tensor:
-        """The input spread out by the strides and padded, then a convolution with the
+        """Return the input spread out by the strides and padded, then a convolution with the
         flipped kernel."""
         window, output = self.window, self.shape[2:]
         spread = self._spread(x)

@@ -23,13 +23,13 @@ class CountNgramsOp(OpaqueOp):
         %y = graph.count_ngrams %rows, %children, %words, %columns
                  {width = 6, depth = 2, distances = 3} : tensor<4x6xf32>
 
-    rows is [rows, length], words are numbers. Node 0 of the trie is the root. The children of node
+    rows is [rows, length]; words are integers. Node 0 of the trie is the root. The children of node
     n are the nodes from `children[n, 0]` up to, but not including, `children[n, 1]`, in increasing
-    order of their words, and a binary search among them takes `children[n, 2]` steps. `words[n]`
-    leads to node n; an n-gram that ends there counts in column `columns[n]`, unless that is -1.
+    order of their words; a binary search among them takes `children[n, 2]` steps. `words[n]` leads
+    to node n; an n-gram that ends there is counted in column `columns[n]`, unless that is -1.
 
-    The words of an n-gram are consecutive or 2, 3, ..., `distances` positions apart, and each
-    distance counts; a single word counts once. `depth` is the length of the longest n-gram.
+    The words of an n-gram are 1, 2, ..., `distances` positions apart, and each distance counts; a
+    single word counts once. `depth` is the length of the longest n-gram.
     """
 
     name = "graph.count_ngrams"
@@ -59,7 +59,7 @@ class CountNgramsOp(OpaqueOp):
         super().__init__([rows, children, words, columns], properties)
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[rows, width], f32."""
+        """Return [rows, width], f32."""
         rows, nodes = shape_of(self.rows), shape_of(self.words)
         if element_type(self.rows) != i64 or element_type(self.words) != i64:
             raise VerifyException("words must be i64")
@@ -82,13 +82,14 @@ class CountNgramsOp(OpaqueOp):
         return (tensor((rows[0], self.width.value.data), f32),)
 
     def _distances(self, length: int) -> int:
-        """The number of distances at which an n-gram of two words fits into a row."""
+        """Return the number of distances at which an n-gram of two words fits into a row."""
         return max(min(self.distances.value.data, length - 1), 0)
 
     def compute_all(
         self, rows: Array, children: Array, words: Array, columns: Array
     ) -> Sequence[Array]:
-        """The counts by numpy, node by node: all starts in all rows go down at once."""
+        """Evaluate with numpy: follow the trie from all positions of all rows at once, level by
+        level."""
         count, length = rows.shape
         result = np.zeros((count, self.width.value.data), np.float32)
         for distance in range(1, max(self._distances(length), 1) + 1):
@@ -107,7 +108,7 @@ class CountNgramsOp(OpaqueOp):
         return (result,)
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """Rows in parallel; from each word down the trie, at each distance."""
+        """Write a parallel loop over rows, following the trie from each word at each distance."""
         rows, children, words, columns, result = buffers
         (count, length), depth = rows.shape, self.depth.value.data
         with k.loop(count, parallel=True) as row:
@@ -132,7 +133,7 @@ class CountNgramsOp(OpaqueOp):
         distance: Scalar,
         first: Scalar,
     ) -> None:
-        """Go down from the node of the first word, with the next words a distance apart."""
+        """Follow the trie from the first word's node, with successive words `distance` apart."""
         rows, children, words, columns, result = buffers
         node, place = k.variable(i32, first), k.variable(INDEX, start)
         with k.loop(self.depth.value.data - 1):
@@ -154,12 +155,12 @@ def _count(k: KernelWriter, columns: Buffer, result: Buffer, row: Scalar, node: 
 
 
 def _child(k: KernelWriter, children: Buffer, words: Buffer, node: Scalar, word: Scalar) -> Scalar:
-    """The child of a node that a word leads to, -1 if there is none."""
+    """Return the child of a node for a word, -1 if there is none."""
     parent = node.cast(INDEX)
     end = children[parent, 1]
     low, high = k.variable(i32, children[parent, 0]), k.variable(i32, end)
     with k.loop(children[parent, 2].cast(INDEX)):
-        # The sum of two numbers of nodes fits, as there are fewer than 2^30.
+        # The sum of two node numbers does not overflow, as there are fewer than 2^30 nodes.
         middle = (low.get() + high.get()).cast(INDEX).divided(2).cast(i32)
         before = (low.get() < high.get()) & (words[middle.cast(INDEX)] < word)
         low.set(k.select(before, middle + 1, low.get(), i32))
@@ -169,7 +170,7 @@ def _child(k: KernelWriter, children: Buffer, words: Buffer, node: Scalar, word:
 
 
 def _children(children: Array, words: Array, nodes: Array, wanted: Array) -> Array:
-    """`_child` of many nodes at once."""
+    """Evaluate `_child` for many nodes at once."""
     found = np.full(nodes.shape, -1, np.int64)
     for node in np.unique(nodes):
         first, end, _ = children[node]

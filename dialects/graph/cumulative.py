@@ -26,7 +26,7 @@ from tcopt.dialects.loop.writer import Buffer, KernelWriter, RowPart, Scalar
 
 
 class CumulativeOp(OpaqueOp):
-    """What the elements up to each one along an axis make together; 16-bit floats in f32."""
+    """Base class of running reductions along an axis; 16-bit floats are computed in f32."""
 
     NUMPY: ClassVar[Callable[..., Array]]
     NEUTRAL: ClassVar[int]
@@ -39,7 +39,7 @@ class CumulativeOp(OpaqueOp):
 
     @property
     def exceeds_halves(self) -> bool:
-        """Sums and products do."""
+        """True: running sums and products may exceed 16 bits."""
         return True
 
     def __init__(
@@ -61,12 +61,12 @@ class CumulativeOp(OpaqueOp):
         )
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The operand's type."""
+        """Return the operand's type."""
         normalize_axis(self.axis.value.data, len(shape_of(self.x)))
         return (type_of(self.x),)
 
     def compute_all(self, x: Array) -> Sequence[Array]:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         axis = self.axis.value.data
         if self.reverse is not None:
             x = np.flip(x, axis)
@@ -79,10 +79,10 @@ class CumulativeOp(OpaqueOp):
     @staticmethod
     @abstractmethod
     def combine(before: Scalar, value: Scalar) -> Scalar:
-        """What was there before, with another element."""
+        """Combine the running value with another element."""
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """Lines along the axis are independent: those that lie side by side go on together."""
+        """Write loops over independent lines along the axis; adjacent lines are vectorised."""
         x, result = buffers
         axis, extent = self.axis.value.data, x.shape[self.axis.value.data]
         wide = f32 if is_half(element_type(self.x)) else element_type(self.x)
@@ -101,7 +101,7 @@ class CumulativeOp(OpaqueOp):
                 result[at] = chosen.cast(element_type(self.x))
 
     def _write_rows(self, k: KernelWriter, wide: Attribute, x: Buffer, result: Buffer) -> None:
-        """Neighbours along the last dimension at once."""
+        """Write the loops for all lines, vectorised along the last dimension."""
         axis = self.axis.value.data
         *beside, last = [n for d, n in enumerate(x.shape) if d != axis]
         with k.loops(beside, parallel=True) as line:
@@ -117,7 +117,7 @@ class CumulativeOp(OpaqueOp):
         buffers: tuple[Buffer, Buffer],
         wide: Attribute,
     ) -> None:
-        """Some neighbours from one end of the axis to the other."""
+        """Write the loop along the axis for some adjacent lines."""
         (x, result), axis = buffers, self.axis.value.data
         extent = x.shape[axis]
         total = part.variables(wide)
@@ -134,9 +134,9 @@ class CumulativeOp(OpaqueOp):
 
 @irdl_op_definition
 class CumsumOp(CumulativeOp):
-    """The sum of the elements up to each one along an axis.
+    """Running sum along an axis.
 
-    `exclusive` leaves the own element out, `reverse` runs from the end. 16-bit floats are summed
+    `exclusive` excludes the element itself, `reverse` runs from the end. 16-bit floats are summed
     in f32.
     """
 
@@ -146,15 +146,15 @@ class CumsumOp(CumulativeOp):
 
     @staticmethod
     def combine(before: Scalar, value: Scalar) -> Scalar:
-        """Their sum."""
+        """Return the running sum plus an element."""
         return before + value
 
 
 @irdl_op_definition
 class CumprodOp(CumulativeOp):
-    """The product of the elements up to each one along an axis.
+    """Running product along an axis.
 
-    `exclusive` leaves the own element out, `reverse` runs from the end. 16-bit floats are
+    `exclusive` excludes the element itself, `reverse` runs from the end. 16-bit floats are
     multiplied in f32.
     """
 
@@ -164,5 +164,5 @@ class CumprodOp(CumulativeOp):
 
     @staticmethod
     def combine(before: Scalar, value: Scalar) -> Scalar:
-        """Their product."""
+        """Return the running product times an element."""
         return before * value

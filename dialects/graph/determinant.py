@@ -14,20 +14,20 @@ from tcopt.dialects.loop.writer import Buffer, KernelWriter
 
 @irdl_op_definition
 class DeterminantOp(SquareMatricesOp):
-    """The determinant of each matrix of x [batch, n, n], by elimination with row pivoting."""
+    """Determinant of each matrix of x [batch, n, n], by elimination with row pivoting."""
 
     name = "graph.determinant"
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[batch]."""
+        """Return [batch]."""
         return (tensor(self.checked_shape()[:1], element_type(self.x)),)
 
     def compute_all(self, x: Array) -> Sequence[Array]:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return (np.linalg.det(x),)
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """Matrices are independent."""
+        """Write a loop over independent matrices."""
         x, result = buffers
         batch, extent, _ = x.shape
         element = element_type(self.x)

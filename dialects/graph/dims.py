@@ -1,10 +1,10 @@
-"""Names of dimensions: what a model calls the extents of its inputs and outputs.
+"""Symbolic dimension names of the inputs and outputs of a model.
 
     func.func @main(%x: tensor<2x5x64xf32> {graph.dims = #graph.dims<batch, seq, 64>})
         -> (tensor<2x10xf32> {graph.dims = #graph.dims<batch, 10>})
 
-Every extent is static; a name says which of the model's open dimensions it was fixed for. They
-are attributes of the arguments and results of @main while it is on the graph level.
+Every extent is static; a name records which open dimension of the model it was fixed for. Names are
+attributes of the arguments and results of @main at the graph level.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.support.function_attributes import Position
 
 DIMS = "graph.dims"
-"""What the attribute of an argument or result is called."""
+"""Name of the attribute on an argument or result."""
 
 Dimension = int | str | None
 Dims = tuple[Dimension, ...]
@@ -40,10 +40,10 @@ _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*")
 
 @irdl_attr_definition
 class DimsAttr(ParametrizedAttribute):
-    """The dimensions of a tensor as the model declares them.
+    """Dimensions of a tensor as declared by the model.
 
-    A name is an open dimension's, `?` one without a name, a number one that is not open. Names
-    that are not identifiers are quoted: `#graph.dims<batch, "past + 1", ?, 64>`.
+    A name is an open dimension, `?` an unnamed open dimension, a number a fixed one. Names that are
+    not identifiers are quoted: `#graph.dims<batch, "past + 1", ?, 64>`.
     """
 
     name = DIMS
@@ -52,7 +52,7 @@ class DimsAttr(ParametrizedAttribute):
 
     @classmethod
     def of(cls, dims: Sequence[Dimension]) -> DimsAttr:
-        """The attribute of these dimensions; an open one without a name is None."""
+        """Build the attribute; None is an unnamed open dimension."""
         return cls(ArrayAttr([_entry(d) for d in dims]))
 
     @property
@@ -82,9 +82,10 @@ class DimsAttr(ParametrizedAttribute):
 
     @classmethod
     def verify_function(cls, positions: Sequence[Position]) -> None:
-        """Each has as many dimensions as its tensor, and each name one extent.
+        """Check that each attribute matches the rank of its tensor, and each name has one extent.
 
         Raises:
+            VerifyException: an attribute does not match.
             VerifyException: one has not.
         """
         extents: dict[str, tuple[int, str]] = {}
@@ -132,7 +133,7 @@ def name_dims(
     arguments: Sequence[Sequence[Dimension] | None],
     results: Sequence[Sequence[Dimension] | None],
 ) -> None:
-    """Say what the dimensions of a function are called; those without any name get nothing."""
+    """Attach names to the dimensions of a function; values without any name get no attribute."""
     for name, given in (("arg_attrs", arguments), ("res_attrs", results)):
         found = [DictionaryAttr(_named(dims)) for dims in given]
         if any(entry.data for entry in found):
@@ -146,7 +147,7 @@ def _named(dims: Sequence[Dimension] | None) -> Mapping[str, Attribute]:
 
 
 def forget_dims(function: FuncOp) -> None:
-    """Drop the names of a function's dimensions."""
+    """Remove the names of a function's dimensions."""
     for name, given in (("arg_attrs", function.arg_attrs), ("res_attrs", function.res_attrs)):
         if given is None:
             continue
@@ -158,7 +159,7 @@ def forget_dims(function: FuncOp) -> None:
 
 
 def dims_of(function: FuncOp) -> tuple[list[Dims], list[Dims]]:
-    """What the dimensions of a function's arguments and results are called; () without names."""
+    """Return the dimension names of a function's arguments and results; () for values without."""
     types = function.function_type
     sides = ((function.arg_attrs, types.inputs), (function.res_attrs, types.outputs))
     found: list[list[Dims]] = []

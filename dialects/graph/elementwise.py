@@ -1,5 +1,5 @@
-"""Base classes of elementwise ops: broadcasting, type rules, and the lifting of a scalar
-expression over tensors."""
+"""Base classes of elementwise ops: broadcasting, type rules, and lifting of a scalar expression to
+tensors."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Domain(StrEnum):
 
 
 class ElementwiseOp(GraphOp, ABC):
-    """An op whose output element depends on the operands' elements at the same place.
+    """An op whose result elements depend on the operands' elements at the same index.
 
     Operands broadcast as in numpy. Subclasses define `expression` on scalars.
     """
@@ -61,31 +61,31 @@ class ElementwiseOp(GraphOp, ABC):
     ELEMENTWISE: ClassVar[bool] = True
     DOMAIN: ClassVar[Domain] = Domain.NUMBER
     EXACT: ClassVar[bool] = False
-    """Whether the result has no more significant bits than the operands, and is no larger."""
+    """Whether the result needs no more significant bits than the operands and is not larger."""
 
     STEPS: ClassVar[bool] = False
-    """Whether floats of the result change in steps, as those of a rounding do."""
+    """Whether float results change in steps, as after rounding."""
 
     result = result_def(TensorType)
 
     @property
     def has_steps(self) -> bool:
-        """Those of the class, or of a conversion to integers."""
+        """Whether the class has steps, or the op converts floats to integers."""
         return self.STEPS or super().has_steps
 
     @property
     def exceeds_halves(self) -> bool:
-        """Unless the result is as exact as the operands."""
+        """Whether the result may need more than 16 bits, which holds unless the op is exact."""
         return not self.EXACT
 
     @abstractmethod
     def expression(self, *args: Any, **kwargs: Any) -> te.Expr:
-        """The output element from the operands' elements."""
+        """Return the result element, given the operands' elements."""
 
     def tensor_expression(self, *inputs: te.Tensor) -> te.Tensor:
-        """One stage that reads every operand where broadcasting says.
+        """Return one stage that reads every operand with broadcasting.
 
-        16-bit floats are computed with in f32, as in `evaluate`.
+        16-bit floats are computed in f32, as in `evaluate`.
         """
         element = self.type.element_type
         name = self.name.removeprefix("graph.")
@@ -98,7 +98,7 @@ class ElementwiseOp(GraphOp, ABC):
         )
 
     def in_blocks(self, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
-        """The same op: elements stay beside each other."""
+        """Return the same op, as elements keep their relative positions."""
         shape = broadcast_shapes(*(shape_of(operand) for operand in operands))
         return type(self).create(
             operands=operands,
@@ -107,14 +107,14 @@ class ElementwiseOp(GraphOp, ABC):
         )
 
     def check_domain(self, value: SSAValue) -> None:
-        """VerifyException unless the operand's element type is in the op's domain."""
+        """Raise VerifyException unless the operand's element type is in the op's domain."""
         element = element_type(value)
         if not self.DOMAIN.accepts(element):
             raise VerifyException(f"expects {self.DOMAIN} elements, got {element}")
 
 
 class UnaryOp(ElementwiseOp, ABC):
-    """One operand, result of the same type."""
+    """Elementwise op with one operand and a result of the same type."""
 
     x = operand_def(TensorType)
 
@@ -122,13 +122,13 @@ class UnaryOp(ElementwiseOp, ABC):
         super().__init__([x])
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The operand's type."""
+        """Return the operand's type."""
         self.check_domain(self.x)
         return (type_of(self.x),)
 
 
 class BinaryOp(ElementwiseOp, ABC):
-    """Two operands of one element type that broadcast as in numpy."""
+    """Elementwise op on two operands of one element type that broadcast as in numpy."""
 
     NEUTRAL_LHS: ClassVar[float | None] = None
     NEUTRAL_RHS: ClassVar[float | None] = None
@@ -140,7 +140,7 @@ class BinaryOp(ElementwiseOp, ABC):
         super().__init__([lhs, rhs])
 
     def unchanged(self) -> SSAValue | None:
-        """The one operand, if the other is a uniform literal that changes nothing."""
+        """Return one operand if the other is a uniform literal equal to the neutral element."""
         if self.NEUTRAL_RHS is not None and uniform_value(self.rhs) == self.NEUTRAL_RHS:
             return self.lhs
         if self.NEUTRAL_LHS is not None and uniform_value(self.lhs) == self.NEUTRAL_LHS:
@@ -148,14 +148,14 @@ class BinaryOp(ElementwiseOp, ABC):
         return None
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The broadcast shape, the operands' element type."""
+        """Return the broadcast shape with the operands' element type."""
         element = same_element_type(self.lhs, self.rhs)
         self.check_domain(self.lhs)
         return (tensor(broadcast_shapes(shape_of(self.lhs), shape_of(self.rhs)), element),)
 
 
 def same_element_type(*values: SSAValue):
-    """The element type that all values share; VerifyException if they differ."""
+    """Return the element type that all values share; VerifyException if they differ."""
     elements = [element_type(value) for value in values]
     if any(element != elements[0] for element in elements):
         raise VerifyException(f"operands differ in element type: {', '.join(map(str, elements))}")

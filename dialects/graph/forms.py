@@ -1,9 +1,10 @@
-"""Forms of operators that a pass chooses because a schedule rule carries them out.
+"""Forms of operators that a pass chooses because a schedule rule implements them.
 
 A form has a name, such as `winograd`. An op in such a form names it (`COUNTS_ON`), its function
-keeps the name (`COUNTS_ON_ATTRIBUTE`), and the pass `schedule` sees whether a rule that provides
-the form has taken the function. A pass asks `form_declined` before it chooses, so that the rules
-of the target decide, those of users among them, and nothing is chosen that none carries out.
+records the name (`COUNTS_ON_ATTRIBUTE`), and the pass `schedule` checks that a rule which provides
+the form has scheduled the function. A pass calls `form_declined` before it chooses a form. The
+rules of the target, user-defined ones included, thus decide, and no form is chosen that no rule
+implements.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from xdsl.ir import Attribute, Operation
 from tcopt.support.registration import Registry
 
 WINOGRAD = "winograd"
-"""Transforms by constant tables around a contraction for each place of a tile."""
+"""Transforms by constant tables around a contraction for each position of a tile."""
 
 CONTRACTION = "contraction"
-"""Sums of products whose weights are stored for register tiles."""
+"""Contractions whose weights are packed for register tiles."""
 
 COUNTS_ON_ATTRIBUTE = "tcopt.counts_on"
-"""The attribute of a function that names the forms of its operators."""
+"""Attribute of a function that lists the forms of its operators."""
 
 Answer = Callable[[str, Operation, Attribute | None], str | None]
 
@@ -32,16 +33,16 @@ _ANSWERS: Registry[str, Answer] = Registry(
 
 
 def answers_for_forms(answer: Answer) -> Answer:
-    """Register what knows the rules: `form_declined` asks it."""
+    """Register the function that `form_declined` calls."""
     _ANSWERS["rules"] = answer
     return answer
 
 
 def form_declined(form: str, op: Operation, target: Attribute | None) -> str | None:
-    """Why no schedule rule of a target would carry out an operator in a form; None if one would.
+    """Return why no schedule rule of a target implements an operator in a form; None if one does.
 
     Args:
-        op: the operator as it is now, before it is given the form.
-        target: the attribute of the target.
+        op: the operator before it is converted to the form.
+        target: the target attribute.
     """
     return _ANSWERS["rules"](form, op, target)

@@ -1,4 +1,4 @@
-"""Reading at computed places: gather and its relatives, one_hot."""
+"""Reads at computed indices: gather and related ops, one_hot."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ from tcopt.dialects.te.scalar import width_of
 
 
 class IndexingOp(GraphOp, ABC):
-    """Reads x at indices; a negative index counts from the end.
+    """Base class of ops that read x at indices; a negative index counts from the end.
 
-    Code reads the nearest element for an index outside of x, and never other memory.
+    Generated code clamps an out-of-bounds index to the nearest element, so it never accesses other
+    memory.
     """
 
     x = operand_def(TensorType)
@@ -41,12 +42,13 @@ class IndexingOp(GraphOp, ABC):
     result = result_def(TensorType)
 
     def check_indices(self) -> None:
-        """VerifyException unless the indices are integers."""
+        """Raise VerifyException unless the indices are integers."""
         if not isinstance(element_type(self.indices), IntegerType):
             raise VerifyException(f"indices must be integers, got {element_type(self.indices)}")
 
     def index(self, value: te.Expr, extent: int) -> te.Index:
-        """An index expression from an index value that may be negative, or outside."""
+        """Convert an index value, which may be negative or out of bounds, to an index
+        expression."""
         if is_signed_int(element_type(self.indices)):
             if extent >= 1 << (width_of(value.dtype) - 1):
                 value = te.cast(value, "i64")
@@ -56,7 +58,8 @@ class IndexingOp(GraphOp, ABC):
 
 
 def _inside(indices: Array, extent: int) -> Array:
-    """Indices as code reads them: negative ones from the end, the nearest where there is none."""
+    """Normalise indices as generated code does: negative ones count from the end, others are
+    clamped."""
     wide = np.minimum(indices, 2**62) if indices.dtype == np.uint64 else indices
     places = wide.astype(np.int64)
     return np.clip(np.where(places < 0, places + extent, places), 0, max(extent - 1, 0))
@@ -64,9 +67,9 @@ def _inside(indices: Array, extent: int) -> Array:
 
 @irdl_op_definition
 class GatherOp(IndexingOp):
-    """Slices of x along an axis, chosen by an index tensor of any shape.
+    """Slices of x along an axis, selected by an index tensor of any shape.
 
-    The result has the indices' shape in place of the axis, as numpy's take.
+    The result has the indices' shape in place of the axis, like numpy's take.
     """
 
     name = "graph.gather"
@@ -79,7 +82,7 @@ class GatherOp(IndexingOp):
         super().__init__([value, indices], {"axis": integer(place)})
 
     def infer(self) -> Sequence[AnyTensor]:
-        """x's shape with the indices' shape in place of the axis."""
+        """Return x's shape with the indices' shape in place of the axis."""
         self.check_indices()
         shape, axis = shape_of(self.x), self.axis.value.data
         if not 0 <= axis < len(shape):
@@ -88,7 +91,7 @@ class GatherOp(IndexingOp):
         return (tensor(extents, element_type(self.x)),)
 
     def simplify(self) -> Sequence[Operation] | None:
-        """Known, evenly spaced indices are a slice."""
+        """Replace by a slice, if the indices are known and evenly spaced."""
         owner, axis = self.indices.owner, self.axis.value.data
         places = owner.literal_value if isinstance(owner, ConstantOp) else None
         shape = shape_of(self.x)
@@ -105,12 +108,12 @@ class GatherOp(IndexingOp):
         return (part, ReshapeOp(part, self.shape))
 
     def compute(self, x: Array, indices: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         axis = self.axis.value.data
         return np.take(x, _inside(indices, x.shape[axis]), axis=axis)
 
     def tensor_expression(self, x: te.Tensor, indices: te.Tensor) -> te.Tensor:
-        """One stage with a computed index."""
+        """Return one stage with a computed index."""
         axis, rank = self.axis.value.data, len(indices.shape)
 
         def body(*axes: te.Axis) -> te.Expr:
@@ -134,18 +137,20 @@ class GatherElementsOp(IndexingOp):
         super().__init__([value, indices], {"axis": integer(place)})
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The indices' shape, x's element type."""
+        """Return the indices' shape with x's element type."""
         self.check_indices()
         shape, places, axis = shape_of(self.x), shape_of(self.indices), self.axis.value.data
         if len(shape) != len(places) or not 0 <= axis < len(shape):
             raise VerifyException(f"{self.indices.type} does not index {self.x.type}")
         fits = (p <= n for d, (n, p) in enumerate(zip(shape, places, strict=True)) if d != axis)
         if not all(fits):
-            raise VerifyException(f"{self.indices.type} exceeds {self.x.type} beside axis {axis}")
+            raise VerifyException(
+                f"{self.indices.type} exceeds {self.x.type} in an axis other than {axis}"
+            )
         return (tensor(places, element_type(self.x)),)
 
     def compute(self, x: Array, indices: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         axis = self.axis.value.data
         part = tuple(
             slice(None) if d == axis else slice(0, extent) for d, extent in enumerate(indices.shape)
@@ -153,7 +158,7 @@ class GatherElementsOp(IndexingOp):
         return np.take_along_axis(x[part], _inside(indices, x.shape[axis]), axis)
 
     def tensor_expression(self, x: te.Tensor, indices: te.Tensor) -> te.Tensor:
-        """One stage with a computed index."""
+        """Return one stage with a computed index."""
         axis = self.axis.value.data
 
         def body(*axes: te.Axis) -> te.Expr:
@@ -165,9 +170,10 @@ class GatherElementsOp(IndexingOp):
 
 @irdl_op_definition
 class GatherNdOp(IndexingOp):
-    """Each last-axis vector of the indices is a place in the leading axes of x.
+    """Gather slices of x at index vectors, which are the last axis of the indices.
 
-    The first `batch_dims` axes of x and of the indices run together.
+    A vector indexes the leading axes of x. The first `batch_dims` axes are shared by x and the
+    indices.
     """
 
     name = "graph.gather_nd"
@@ -180,18 +186,18 @@ class GatherNdOp(IndexingOp):
         super().__init__([x, indices], {"batch_dims": integer(batch_dims)})
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The indices' leading axes, then x's axes that are not indexed."""
+        """Return the indices' leading axes, followed by x's axes that are not indexed."""
         self.check_indices()
         shape, places, batch = shape_of(self.x), shape_of(self.indices), self.batch_dims.value.data
         if not places or not 0 <= batch < len(places):
-            raise VerifyException(f"{self.indices.type} does not hold places")
+            raise VerifyException(f"{self.indices.type} does not hold index vectors")
         depth = batch + places[-1]
         if depth > len(shape) or shape[:batch] != places[:batch]:
             raise VerifyException(f"{self.indices.type} does not index {self.x.type}")
         return (tensor((*places[:-1], *shape[depth:]), element_type(self.x)),)
 
     def compute(self, x: Array, indices: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         batch = self.batch_dims.value.data
         lead = indices.shape[:-1]
         own = list(np.indices(lead)[:batch])
@@ -200,7 +206,7 @@ class GatherNdOp(IndexingOp):
         return x[places] if places else np.broadcast_to(x, self.shape)
 
     def tensor_expression(self, x: te.Tensor, indices: te.Tensor) -> te.Tensor:
-        """One stage with computed indices."""
+        """Return one stage with computed indices."""
         batch, lead = self.batch_dims.value.data, len(indices.shape) - 1
 
         def body(*axes: te.Axis) -> te.Expr:
@@ -236,13 +242,13 @@ class OneHotOp(GraphOp):
         depth: int,
         axis: int = -1,
     ):
-        """`axis` is a place in the result's shape; `values` holds off and on."""
+        """`axis` is an axis of the result; `values` holds off and on."""
         value = SSAValue.get(indices)
         place = normalize_axis(axis, len(shape_of(value)) + 1)
         super().__init__([value, values], {"depth": integer(depth), "axis": integer(place)})
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The indices' shape with the depth inserted, the values' element type."""
+        """Return the indices' shape with the depth inserted, and the values' element type."""
         shape, axis = shape_of(self.indices), self.axis.value.data
         if shape_of(self.values) != (2,):
             raise VerifyException(f"values must hold off and on, got {self.values.type}")
@@ -252,7 +258,7 @@ class OneHotOp(GraphOp):
         return (tensor(extents, element_type(self.values)),)
 
     def compute(self, indices: Array, values: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         axis, depth = self.axis.value.data, self.depth.value.data
         shape = [1] * len(self.shape)
         shape[axis] = depth
@@ -261,7 +267,7 @@ class OneHotOp(GraphOp):
         return np.take(values, hit.astype(np.int64))
 
     def tensor_expression(self, indices: te.Tensor, values: te.Tensor) -> te.Tensor:
-        """One stage that compares the new axis with the index."""
+        """Return one stage that compares the new axis with the index."""
         axis, depth = self.axis.value.data, self.depth.value.data
         signed = not is_unsigned_int(indices.dtype)
 

@@ -32,15 +32,14 @@ from tcopt.dialects.graph.interfaces import (
 )
 
 PLACE = "place"
-"""The attribute of a group that another processor than the host computes: its kind of target."""
+"""Attribute of a group that is not computed by the host: its kind of target."""
 
 
 @irdl_op_definition
 class GroupOp(IRDLOperation):
     """Operators that are computed by one kernel.
 
-    The region uses values from outside freely and ends in `graph.yield`, whose operands are
-    the results.
+    The region may use outer values and ends in `graph.yield`, whose operands are the results.
     """
 
     name = "graph.group"
@@ -56,7 +55,7 @@ class GroupOp(IRDLOperation):
         body: Region | Sequence[Operation],
         result_types: Sequence[Attribute] | None = None,
     ):
-        """Without `result_types` they are those of the yield that ends the body."""
+        """Without `result_types`, use the operand types of the yield that ends the body."""
         region = body if isinstance(body, Region) else Region(Block(body))
         if result_types is None:
             last = region.block.last_op
@@ -71,11 +70,11 @@ class GroupOp(IRDLOperation):
 
     @property
     def fusion_kind(self) -> FusionKind:
-        """The kind of the group as a whole."""
+        """Fusion kind of the group as a whole."""
         return self.kind.data
 
     def captured(self) -> list[SSAValue]:
-        """The values from outside that the body uses, in order of first use."""
+        """Return the outer values that the body uses, in order of first use."""
         found: dict[SSAValue, None] = {}
         for op in self.body.block.ops:
             for operand in op.operands:
@@ -87,7 +86,7 @@ class GroupOp(IRDLOperation):
         return list(found)
 
     def verify_(self) -> None:
-        """The body holds graph ops and yields values of the result types."""
+        """Check that the body holds graph ops and yields values of the result types."""
         if self.body.block.args:
             raise VerifyException("the body takes no arguments, it uses outer values")
         last = self.body.block.last_op
@@ -111,7 +110,7 @@ class GroupOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> GroupOp:
-        """Parse what `print` prints."""
+        """Parse the text form that `print` emits."""
         parser.parse_keyword("kind")
         parser.parse_punctuation("=")
         kind = parser.parse_str_enum(FusionKind)
@@ -128,7 +127,7 @@ class GroupOp(IRDLOperation):
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """Ends the region of a group and names its results."""
+    """Terminator of a group's region; its operands are the group's results."""
 
     name = "graph.yield"
     traits = lazy_traits_def(lambda: (IsTerminator(), HasParent(GroupOp), Pure()))
@@ -148,7 +147,7 @@ class YieldOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> YieldOp:
-        """Parse what `print` prints; the types may be left out."""
+        """Parse the text form that `print` emits; the types may be omitted."""
         operands = parse_operands(parser)
         _, attributes = parse_properties(parser, cls)
         if parser.parse_optional_punctuation(":"):

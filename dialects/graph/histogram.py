@@ -1,4 +1,4 @@
-"""How often the elements of a tensor fall into equal parts of a range."""
+"""Histogram of the elements of a tensor."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _MOST_BINS = 1 << 16
 
 @irdl_op_definition
 class HistogramOp(OpaqueOp):
-    """How many elements of `x` lie in each of `bins` equal parts of the range `low` to `high`.
+    """Number of elements of `x` in each of `bins` equal parts of the range `low` to `high`.
 
-    Elements outside of the range count in the part that is nearest, nan in the first. If the range
-    is empty, all count in the first.
+    Elements outside the range count in the nearest bin, nan in the first one. If the range is
+    empty, all elements count in the first bin.
     """
 
     name = "graph.histogram"
@@ -45,10 +45,10 @@ class HistogramOp(OpaqueOp):
         super().__init__([x, low, high], {"bins": integer(bins)})
 
     def infer(self) -> Sequence[AnyTensor]:
-        """A count for each part."""
+        """Return one count per bin."""
         for operand in self.operands:
             if element_type(operand) != f32:
-                raise VerifyException(f"counts f32, got {operand.type}")
+                raise VerifyException(f"expects f32, got {operand.type}")
         if shape_of(self.low) or shape_of(self.high):
             raise VerifyException("the range should be two scalars")
         bins = self.bins.value.data
@@ -57,7 +57,7 @@ class HistogramOp(OpaqueOp):
         return (tensor((bins,), i32),)
 
     def compute_all(self, x: Array, low: Array, high: Array) -> Sequence[Array]:
-        """The counts by numpy, with the roundings that the kernel has."""
+        """Evaluate with numpy, with the same rounding as the kernel."""
         bins = self.bins.value.data
         with np.errstate(all="ignore"):
             factor = np.float32(bins) / (high - low)
@@ -67,7 +67,7 @@ class HistogramOp(OpaqueOp):
         return (counts.astype(np.int32),)
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """One element after the other: neighbours may count in one place."""
+        """Write a sequential loop, because several elements may increment one bin."""
         x, low, high, result = buffers
         bins = self.bins.value.data
         with k.loop(bins) as part:
@@ -76,7 +76,7 @@ class HistogramOp(OpaqueOp):
         factor, first = k.scalar(bins, f32) / span, low[()]
         with k.loops(x.shape) as at:
             place = (x[at] - first) * factor
-            # Compared so that nan is 0, which the conversion to an index would not bear.
+            # The comparison maps nan to 0; converting nan to an index would be undefined.
             place = k.select(place >= 0, place, 0, f32).minimum(bins - 1)
             where = k.limited(place.cast(i32).cast(INDEX), bins)
             result[where] = result[where] + 1

@@ -1,4 +1,4 @@
-"""Calls of functions that Python computes: on strings, of libraries, of what no loops say."""
+"""Calls of Python functions, for operations without a loop form, such as on strings."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tcopt.support.quick_ir import init_op
 
 @irdl_op_definition
 class HostCallOp(OpaqueOp):
-    """A host function of `support.host_functions` on whole tensors.
+    """Call of a host function of `support.host_functions` on whole tensors.
 
         %y = graph.host_call %a, %b {function = "string_concat"} : tensor<4xi64>
 
-    Strings are places in the program's table (`graph.strings` of the module). The op lowers to a
-    call of a function that is only declared: the runtime defines it.
+    Strings are represented by their indices in the program's table (`graph.strings` of the module).
+    The op lowers to a call of a declared function, which the runtime defines.
     """
 
     name = "graph.host_call"
@@ -47,7 +47,7 @@ class HostCallOp(OpaqueOp):
         types: Sequence[AnyTensor],
         settings: Mapping[str, Any] | None = None,
     ):
-        """`types` are those of the results, `settings` what the function is told beside."""
+        """`types` are the result types, `settings` additional arguments of the function."""
         values = [SSAValue.get(operand) for operand in operands]
         properties = {
             "function": StringAttr(function),
@@ -58,40 +58,40 @@ class HostCallOp(OpaqueOp):
 
     @property
     def is_host_call(self) -> bool:
-        """It is one."""
+        """True: the op is a call of a host function."""
         return True
 
     @property
     def called(self) -> HostFunction:
-        """The function; VerifyException if there is none of that name."""
+        """The called function; VerifyException if there is none of that name."""
         try:
             return find_host_function(self.function.data)
         except InputError as error:
             raise VerifyException(error.message) from error
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The declared types, of as many results as the function gives."""
+        """Return the declared types; their number must match the function's."""
         called = self.called
         plain_settings(self.settings)
         if len(self.operands) != len(called.takes) or len(self.results) != len(called.gives):
             raise VerifyException(
-                f"{self.function.data} takes {len(called.takes)} tensors and gives "
+                f"{self.function.data} takes {len(called.takes)} tensors and returns "
                 f"{len(called.gives)}"
             )
         return [type_of(result) for result in self.results]
 
     def compute_all(self, *args: Any, **kwargs: Any) -> Sequence[Array]:
-        """What the function gives; strings have their places in the current table."""
+        """Call the function; strings are represented by indices in the current table."""
         types = [type_of(result) for result in self.results]
         forms = [Form(t.get_shape(), numpy_dtype(t.element_type)) for t in types]
         return self.called.on_places(plain_settings(self.settings), args, forms)
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> NoReturn:
-        """There are no loops."""
+        """Raise ExpressionError: the op has no loops."""
         raise ExpressionError(f"{self.function.data} is computed by the host")
 
     def define(self, name: str, lanes: Sequence[int] = (), *, in_place: bool = False) -> FuncOp:
-        """The declaration of a function of the operands' buffers and the results'."""
+        """Return a declaration of a function of the operands' buffers and the results'."""
         types = [type_of(value) for value in (*self.operands, *self.results)]
         buffers = [MemRefType(storage_type(t.element_type), t.get_shape()) for t in types]
         function = FuncOp.external(f"tcopt_{name}", buffers, [])

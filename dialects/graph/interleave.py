@@ -1,4 +1,4 @@
-"""Phases of an image woven together, the last step of a transposed convolution."""
+"""Interleaving of the phases of an image, the last step of a transposed convolution."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tcopt.dialects.te import api as te
 class InterleaveOp(MovementOp):
     """Images [N, C, output..., rest...] from phases x [N, phases * C, spatial..., rest...].
 
-    Each spatial dimension has a stride s, and the product of the strides is the number of
-    phases. With q = starts + place, an output element is that of phase q mod s, dimension by
-    dimension with the last one fastest, at q div s. Phases are the outer part of x's channel, or
-    with `groups` that of each of so many equal parts. Where x holds the first `kept` phases of
-    a dimension only, elements of the others are zero.
+    Each spatial dimension has a stride s, and the product of the strides is the number of phases.
+    With q = starts + index, an output element is the element q div s of phase q mod s; phases are
+    numbered with the last dimension fastest. Phases are the outer part of x's channels, or with
+    `groups`, of each of that many equal groups of channels. If x holds only the first `kept` phases
+    of a dimension, elements of the others are zero.
     """
 
     name = "graph.interleave"
@@ -47,7 +47,7 @@ class InterleaveOp(MovementOp):
         groups: int = 1,
         kept: Sequence[int] | None = None,
     ):
-        """One entry for each spatial dimension in each list; `output` holds extents."""
+        """Each list has one entry per spatial dimension; `output` holds extents."""
         all_kept = kept is None or tuple(kept) == tuple(strides)
         super().__init__(
             [x],
@@ -62,16 +62,16 @@ class InterleaveOp(MovementOp):
 
     @property
     def kept_phases(self) -> tuple[int, ...]:
-        """How many phases of each dimension x holds."""
+        """Number of phases in each dimension that x holds."""
         return values_of(self.kept) or self.strides.get_values()
 
     @property
     def phases(self) -> int:
-        """How many channels of x make one of the result."""
+        """Number of channels of x for each channel of the result."""
         return math.prod(self.kept_phases)
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[N, C, output..., rest...]."""
+        """Return [N, C, output..., rest...]."""
         shape, strides = shape_of(self.x), self.strides.get_values()
         starts, output, rank = self.starts.get_values(), self.output.get_values(), len(strides)
         if not rank == len(starts) == len(output) or len(shape) < 2 + rank:
@@ -87,16 +87,16 @@ class InterleaveOp(MovementOp):
         rows = zip(shape[2 : 2 + rank], strides, starts, output, strict=True)
         for axis, (extent, stride, start, count) in enumerate(rows):
             if start + count > extent * stride:
-                raise VerifyException(f"{count} elements from {start} leave dimension {axis}")
+                raise VerifyException(f"{count} elements from {start} exceed dimension {axis}")
         result = (shape[0], shape[1] // self.phases, *output, *shape[2 + rank :])
         return (tensor(result, element_type(self.x)),)
 
     def stays_plain(self, block: int) -> bool:
-        """Where phases are not whole blocks."""
+        """Whether phases are not whole blocks, or there are groups."""
         return self.shape[1] % block > 0 or self.groups.value.data > 1
 
     def in_blocks(self, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
-        """The same op, where phases are whole blocks."""
+        """Return the op on blocks, if phases are whole blocks."""
         if self.stays_plain(block):
             return None
         return InterleaveOp(
@@ -108,7 +108,7 @@ class InterleaveOp(MovementOp):
         )
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy: weave whole images, then crop."""
+        """Evaluate with numpy: interleave whole images, then crop."""
         strides, rank = self.strides.get_values(), len(self.strides)
         n, _, *spatial = x.shape[: 2 + rank]
         groups, kept = self.groups.value.data, self.kept_phases
@@ -127,7 +127,7 @@ class InterleaveOp(MovementOp):
         return whole[(slice(None), slice(None), *(slice(s, s + count) for s, count in rows))]
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """One stage that finds the phase of each place."""
+        """Return one stage that computes the phase of each position."""
         strides, rank = self.strides.get_values(), len(self.strides)
         kept, groups = self.kept_phases, self.groups.value.data
         channels = self.shape[1] // groups
@@ -151,7 +151,7 @@ class InterleaveOp(MovementOp):
                 channel = outer + phase * channels + c % channels
             if not held:
                 return x[(n, channel, *at, *rest[rank:])]
-            # The channel of a phase that is not held may be one that there is not.
+            # The computed channel of a missing phase may be out of bounds.
             value = x.read((n, channel, *at, *rest[rank:]), default=0)
             return te.select(te.all(*held), value, te.const(0, x.dtype))
 

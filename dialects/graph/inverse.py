@@ -14,7 +14,7 @@ from tcopt.dialects.loop.writer import Buffer, KernelWriter
 
 @irdl_op_definition
 class InverseOp(SquareMatricesOp):
-    """The inverse of each matrix of x [batch, n, n], by Gauss-Jordan elimination with row pivoting.
+    """Invert each matrix of x [batch, n, n] by Gauss-Jordan elimination with row pivoting.
 
     The inverse of a singular matrix has elements that are infinite or NaN.
     """
@@ -22,11 +22,12 @@ class InverseOp(SquareMatricesOp):
     name = "graph.inverse"
 
     def infer(self) -> Sequence[AnyTensor]:
-        """x's type."""
+        """Return x's type."""
         return (tensor(self.checked_shape(), element_type(self.x)),)
 
     def compute_all(self, x: Array) -> Sequence[Array]:
-        """The value by numpy, matrix by matrix: a singular one does not affect the others."""
+        """Evaluate with numpy, matrix by matrix, so that a singular one does not affect the
+        others."""
         result = np.full_like(x, np.nan)
         for n, matrix in enumerate(x):
             try:
@@ -36,7 +37,8 @@ class InverseOp(SquareMatricesOp):
         return (result,)
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """Matrices are independent; the right half of each row starts as the identity."""
+        """Write a loop over independent matrices; the right half of each row starts as the
+        identity."""
         x, result = buffers
         batch, extent, _ = x.shape
         element = element_type(self.x)

@@ -1,4 +1,4 @@
-"""Integers put in order, or the least of them chosen, by one digit after the other."""
+"""Radix sort of integers, and radix selection of the smallest."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from tcopt.dialects.te.dtypes import is_unsigned
 from tcopt.dialects.te.scalar import width_of
 
 _DIGIT = 8
-"""Bits of a digit."""
+"""Number of bits of a digit."""
 
 
 def sort_by_digits(k: KernelWriter, order: Buffer, keys: Buffer, extent: Scalar | int) -> Variable:
-    """Sort places and their keys, the first `extent` in the first halves of buffers [2, room], by
-    one digit after the other, the last one first; a digit that all have alike takes no time.
+    """Sort indices by their keys with an LSD radix sort.
+
+    Indices and keys are the first `extent` elements of the first halves of buffers [2, room]. A
+    digit that is equal in all keys is skipped.
 
     Returns:
-        In which half they are then.
+        The half of the buffers that holds the result.
     """
     half = k.variable(INDEX, 0)
     counts = k.workspace((1 << _DIGIT,), INDEX)
-    # What all keys have more than the least one has few digits where they are close together.
+    # Keys minus their minimum need few digits if they are clustered.
     least, differing = k.variable(keys.dtype, keys[0, 0]), k.variable(keys.dtype, 0)
     with k.loop(extent) as i:
         least.set(least.get().minimum(keys[0, i]))
@@ -52,7 +54,8 @@ def sort_by_digits(k: KernelWriter, order: Buffer, keys: Buffer, extent: Scalar 
 
 
 def _digit(key: Scalar, shift: int) -> Scalar:
-    """A digit of a key; the sign bit of the first one is turned, as negative numbers come first."""
+    """Return a digit of a key. The sign bit of the top digit is flipped, so that negative keys come
+    first."""
     is_top = shift == width_of(key.dtype) - _DIGIT
     sign = 1 << (_DIGIT - 1) if is_top and not is_unsigned(key.dtype) else 0
     return key.bits(shift, _DIGIT, sign)
@@ -61,7 +64,7 @@ def _digit(key: Scalar, shift: int) -> Scalar:
 def _count(
     k: KernelWriter, counts: Buffer, extent: Scalar, digit: Callable[[Scalar], Scalar]
 ) -> None:
-    """How many of some keys have each digit."""
+    """Count how many keys have each digit."""
     for parts in k.parts(counts.shape[0]):
         with parts as part, part.places() as (place, _):
             counts[place] = 0
@@ -73,10 +76,11 @@ def _count(
 def choose_by_digits(
     k: KernelWriter, count: int, order: Buffer, keys: Buffer, extent: Scalar | int
 ) -> tuple[Buffer, Buffer]:
-    """The `count` least of some places and their keys, in the first halves of buffers [2, count].
+    """Select the `count` smallest keys and their indices into the first halves of buffers
+    [2, count].
 
-    Of equal keys those in front come first; else they are in no order. Places and keys, the first
-    `extent` of two buffers, are moved about.
+    Of equal keys, earlier ones are preferred. The selected keys are not sorted. The first `extent`
+    elements of the input buffers are permuted.
     """
     dtype = keys.dtype
     chosen, chosen_keys = k.workspace((2, count), INDEX), k.workspace((2, count), dtype)
@@ -104,7 +108,7 @@ def choose_by_digits(
                 keys[at], order[at] = keys[i], order[i]
                 kept.set(at + 1)
         left.set(kept.get())
-    # What is left is equal.
+    # The remaining keys are equal.
     with k.loop(count - taken.get()) as i:
         take(i)
     return chosen, chosen_keys
@@ -117,7 +121,7 @@ def _border(
     wanted: Scalar,
     digit: Callable[[Scalar], Scalar],
 ) -> Scalar:
-    """The digit of the last of the `wanted` least of some keys."""
+    """Return the digit of the `wanted`-th smallest key."""
     _count(k, counts, extent, digit)
     border, seen = k.variable(INDEX, 0), k.variable(INDEX, 0)
     with k.loop(counts.shape[0]) as value:

@@ -1,4 +1,4 @@
-"""Which of many keys may be among the least, as far as a sample of them tells."""
+"""Preselection of candidates for the smallest of many keys, by a bound from a sample."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from tcopt.dialects.te.dtypes import is_unsigned
 from tcopt.dialects.te.scalar import width_of
 
 _LEAST_EXTENT = 4096
-"""From so many keys on a sample pays."""
+"""Minimum number of keys for which a sample pays off."""
 _SAMPLE = 1024
-"""Keys of a sample, about."""
+"""Approximate number of keys in a sample."""
 _MOST_KEPT = 4
-"""A sample pays where it leaves one key out of so many."""
+"""A sample pays off if it keeps at most one key in this many."""
 _LANES, _ROWS = 16, 4
-"""Keys are passed by in blocks of so many vectors."""
+"""Keys are tested in blocks of this many lanes and vectors."""
 
 
 def is_sampled(extent: int, count: int) -> bool:
-    """Whether it pays to draw a sample before the `count` least of some keys are chosen."""
+    """Whether drawing a sample pays off for selecting the `count` smallest keys."""
     stride, taken = _sample(extent, count)
     return extent >= _LEAST_EXTENT and taken * stride * _MOST_KEPT <= extent
 
 
 def near_least(k: KernelWriter, count: int, keys: Buffer) -> tuple[Buffer, Buffer, Scalar]:
-    """Places and keys that hold the `count` least ones, in order of their places.
+    """Return indices and keys that include the `count` smallest ones, in order of their indices.
 
-    A key of the sample bounds them: of such a rank in it that hardly ever fewer than `count` keys
-    are below. If there are fewer, all keys are returned.
+    Keys are compared with a bound: a key of the sample, of such a rank that very rarely fewer than
+    `count` keys are below it. If there are fewer, all keys are returned.
 
     Returns:
-        The places, the keys, and how many there are.
+        The indices, the keys, and their number.
     """
     extent, dtype = keys.shape[0], keys.dtype
     bound = k.variable(dtype, _bound(k, count, keys))
@@ -63,8 +63,8 @@ def near_least(k: KernelWriter, count: int, keys: Buffer) -> tuple[Buffer, Buffe
 
 
 def _sample(extent: int, count: int) -> tuple[int, int]:
-    """The distance between keys of the sample, and which of them, by rank, is the bound."""
-    # Rows of images have even lengths: an odd distance does not stay in one column.
+    """Return the distance between keys of the sample, and the rank of the bound in it."""
+    # Rows of images have even lengths, so an odd distance does not stay in one column.
     stride = max(8, extent // _SAMPLE) | 1
     mean = count / stride
     return stride, ceil(mean + 4 * sqrt(mean) + 4)
@@ -85,7 +85,7 @@ def _bound(k: KernelWriter, count: int, keys: Buffer) -> Scalar:
 
 
 def _least(k: KernelWriter, keys: Buffer, number: Scalar) -> Scalar:
-    """The least key of a block."""
+    """Return the smallest key of a block."""
     least = k.registers(_LANES, keys.dtype)
     for row in range(_ROWS):
         with k.lanes(number, _LANES) as (_, lane):

@@ -1,4 +1,4 @@
-"""Blocked layouts and the op that moves a tensor from one to another."""
+"""Blocked layouts, and the op that converts between layouts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tcopt.dialects.graph.types import AnyTensor, Array, element_type, shape_of,
 from tcopt.dialects.te import api as te
 
 SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
-"""The letters of spatial dimensions in layouts, by how many there are."""
+"""Letters of spatial dimensions in layouts, by their number."""
 
 _PART = re.compile(r"([A-Z])|([1-9][0-9]*)([a-z])")
 
@@ -30,17 +30,17 @@ _PART = re.compile(r"([A-Z])|([1-9][0-9]*)([a-z])")
 class Layout:
     """A storage order such as `NCHW` or `NCHW16c`.
 
-    A capital is a dimension, a number with a small letter an inner block of that dimension,
-    whose extent counts blocks then. A dimension's extent is rounded up to whole blocks.
+    A capital letter is a dimension. A number with a small letter is an inner block of that
+    dimension, whose capital then counts blocks. Extents are rounded up to whole blocks.
     """
 
     parts: tuple[tuple[str, int], ...]
-    """One entry a stored axis: dimension letter and block extent, 0 for the outer axis."""
+    """One entry per stored axis: dimension letter and block extent, 0 for an outer axis."""
 
     @staticmethod
     @lru_cache(maxsize=256)
     def parse(text: str) -> Layout:
-        """Read a layout; VerifyException if it is none."""
+        """Parse a layout; VerifyException if it is malformed."""
         parts: list[tuple[str, int]] = []
         end = 0
         for match in _PART.finditer(text):
@@ -63,11 +63,11 @@ class Layout:
         return tuple(sorted(letter for letter, block in self.parts if block == 0))
 
     def block(self, letter: str) -> int:
-        """The block extent of a dimension, 1 if it is not blocked."""
+        """Return the block extent of a dimension, 1 if it is not blocked."""
         return max([block for name, block in self.parts if name == letter and block], default=1)
 
     def extents(self, shape: Sequence[int]) -> dict[str, int]:
-        """The extent of each dimension (whole blocks) of a stored shape."""
+        """Return the extent of each dimension of a stored shape, in whole blocks."""
         if len(shape) != len(self.parts):
             raise VerifyException(f"rank {len(shape)} does not fit a layout of {len(self.parts)}")
         result = dict.fromkeys(self.letters, 1)
@@ -78,13 +78,14 @@ class Layout:
         return result
 
     def stored_shape(self, extents: dict[str, int]) -> tuple[int, ...]:
-        """The stored shape of dimensions of the given extents."""
+        """Return the stored shape for given extents of the dimensions."""
         return tuple(
             block or math.ceil(extents[letter] / self.block(letter)) for letter, block in self.parts
         )
 
     def moving_parts(self, shape: Sequence[int], blocks: dict[str, int]) -> list[tuple[str, bool]]:
-        """Stored axes of more than one element, dimensions split into outer and inner blocks."""
+        """Return the stored axes with extents above 1, with dimensions split into outer and inner
+        blocks."""
         result: list[tuple[str, bool]] = []
         for (letter, block), extent in zip(self.parts, shape, strict=True):
             size = blocks[letter]
@@ -98,10 +99,10 @@ class Layout:
 
 @irdl_op_definition
 class LayoutTransformOp(GraphOp):
-    """Store x, laid out as `src`, in layout `dst`.
+    """Convert x from layout `src` to layout `dst`.
 
-    Incomplete blocks are filled with zeros. From a blocked to a plain layout, the result
-    type says how much of the last block is data.
+    Incomplete blocks are padded with zeros. From a blocked to a plain layout, the result type
+    determines how much of the last block is data.
     """
 
     name = "graph.layout_transform"
@@ -113,7 +114,7 @@ class LayoutTransformOp(GraphOp):
 
     @property
     def fills(self) -> Sequence[float] | None:
-        """None: zeros that fill up blocks are not elements of what is stored."""
+        """Empty: zeros that pad blocks are not elements of the stored tensor."""
         return ()
 
     def __init__(
@@ -124,7 +125,7 @@ class LayoutTransformOp(GraphOp):
         dst: str,
         shape: Sequence[int] | None = None,
     ):
-        """`shape` is the result's, by default what holds all of x."""
+        """`shape` is the result's, by default the one that holds all of x."""
         value = SSAValue.get(x)
         if shape is None:
             shape = Layout.parse(dst).stored_shape(Layout.parse(src).extents(shape_of(value)))
@@ -137,11 +138,11 @@ class LayoutTransformOp(GraphOp):
 
     @property
     def layouts(self) -> tuple[Layout, Layout]:
-        """Source and destination."""
+        """The source and destination layouts."""
         return Layout.parse(self.src.data), Layout.parse(self.dst.data)
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The result's shape with the operand's element type."""
+        """Return the result's shape with the operand's element type."""
         src, dst = self.layouts
         if src.letters != dst.letters:
             raise VerifyException(f"{self.src.data} and {self.dst.data} differ in dimensions")
@@ -156,17 +157,17 @@ class LayoutTransformOp(GraphOp):
         return (tensor(self.shape, element_type(self.x)),)
 
     def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
-        """Those of the operand, and the zeros that fill up blocks."""
+        """Return the bounds of the operand and the zeros that pad blocks."""
         ((low, high),) = operands
         return min(low, 0), max(high, 0)
 
     def unchanged(self) -> SSAValue | None:
-        """The operand, if the layouts are equal."""
+        """Return the operand, if the layouts are equal."""
         return self.x if self.src == self.dst else None
 
     def simplify(self) -> Sequence[Operation] | None:
-        """Two transforms are one, unless elements are cropped between them; one that moves
-        only unit axes is a reshape."""
+        """Merge two transforms, unless elements are cropped between them; replace one that only
+        moves axes of extent 1 by a reshape."""
         if self._keeps_order():
             return (ReshapeOp(self.x, self.shape),)
         inner = self.x.owner
@@ -184,7 +185,7 @@ class LayoutTransformOp(GraphOp):
         return (LayoutTransformOp(inner.x, src=src, dst=dst, shape=self.shape),)
 
     def _keeps_order(self) -> bool:
-        """Whether the elements stay where they are in memory."""
+        """Whether the order of elements in memory does not change."""
         src, dst = self.layouts
         before, after = shape_of(self.x), self.shape
         if src.extents(before) != dst.extents(after):
@@ -196,11 +197,11 @@ class LayoutTransformOp(GraphOp):
         return src.moving_parts(before, block) == dst.moving_parts(after, block)
 
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """As the operand: what is filled is zero."""
+        """Whether the operand is non-negative; padding is zero."""
         return operands[0]
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy: to plain dimensions, pad or crop, to blocks."""
+        """Evaluate with numpy: to plain dimensions, pad or crop, to blocks."""
         src, dst = self.layouts
         letters = src.letters
         plain = x.transpose(_plain_order(src)).reshape([src.extents(x.shape)[d] for d in letters])
@@ -216,7 +217,8 @@ class LayoutTransformOp(GraphOp):
         return plain.reshape(split).transpose(np.argsort(_plain_order(dst)))
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """One stage: index of each dimension from the destination, read at the source."""
+        """Return one stage that computes the index of each dimension from the destination, and
+        reads it in the source."""
         src, dst = self.layouts
         before, after = src.extents(x.shape), dst.extents(self.shape)
         inside = all(after[letter] <= before[letter] for letter in src.letters)
@@ -238,6 +240,6 @@ class LayoutTransformOp(GraphOp):
 
 
 def _plain_order(layout: Layout) -> list[int]:
-    """Stored axes in the order of dimensions, outer before inner."""
+    """Return the stored axes sorted by dimension, outer before inner."""
     axes = range(len(layout.parts))
     return sorted(axes, key=lambda axis: (layout.parts[axis][0], layout.parts[axis][1] > 0))

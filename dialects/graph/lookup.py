@@ -1,4 +1,4 @@
-"""Functions of bytes as tables."""
+"""Functions of bytes as lookup tables."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from tcopt.dialects.te import api as te
 
 @irdl_op_definition
 class LookupOp(ElementwiseOp):
-    """The entry of a constant table at each byte, whose bits count from 0 to 255.
+    """Entry of a constant table for each byte, interpreted as unsigned.
 
-    Entries are bits of the result's elements, from -128 to 127.
+    Entries are bit patterns of the result's elements, written as integers from -128 to 127.
     """
 
     name = "graph.lookup"
@@ -45,11 +45,11 @@ class LookupOp(ElementwiseOp):
 
     @property
     def entries(self) -> tuple[int, ...]:
-        """The bytes of the table."""
+        """Entries of the table."""
         return self.table.get_values()
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The operand's shape with the result's element type."""
+        """Return the operand's shape with the result's element type."""
         elements = element_type(self.x), self.type.element_type
         for element in elements:
             if not is_quantized(element) or numpy_dtype(element).itemsize != 1:
@@ -60,20 +60,20 @@ class LookupOp(ElementwiseOp):
 
     @property
     def fills_registers(self) -> bool:
-        """Always: instructions look up as many bytes as a register holds."""
+        """True: one instruction looks up a full register of bytes."""
         return True
 
     def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
-        """Those of the entries."""
+        """Return the minimum and maximum of the entries."""
         values = self._values()
         return int(values.min()), int(values.max())
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return self._values()[x.view(np.uint8)]
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.lookup(x, self.entries, self.type.element_type)
 
     def _values(self) -> Array:

@@ -1,4 +1,4 @@
-"""Local response normalization, on plain data and on channels in blocks."""
+"""Local response normalisation, on plain data and on channels in blocks."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tcopt.dialects.te import api as te
 
 @irdl_op_definition
 class LrnOp(NormalizationOp):
-    """Local response normalization of [N, C, spatial...] over `size` neighbour channels:
-    x / (bias + alpha / size * sum(x * x)) ** beta.
+    """Local response normalisation of [N, C, spatial...] over `size` neighbouring channels: x /
+    (bias + alpha / size * sum(x * x)) ** beta.
 
-    With `blocked`, x is [N, C / c, spatial..., c]. Neighbours are then in the same block or in
-    one of those beside it.
+    With `blocked`, x is [N, C / c, spatial..., c]. Neighbours are then in the same block or in an
+    adjacent one.
     """
 
     name = "graph.lrn"
@@ -59,8 +59,8 @@ class LrnOp(NormalizationOp):
         )
 
     def check_parameters(self) -> None:
-        """VerifyException unless there are channels and the size is positive, or if windows
-        reach beyond the blocks beside their own."""
+        """Raise VerifyException unless there are channels, the size is positive, and windows do not
+        extend beyond the adjacent blocks."""
         shape = shape_of(self.x)
         if len(shape) < 2 or self.size.value.data < 1:
             raise VerifyException("expects a channel dimension and a size of at least 1")
@@ -69,13 +69,13 @@ class LrnOp(NormalizationOp):
 
     @property
     def reach(self) -> tuple[int, int]:
-        """How many channels before and after take part."""
+        """Number of neighbouring channels before and after a channel."""
         size = self.size.value.data
         return (size - 1) // 2, size - 1 - (size - 1) // 2
 
     def in_blocks(self, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
-        """The same op, if no window reaches a lane beyond the last channel, or beyond the
-        blocks beside its own."""
+        """Return the op on blocks, if no window extends to a lane after the last channel, or beyond
+        the adjacent blocks."""
         if self.blocked is not None or self.shape[1] % block or max(self.reach) > block:
             return None
         return LrnOp(
@@ -88,7 +88,7 @@ class LrnOp(NormalizationOp):
         )
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         if self.blocked is None:
             return self._normalize(x)
         lanes = np.moveaxis(x, -1, 2)
@@ -104,7 +104,7 @@ class LrnOp(NormalizationOp):
         return x / (self.bias.value.data + factor * np.asarray(total)) ** self.beta.value.data
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """The sum of squares over neighbour channels, then the quotient."""
+        """Return the sum of squares over neighbouring channels, then the quotient."""
         squares = self._squares(x) if self.blocked is None else self._squares_in_blocks(x)
         factor = self.alpha.value.data / self.size.value.data
 
@@ -132,9 +132,9 @@ class LrnOp(NormalizationOp):
         return image_compute(x.shape, square, "squares")
 
     def _squares_in_blocks(self, x: te.Tensor) -> te.Tensor:
-        """Each neighbour is read from the two blocks that may hold it.
+        """Sum the squares of neighbours, reading each from the two blocks that may contain it.
 
-        Lanes outside of a block read zero, so the sum of both is the neighbour, and indices are
+        Lanes outside a block read zero, so the sum of both reads is the neighbour, and indices stay
         linear.
         """
         block = x.shape[-1]

@@ -25,8 +25,9 @@ from tcopt.dialects.graph.types import AnyTensor, Array, broadcast_shapes, shape
 from tcopt.dialects.te import api as te
 
 FEW_ROWS = 3
-"""Rows of the left operand up to which a variable right operand is not transposed: to read it,
-write it and read it again takes three times as long as to add products along its rows."""
+"""Maximum number of rows of the left operand for which a non-constant right operand is not
+transposed: reading, writing and reading it again takes three times as long as dot products along
+its rows."""
 
 _BATCH = "ABCDEFGH"
 """Letters of leading dimensions in layouts."""
@@ -66,11 +67,11 @@ class MatmulOp(ContractionOp):
 
     @property
     def takes_panels(self) -> bool:
-        """Those are what a packed product reads."""
+        """Whether the weights may be in panels, as a packed product reads them."""
         return True
 
     def in_panels(self, width: int) -> Sequence[Operation]:
-        """The packed product, and the panels."""
+        """Return the packed product, and the packing of its panels."""
         from tcopt.dialects.graph.layout import LayoutTransformOp
         from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
 
@@ -88,7 +89,7 @@ class MatmulOp(ContractionOp):
     def in_computed_panels(
         self, width: int, group: int, insert: Callable[[Operation], SSAValue]
     ) -> Operation | None:
-        """A packed product of rows whose length zeros fill to whole groups."""
+        """Return a packed product whose contraction length is padded with zeros to whole groups."""
         from tcopt.dialects.graph.layout import LayoutTransformOp
         from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
 
@@ -112,7 +113,7 @@ class MatmulOp(ContractionOp):
 
     @property
     def summed_axes(self) -> tuple[int, int] | None:
-        """K of both operands."""
+        """The K axis of both operands."""
         by_columns = self.transpose_a is not None, self.transpose_b is not None
         return -2 if by_columns[0] else -1, -1 if by_columns[1] else -2
 
@@ -130,7 +131,7 @@ class MatmulOp(ContractionOp):
         return m, n, k
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[broadcast batch..., M, N]."""
+        """Return [broadcast batch..., M, N]."""
         lhs, rhs = shape_of(self.lhs), shape_of(self.rhs)
         if min(len(lhs), len(rhs)) < 2:
             raise VerifyException("operands must have at least two dimensions")
@@ -139,27 +140,28 @@ class MatmulOp(ContractionOp):
         return (tensor((*batch, m, n), self.sum_element()),)
 
     def work(self) -> int:
-        """Two operations for each product."""
+        """Return the operation count: two operations for each product."""
         return 2 * math.prod(self.shape) * self.extents[2]
 
     def on_matrix_unit(self, inner: int, lanes: int) -> Offload | str:
-        """Rows as pixels of a convolution."""
+        """Return the form of the product for a matrix unit: a convolution whose pixels are the
+        rows."""
         from tcopt.dialects.graph.matmul_offload import offload_matmul
 
         return offload_matmul(self, inner, lanes)
 
     @property
     def takes_rows(self) -> bool:
-        """With a plain matrix on the right."""
+        """Whether the right operand is a plain matrix."""
         return self.transpose_a is None and len(shape_of(self.rhs)) == 2
 
     def on_rows(self, rows: SSAValue) -> MatmulOp:
-        """The same right operand times other rows."""
+        """Return the product of other rows with the same right operand."""
         by_columns = self.transpose_b is not None
         return MatmulOp(rows, self.rhs, transpose_b=by_columns, result_element=self.result_element)
 
     def linear_weight(self) -> LinearWeight | None:
-        """A plain matrix on the right, by its columns."""
+        """Return the right operand, if it is a matrix: the result is linear in it, by column."""
         rhs = shape_of(self.rhs)
         if len(rhs) != 2:
             return None
@@ -167,12 +169,13 @@ class MatmulOp(ContractionOp):
         return LinearWeight(operand=1, axis=axis, channel=len(self.shape) - 1)
 
     def decompose(self) -> Sequence[Operation] | None:
-        """The form of the right operand that suits the number of rows.
+        """Choose the storage of the right operand that suits the number of rows.
 
-        With many rows, one stored by columns is transposed first: a constant at compile time,
-        and vectors then lie along rows of both. Few rows use each element of it too seldom
-        to pay for a copy, and take it as it is stored, without a transpose that is there. A single
-        column is as well one stored by columns, whose elements are neighbours along the sum.
+        With many rows, a right operand stored by columns is transposed first, at compile time if it
+        is constant, so that vectors run along rows of both operands. Few rows use each element too
+        rarely to pay for a copy: they read the operand as it is stored, and an existing transpose
+        is removed. A single column is reshaped to be stored by columns, so that terms of the sum
+        are contiguous.
         """
         if self._is_column():
             return self._by_columns()
@@ -197,7 +200,7 @@ class MatmulOp(ContractionOp):
         return (stored, product)
 
     def _is_column(self) -> bool:
-        """Whether the right operand is a vector, for rows of the left one."""
+        """Whether the right operand is a vector, multiplied by rows of the left one."""
         return self.extents[1] == 1 and self.transpose_a is None
 
     def _by_columns(self) -> Sequence[Operation] | None:
@@ -209,7 +212,7 @@ class MatmulOp(ContractionOp):
         return (row, MatmulOp(self.lhs, row, transpose_b=True, result_element=element))
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         if self.transpose_a is not None:
             lhs = np.swapaxes(lhs, -1, -2)
         if self.transpose_b is not None:
@@ -217,7 +220,7 @@ class MatmulOp(ContractionOp):
         return np.matmul(lhs, rhs)
 
     def tensor_expression(self, lhs: te.Tensor, rhs: te.Tensor) -> te.Tensor:
-        """One reduction over k."""
+        """Return one reduction over k."""
         extent = self.extents[2]
         swap_lhs, swap_rhs = self.transpose_a is not None, self.transpose_b is not None
         k = te.reduce_axis(extent, "k")
@@ -235,6 +238,6 @@ class MatmulOp(ContractionOp):
 
 
 def _swap_last(axes: Sequence[int]) -> list[int]:
-    """The axes with the last two swapped."""
+    """Return the axes with the last two swapped."""
     *lead, row, column = axes
     return [*lead, column, row]

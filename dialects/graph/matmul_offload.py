@@ -1,4 +1,4 @@
-"""Matrix products of bytes as a matrix unit computes them: pixels of a convolution are rows."""
+"""Matrix products of bytes for a matrix unit, as convolutions whose pixels are rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def offload_matmul(op: MatmulOp, inner: int, lanes: int) -> Offload | str:
-    """The form of a product for a matrix unit, or why it has none.
+    """Return the form of a product for a matrix unit, or the reason why it has none.
 
     Rows [.., M, K] become [1, K / inner, rows, inner], the matrix [N / lanes, K / inner, 1, lanes,
     inner], the result [1, N / lanes, rows, lanes].

@@ -1,4 +1,4 @@
-"""Stages of products of matrices, with leading dimensions that broadcast."""
+"""Stages of matrix products with leading dimensions that broadcast."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from tcopt.dialects.te import api as te
 
 
 def broadcast_indices(batch: Indices, shape: Sequence[int]) -> list[IndexLike]:
-    """Where an operand with leading dimensions `shape` is read for a place of the result's."""
+    """Return the leading indices of an operand with leading dimensions `shape`, given the
+    result's."""
     lead = batch[len(batch) - len(shape) :]
     return [0 if n == 1 else axis for n, axis in zip(shape, lead, strict=True)]
 
 
 def matrix_stage(shape: Sequence[int], body: Callable[..., Any]) -> te.Tensor:
-    """A stage over [batch..., M, N] whose axes have the customary names."""
+    """Return a stage over [batch..., M, N] whose axes have the conventional names."""
 
     def plain(i: te.Axis, j: te.Axis) -> Any:
         return body(i, j)

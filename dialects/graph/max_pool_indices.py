@@ -1,4 +1,4 @@
-"""Max pooling that also gives the indices of the maxima."""
+"""Max pooling that also returns the indices of the maxima."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter
 
 @irdl_op_definition
 class MaxPoolIndicesOp(OpaqueOp):
-    """The maximum of each window of x [N, C, spatial...], and its index in all of x.
+    """Maximum of each window of x [N, C, spatial...], and its index in all of x.
 
-    An index is the number of the element, row by row; with `column_major` the first spatial
-    dimension runs fastest. The first of equal maxima counts. The result type says whether partial
-    windows at the end count (ceil mode).
+    An index is the flat index of the element in row-major order; with `column_major` the first
+    spatial dimension is the fastest. Of equal maxima, the first is chosen. `ceil_mode` includes
+    partial windows at the end.
     """
 
     name = "graph.max_pool_indices"
@@ -67,11 +67,11 @@ class MaxPoolIndicesOp(OpaqueOp):
 
     @property
     def window(self) -> Window:
-        """The window."""
+        """Window of the pooling."""
         return Window.of(self.kernel.get_values(), self.strides, self.pads, self.dilations)
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[N, C, positions...], twice."""
+        """Return [N, C, positions...] for values and for indices."""
         shape, kernel = shape_of(self.x), self.kernel.get_values()
         if len(shape) < 3 or len(kernel) != len(shape) - 2:
             raise VerifyException(f"a kernel of rank {len(kernel)} does not pool {self.x.type}")
@@ -80,7 +80,7 @@ class MaxPoolIndicesOp(OpaqueOp):
         return tensor(extents, element_type(self.x)), tensor(extents, i64)
 
     def _steps(self) -> list[int]:
-        """How much further an element is for each step along a spatial dimension."""
+        """Return the stride of the flat index along each spatial dimension."""
         spatial = shape_of(self.x)[2:]
         order = range(len(spatial)) if self.column_major is not None else range(len(spatial))[::-1]
         steps, step = [0] * len(spatial), 1
@@ -89,7 +89,7 @@ class MaxPoolIndicesOp(OpaqueOp):
         return steps
 
     def compute_all(self, x: Array) -> Sequence[Array]:
-        """The values by numpy."""
+        """Evaluate the op with numpy."""
         window, output = self.window, self.shape[2:]
         count = math.prod(x.shape[2:])
         order = "F" if self.column_major is not None else "C"
@@ -99,7 +99,7 @@ class MaxPoolIndicesOp(OpaqueOp):
         flat = (*self.shape, -1)
         values = view_windows(x, window, output, lowest(element_type(self.x))).reshape(flat)
         indices = view_windows(numbers, window, output, -1).reshape(flat)
-        # A pad is never chosen while the window holds an element.
+        # A pad is never chosen if the window contains an element.
         best = np.where(indices >= 0, values, lowest(element_type(self.x)))
         chosen = np.argmax((best == best.max(-1, keepdims=True)) & (indices >= 0), axis=-1)
         picked = chosen[..., None]
@@ -109,7 +109,7 @@ class MaxPoolIndicesOp(OpaqueOp):
         )
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """Windows are independent."""
+        """Write a loop over independent windows."""
         x, values, indices = buffers
         window, spatial, steps = self.window, x.shape[2:], self._steps()
         element = element_type(self.x)

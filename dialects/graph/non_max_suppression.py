@@ -20,17 +20,18 @@ from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
 
 @irdl_op_definition
 class NonMaxSuppressionOp(OpaqueOp):
-    """Of each class the boxes that overlap no better one, best first, and how many there are.
+    """Greedy selection of boxes in each class, best first, dropping boxes that overlap a selected
+    one.
 
         %selected, %count = graph.non_max_suppression %boxes, %scores, %most, %overlap, %least
             {limit = 6} : tensor<12x3xi64>, tensor<1xi64>
 
-    Boxes [batch, n, 4] are y and x of a corner, then of the one opposite; or, `centred`, x and y
-    of the middle, then the extents along these. Scores are [batch, classes, n]; of equal ones
-    that of the lower place is better. A box is selected if its score is above `least`, unless
-    `most` of its class are, or one of these overlaps it by more than `overlap`, as a part of the
-    area that both cover. The results are triples of batch, class and box, at most `limit` of a
-    class; behind them there are zeros.
+    Boxes [batch, n, 4] are y and x of two opposite corners; with `centred`, x and y of the centre,
+    then width and height. Scores are [batch, classes, n]; of equal scores, the one with the lower
+    index is better. Boxes are considered in order of their scores. A box is selected if its score
+    is above `least`, fewer than `most` boxes of its class have been selected, and none of these has
+    an intersection over union with it above `overlap`. The results are triples of batch, class and
+    box, at most `limit` for each class, padded with zeros, and their number.
     """
 
     name = "graph.non_max_suppression"
@@ -62,26 +63,26 @@ class NonMaxSuppressionOp(OpaqueOp):
         )
 
     def infer(self) -> Sequence[AnyTensor]:
-        """As many triples as all classes can have, and one number."""
+        """Return the maximum number of triples, and one count."""
         boxes, scores, limit = shape_of(self.boxes), shape_of(self.scores), self.limit.value.data
         if len(boxes) != 3 or len(scores) != 3 or boxes[2] != 4:
             raise VerifyException("takes boxes [batch, n, 4] and scores [batch, classes, n]")
         if scores[0] != boxes[0] or scores[2] != boxes[1]:
             raise VerifyException(f"{self.boxes.type} and {self.scores.type} do not fit")
         if not is_float(element_type(self.boxes)) or not is_float(element_type(self.scores)):
-            raise VerifyException("boxes and scores are floats")
+            raise VerifyException("boxes and scores must be floats")
         if not 0 <= limit <= boxes[1]:
-            raise VerifyException(f"no {limit} of {boxes[1]} boxes can be selected")
+            raise VerifyException(f"limit {limit} is outside [0, {boxes[1]}], the number of boxes")
         if any(shape_of(value) != (1,) for value in (self.most, self.overlap, self.least)):
-            raise VerifyException("bounds are vectors of one element")
+            raise VerifyException("bounds must be vectors of one element")
         if element_type(self.most) != i64:
-            raise VerifyException("numbers of boxes are integers")
+            raise VerifyException("the maximum number of boxes must be i64")
         return tensor((scores[0] * scores[1] * limit, 3), i64), tensor((1,), i64)
 
     def compute_all(
         self, boxes: Array, scores: Array, most: Array, overlap: Array, least: Array
     ) -> Sequence[Array]:
-        """The values by numpy."""
+        """Evaluate the op with numpy."""
         corners = _corners(boxes, self.centred is not None)
         found: list[tuple[int, int, int]] = []
         room = max(0, min(int(most[0]), self.limit.value.data))
@@ -99,7 +100,8 @@ class NonMaxSuppressionOp(OpaqueOp):
         return selected, np.array([len(found)])
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """Each class by itself; then what is selected of all is put behind one another."""
+        """Write a loop that processes each class separately, and one that concatenates the
+        selections."""
         boxes, scores, most, overlap, least, selected, count = buffers
         limit, (batches, classes, _) = self.limit.value.data, scores.shape
         chosen = k.workspace((batches, classes, max(limit, 1)), i64)
@@ -139,22 +141,23 @@ class NonMaxSuppressionOp(OpaqueOp):
 
 
 _RANKS = 64
-"""Boxes that are looked at before it is asked again whether there is room for more."""
+"""Number of boxes that are tried between two checks for remaining room."""
 _LANES = 16
-"""Selected boxes that one is compared with at once."""
+"""Number of selected boxes that a box is compared with at once."""
 
 
 def _by_score(
     k: KernelWriter, scores: Buffer, row: tuple[Scalar, Scalar], least: Scalar
 ) -> tuple[Callable[[Scalar], Scalar], Scalar]:
-    """The boxes of a class whose score is above a bound, best first: that of each rank, and how
-    many there are."""
+    """Sort the boxes of a class with scores above a bound, best first; return a function from rank
+    to box, and the number of boxes."""
     boxes, dtype = scores.shape[2], k.order_type(scores.dtype)
     order, keys = k.workspace((2, boxes), INDEX), k.workspace((2, boxes), dtype)
     found = k.variable(INDEX, 0)
 
     def take(box: Scalar) -> None:
-        # Written wherever the next one belongs, and kept if its score is: no branch to guess.
+        # Store every box, but increment the position only if its score is above the bound: no
+        # branch.
         at, score = found.get(), scores[*row, box]
         order[0, at], keys[0, at] = box, ~score.order_key()
         found.set(at + k.select(score > least, 1, 0, INDEX))
@@ -175,10 +178,10 @@ def _by_score(
 
 
 class _Best:
-    """The selected boxes of a class: sides and areas as vectors, behind them boxes of no extent.
+    """The selected boxes of a class: sides and areas as vectors, padded with empty boxes.
 
     Attributes:
-        count: how many there are.
+        count: number of selected boxes.
     """
 
     def __init__(self, k: KernelWriter, limit: int, dtype: Attribute, overlap: Scalar):
@@ -191,7 +194,8 @@ class _Best:
 
     @contextmanager
     def adding(self, box: Sequence[Scalar]) -> Generator[None]:
-        """What is done with a box, before it is added, unless one here overlaps it."""
+        """Add a box unless a selected one overlaps it; the body of the context runs before it is
+        added."""
         k, at = self._writer, self.count.get()
         with k.when(at.modulo(_LANES).equals(0)), k.lanes(at.divided(_LANES), _LANES) as (new, _):
             place = k.limited(new, self._room)
@@ -215,7 +219,7 @@ class _Best:
 
 
 def _corners(boxes: Array, is_centred: bool) -> Array:
-    """The lower, then the upper limits of boxes."""
+    """Return the lower, then the upper limits of boxes."""
     one, other = boxes[..., :2], boxes[..., 2:]
     if is_centred:
         half = other * boxes.dtype.type(0.5)
@@ -224,7 +228,7 @@ def _corners(boxes: Array, is_centred: bool) -> Array:
 
 
 def _written_corners(box: Sequence[Scalar], is_centred: bool) -> list[Scalar]:
-    """As `_corners`."""
+    """Emit the computation of `_corners` for one box."""
     one, other = box[:2], box[2:]
     if is_centred:
         half = [extent * 0.5 for extent in other]
@@ -235,7 +239,7 @@ def _written_corners(box: Sequence[Scalar], is_centred: bool) -> list[Scalar]:
 
 
 def _overlap(boxes: Array, a: int, b: int) -> np.floating:
-    """The common area of two boxes over that which both cover; 0 if a box is empty."""
+    """Return the intersection over union of two boxes; 0 if a box is empty."""
     low, high = np.maximum(boxes[a, :2], boxes[b, :2]), np.minimum(boxes[a, 2:], boxes[b, 2:])
     common = np.prod(np.maximum(high - low, 0), dtype=boxes.dtype)
     areas = [np.prod(boxes[n, 2:] - boxes[n, :2], dtype=boxes.dtype) for n in (a, b)]
@@ -250,7 +254,8 @@ def _area(box: Sequence[Scalar]) -> Scalar:
 def _written_overlap(
     one: Sequence[Scalar], area: Scalar, other: Sequence[Scalar], other_area: Scalar
 ) -> Scalar:
-    """As `_overlap`; where nothing is covered 0 / 0 is not more than anything."""
+    """Emit the computation of `_overlap`; for empty boxes, 0 / 0 compares as not greater than any
+    bound."""
     height = one[2].minimum(other[2]) - one[0].maximum(other[0])
     width = one[3].minimum(other[3]) - one[1].maximum(other[1])
     common = height.maximum(0.0) * width.maximum(0.0)

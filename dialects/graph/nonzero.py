@@ -1,4 +1,4 @@
-"""Where a condition holds."""
+"""Indices of the true elements of a vector."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter
 
 @irdl_op_definition
 class NonzeroOp(OpaqueOp):
-    """The indices at which a vector is true, in order, and how many there are.
+    """Indices of the true elements of a vector, in order, and their number.
 
         %indices, %count = graph.nonzero %x : tensor<9xi64>, tensor<1xi64>
 
-    Behind them the indices are 0.
+    The remaining indices are 0.
     """
 
     name = "graph.nonzero"
@@ -34,22 +34,23 @@ class NonzeroOp(OpaqueOp):
         super().__init__([x])
 
     def infer(self) -> Sequence[AnyTensor]:
-        """As many indices as conditions, and one number."""
+        """Return a vector of indices with the length of x, and a count."""
         shape = shape_of(self.x)
         if len(shape) != 1 or element_type(self.x) != i1:
             raise VerifyException(f"takes a vector of conditions, not {self.x.type}")
         return tensor(shape, i64), tensor((1,), i64)
 
     def compute_all(self, x: Array) -> Sequence[Array]:
-        """The values by numpy."""
+        """Evaluate the op with numpy."""
         found = np.flatnonzero(x)
         indices = np.zeros(x.shape, np.int64)
         indices[: len(found)] = found
         return indices, np.array([len(found)])
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """Vectors that hold at no place are passed by. In the others a place is written wherever
-        the next one belongs, and kept if the condition holds: there is no branch to guess."""
+        """Write loops that skip vectors without true elements. In other vectors, every index is
+        stored, but the position is incremented only if the element is true, which avoids
+        branches."""
         x, indices, count = buffers
         extent, found = x.shape[0], k.variable(INDEX, 0)
         for parts in k.parts(extent):

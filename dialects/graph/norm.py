@@ -1,4 +1,4 @@
-"""Normalizations by statistics of the data or by given ones."""
+"""Normalisations by computed or given statistics."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from tcopt.dialects.te import api as te
 
 
 class NormalizationOp(GraphOp, ABC):
-    """A float op that rescales its first operand by statistics and keeps its type."""
+    """Base class of float ops that rescale the first operand by statistics and keep its type."""
 
     FUSION: ClassVar[FusionKind] = FusionKind.REDUCTION
 
@@ -55,7 +55,7 @@ class NormalizationOp(GraphOp, ABC):
     result = result_def(TensorType)
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The first operand's type."""
+        """Return the first operand's type."""
         if not is_float(element_type(self.x)):
             raise VerifyException(f"expects floating-point elements, got {element_type(self.x)}")
         same_element_type(*self.operands)
@@ -63,20 +63,20 @@ class NormalizationOp(GraphOp, ABC):
         return (type_of(self.x),)
 
     def check_parameters(self) -> None:
-        """VerifyException if other operands or attributes do not fit the first operand."""
+        """Raise VerifyException if other operands or attributes do not match the first operand."""
 
     def work(self) -> int:
-        """A few passes over the data."""
+        """Return the operation count: a few passes over the data."""
         return 4 * math.prod(self.shape)
 
     @property
     def exceeds_halves(self) -> bool:
-        """Statistics are sums."""
+        """True: statistics are sums, which may exceed 16 bits."""
         return True
 
 
 class TrailingNormOp(NormalizationOp, ABC):
-    """Normalization over the axes from `axis` to the last."""
+    """Normalisation over the axes from `axis` to the last."""
 
     x = operand_def(TensorType)
     scale = operand_def(TensorType)
@@ -85,21 +85,21 @@ class TrailingNormOp(NormalizationOp, ABC):
 
     @property
     def place(self) -> int:
-        """The first normalized axis, non-negative."""
+        """The first normalised axis, non-negative."""
         return normalize_axis(self.axis.value.data, len(shape_of(self.x)))
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The normalized axes."""
+        """The normalised axes."""
         return tuple(range(self.place, len(shape_of(self.x))))
 
     @property
     def reduced_axes(self) -> tuple[int, ...]:
-        """The normalized axes."""
+        """The normalised axes."""
         return self.axes
 
     def check_parameters(self) -> None:
-        """VerifyException unless scale and bias broadcast to the operand."""
+        """Raise VerifyException unless scale and bias broadcast to the operand."""
         shape = shape_of(self.x)
         normalize_axis(self.axis.value.data, len(shape))
         for parameter in self.operands[1:]:
@@ -135,7 +135,7 @@ class LayerNormOp(TrailingNormOp):
         super().__init__(operands, {"axis": integer(place), "epsilon": real(epsilon)})
 
     def compute(self, x: Array, scale: Array, bias: Array | None = None) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         centred = x - np.mean(x, axis=self.axes, keepdims=True)
         variance = np.mean(centred * centred, axis=self.axes, keepdims=True)
         result = centred / np.sqrt(variance + self.epsilon.value.data) * scale
@@ -144,7 +144,7 @@ class LayerNormOp(TrailingNormOp):
     def tensor_expression(
         self, x: te.Tensor, scale: te.Tensor, bias: te.Tensor | None = None
     ) -> te.Tensor:
-        """Stages sum, mean, sum of squared differences, result."""
+        """Return stages for the sum, the mean, the sum of squared differences and the result."""
         place, count = self.place, math.prod(x.shape[self.place :])
         total = reduce_stage(x.shape, self.axes, te.sum, lambda at: widen(x[tuple(at)]), "sum")
         mean = te.compute(
@@ -188,12 +188,12 @@ class RmsNormOp(TrailingNormOp):
         super().__init__([value, scale], {"axis": integer(place), "epsilon": real(epsilon)})
 
     def compute(self, x: Array, scale: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         square = np.mean(x * x, axis=self.axes, keepdims=True)
         return x / np.sqrt(square + self.epsilon.value.data) * scale
 
     def tensor_expression(self, x: te.Tensor, scale: te.Tensor) -> te.Tensor:
-        """Stages sum of squares, result."""
+        """Return stages for the sum of squares and the result."""
         place, count = self.place, math.prod(x.shape[self.place :])
 
         def square(at: Indices) -> te.Expr:
@@ -211,12 +211,12 @@ class RmsNormOp(TrailingNormOp):
 
 
 def per_channel(parameter: Array, rank: int) -> Array:
-    """A vector over channels, shaped to broadcast against [N, C, spatial...]."""
+    """Reshape a vector over channels to broadcast against [N, C, spatial...]."""
     return parameter.reshape(-1, *(1,) * (rank - 2))
 
 
 class ChannelNormOp(NormalizationOp, ABC):
-    """Normalization of [N, C, spatial...] whose parameters are vectors over channels."""
+    """Normalisation of [N, C, spatial...] whose parameters are vectors over channels."""
 
     x = operand_def(TensorType)
     scale = operand_def(TensorType)
@@ -224,7 +224,7 @@ class ChannelNormOp(NormalizationOp, ABC):
     epsilon = prop_def(Float, default_value=real(1e-5))
 
     def check_parameters(self) -> None:
-        """VerifyException unless every parameter is a vector over the channels."""
+        """Raise VerifyException unless every parameter is a vector over the channels."""
         shape = shape_of(self.x)
         if len(shape) < 2:
             raise VerifyException("expects a batch and a channel dimension")
@@ -237,7 +237,7 @@ class ChannelNormOp(NormalizationOp, ABC):
 
 @irdl_op_definition
 class BatchNormOp(ChannelNormOp):
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias, by given statistics."""
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias, with given statistics."""
 
     name = "graph.batch_norm"
     FUSION: ClassVar[FusionKind] = FusionKind.INJECTIVE
@@ -262,7 +262,7 @@ class BatchNormOp(ChannelNormOp):
         super().__init__([x, scale, bias, mean, variance], {"epsilon": real(epsilon)})
 
     def decompose(self) -> Sequence[Operation] | None:
-        """x * factor + shift, where both depend on the parameters only."""
+        """Return x * factor + shift, both of which depend only on the parameters."""
         element = element_type(self.x)
         column = (shape_of(self.x)[1], *(1,) * (len(shape_of(self.x)) - 2))
         epsilon = ConstantOp.literal(self.epsilon.value.data, element)
@@ -277,7 +277,7 @@ class BatchNormOp(ChannelNormOp):
         return (epsilon, spread, inverse, factor, moved, shift, factors, shifts, scaled, result)
 
     def compute(self, x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         factor = scale / np.sqrt(variance + self.epsilon.value.data)
         rank = x.ndim
         return x * per_channel(factor, rank) + per_channel(bias - mean * factor, rank)
@@ -290,7 +290,7 @@ class BatchNormOp(ChannelNormOp):
         mean: te.Tensor,
         variance: te.Tensor,
     ) -> te.Tensor:
-        """One elementwise stage."""
+        """Return one elementwise stage."""
         epsilon = self.epsilon.value.data
 
         def body(*axes: te.Axis) -> te.Expr:
@@ -305,7 +305,7 @@ class BatchNormOp(ChannelNormOp):
 
 @irdl_op_definition
 class GroupNormOp(ChannelNormOp):
-    """Normalization over each of `groups` channel groups and all of space, by example."""
+    """Normalisation over each of `groups` channel groups and all of space, for each example."""
 
     name = "graph.group_norm"
 
@@ -323,25 +323,25 @@ class GroupNormOp(ChannelNormOp):
         super().__init__([x, scale, bias], {"groups": integer(groups), "epsilon": real(epsilon)})
 
     def check_parameters(self) -> None:
-        """VerifyException unless the channels split into the groups."""
+        """Raise VerifyException unless the channels split into the groups."""
         super().check_parameters()
         channels, groups = shape_of(self.x)[1], self.groups.value.data
         if groups < 1 or channels % groups:
             raise VerifyException(f"{channels} channels do not split into {groups} groups")
 
     def compute(self, x: Array, scale: Array, bias: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return group_normalize(x, scale, bias, self.groups.value.data, self.epsilon.value.data)
 
     def tensor_expression(self, x: te.Tensor, scale: te.Tensor, bias: te.Tensor) -> te.Tensor:
-        """Stages sum, mean, sum of squared differences, result."""
+        """Return stages for the sum, the mean, the sum of squared differences and the result."""
         epsilon = self.epsilon.value.data
         return group_norm_stages(x, scale, bias, self.groups.value.data, epsilon)
 
 
 @irdl_op_definition
 class InstanceNormOp(ChannelNormOp):
-    """Normalization over space, by example and channel."""
+    """Normalisation over space, for each example and channel."""
 
     name = "graph.instance_norm"
 
@@ -357,20 +357,20 @@ class InstanceNormOp(ChannelNormOp):
 
     @property
     def reduced_axes(self) -> tuple[int, ...]:
-        """Space."""
+        """The spatial axes."""
         return tuple(range(2, len(self.shape)))
 
     def compute(self, x: Array, scale: Array, bias: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return group_normalize(x, scale, bias, x.shape[1], self.epsilon.value.data)
 
     def tensor_expression(self, x: te.Tensor, scale: te.Tensor, bias: te.Tensor) -> te.Tensor:
-        """Stages sum, mean, sum of squared differences, result."""
+        """Return stages for the sum, the mean, the sum of squared differences and the result."""
         return group_norm_stages(x, scale, bias, x.shape[1], self.epsilon.value.data)
 
 
 def group_normalize(x: Array, scale: Array, bias: Array, groups: int, epsilon: float) -> Array:
-    """Normalize x [N, C, spatial...] over each group of channels, then scale and shift."""
+    """Normalise x [N, C, spatial...] over each group of channels, then scale and shift."""
     parts = x.reshape(x.shape[0], groups, -1)
     centred = parts - parts.mean(axis=2, keepdims=True)
     variance = np.mean(centred * centred, axis=2, keepdims=True)
@@ -379,7 +379,7 @@ def group_normalize(x: Array, scale: Array, bias: Array, groups: int, epsilon: f
 
 
 def inverse_deviation(squares: te.Tensor, count: int, epsilon: float) -> te.Tensor:
-    """A stage 1 / sqrt(squares / count + epsilon)."""
+    """Return a stage 1 / sqrt(squares / count + epsilon)."""
     dtype = squares.dtype
 
     def body(*axes: te.Axis) -> te.Expr:
@@ -391,11 +391,11 @@ def inverse_deviation(squares: te.Tensor, count: int, epsilon: float) -> te.Tens
 def group_norm_stages(
     x: te.Tensor, scale: te.Tensor, bias: te.Tensor, groups: int, epsilon: float
 ) -> te.Tensor:
-    """Stages that normalize x [N, C, spatial...] over groups of channels."""
+    """Return stages that normalise x [N, C, spatial...] over groups of channels."""
     n, channels, *space = x.shape
     size = channels // groups
     count = size * math.prod(space)
-    # Iteration space [N, groups, channels of a group, spatial...], without unit groups.
+    # Iteration space [N, groups, channels of a group, spatial...]; single channels have no axis.
     inner = [size] if size > 1 else []
     shape = (n, groups, *inner, *space)
     axes = tuple(range(2, len(shape)))

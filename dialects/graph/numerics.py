@@ -42,7 +42,7 @@ _ERFC_COEFFICIENTS = (
 
 
 def erf(x: Array) -> Array:
-    """The error function, to a relative 5e-14 in f64; the dtype of x is kept."""
+    """Return the error function to a relative accuracy of 5e-14 in f64, in the dtype of x."""
     magnitude = np.abs(x).astype(np.float64)
     t = 2.0 / (2.0 + magnitude)
     y = 4.0 * t - 2.0
@@ -61,17 +61,17 @@ def erf(x: Array) -> Array:
 
 
 def sigmoid(x: Array) -> Array:
-    """1 / (1 + exp(-x))."""
+    """Return 1 / (1 + exp(-x))."""
     return 1 / (1 + np.exp(-x))
 
 
 def softplus(x: Array) -> Array:
-    """log(1 + exp(x)) without overflow."""
+    """Return log(1 + exp(x)) without overflow."""
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
 def truncated_division(a: Array, b: Array) -> Array:
-    """a / b; integers round towards zero, and anything divided by zero is zero."""
+    """Return a / b; integers round towards zero, and an integer divided by zero is zero."""
     if not np.issubdtype(a.dtype, np.integer):
         return a / b
     quotient = np.abs(a) // np.where(b == 0, 1, np.abs(b))
@@ -79,7 +79,7 @@ def truncated_division(a: Array, b: Array) -> Array:
 
 
 def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
-    """Floats as the nearest integers of a type towards zero; nan is 0."""
+    """Convert floats to integers, rounding towards zero and saturating; nan becomes 0."""
     limits = np.iinfo(dtype)
     # f64 represents every narrower float, the lower limit, and the upper one plus 1.
     wide = np.nan_to_num(x.astype(np.float64), nan=0, posinf=np.inf, neginf=-np.inf)

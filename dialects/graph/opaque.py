@@ -1,4 +1,4 @@
-"""Operators whose steps depend on one another: kernels of their own, written as loops."""
+"""Operators with dependences between their steps, each lowered to a hand-written loop kernel."""
 
 from __future__ import annotations
 
@@ -20,52 +20,54 @@ from tcopt.dialects.te.scalar import storage_type
 
 
 class OpaqueOp(GraphOp, ABC):
-    """An operator that no tensor expression defines: sorting, scattering, suppression.
+    """An operator that has no tensor expression: sorting, scattering, suppression.
 
-    It fuses with nothing. `write` writes its kernel as loops; `compute_all` is what these must
-    give, by numpy.
+    It fuses with nothing. `write` emits its kernel as loops; `compute_all` is the numpy reference
+    for them.
     """
 
     FUSION: ClassVar[FusionKind] = FusionKind.OPAQUE
     OVERWRITES: ClassVar[int | None] = None
-    """Which operand's buffer may be that of the first result too. `write` is then called with one
+    """Index of the operand whose buffer the first result may reuse. `write` is then called with one
     buffer for both."""
 
     @abstractmethod
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """Write the kernel; buffers are the operands', then the results'."""
+        """Write the kernel; `buffers` are those of the operands, then of the results."""
 
     @abstractmethod
     def compute_all(self, *args: Any, **kwargs: Any) -> Sequence[Array]:
-        """All results by numpy, from one array for each operand; 16-bit floats arrive as f32."""
+        """Evaluate all results with numpy, from one array for each operand; 16-bit floats are
+        passed as f32."""
 
     @property
     def variant(self) -> str:
-        """What of its operands, beside their types, decides the loops: ops that differ in it share
-        none."""
+        """Key of the operand properties, other than types, that the loops depend on. Ops with
+        different keys do not share a kernel."""
         return ""
 
     @property
     def is_opaque(self) -> bool:
-        """It has loops of its own."""
+        """True: the op has a loop kernel of its own."""
         return True
 
     def compute(self, *args: Any, **kwargs: Any) -> Array:
-        """The first result."""
+        """Return the first result."""
         return self.compute_all(*args)[0]
 
     def tensor_expression(self, *args: Any, **kwargs: Any) -> te.Tensor:
-        """There is none."""
+        """Raise ExpressionError: the op has no tensor expression."""
         raise te.ExpressionError(f"{self.name} is written as loops, not as a tensor expression")
 
     def define(
         self, name: str, lanes: Sequence[int] = LANES, *, in_place: bool = False
     ) -> FuncOp | func.FuncOp:
-        """The loops: a function of the operands' buffers and the results'.
+        """Return the kernel: a function of the buffers of operands and results.
 
         Args:
-            lanes: of vectors along a row, the longest first.
-            in_place: the operand that it overwrites is the first result, which is not an argument.
+            lanes: vector lengths to use along a row, the longest first.
+            in_place: whether the overwritten operand is the first result, which is then not an
+                argument.
         """
         buffers: dict[str, tuple[MemRefType[Attribute], Attribute]] = {}
         for kind, values in (("in", self.operands), ("out", self.results)):

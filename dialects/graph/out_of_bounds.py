@@ -1,4 +1,4 @@
-"""Whether numbers leave a range: what a model's data is checked by."""
+"""Range checks of a model's data."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tcopt.dialects.te.scalar import width_of
 
 @irdl_op_definition
 class OutOfBoundsOp(GraphOp):
-    """Whether any element of x, which holds integers, is below `low` or above `high`.
+    """Whether any element of x, a tensor of integers, is below `low` or above `high`.
 
         %refused = graph.out_of_bounds %indices {low = -100, high = 99} : tensor<1xi1>
 
-    Operators read the nearest element at an index outside; a result of this beside the model's
-    own ("graph.checks") is how a program tells that there was one.
+    Operators clamp out-of-bounds indices to the nearest element. A program reports them by an
+    additional result of the model, computed by this op ("graph.checks").
     """
 
     name = "graph.out_of_bounds"
@@ -43,7 +43,7 @@ class OutOfBoundsOp(GraphOp):
         super().__init__([x], {"low": integer(low), "high": integer(high)})
 
     def infer(self) -> Sequence[AnyTensor]:
-        """One condition."""
+        """Return a single i1."""
         if not isinstance(element_type(self.x), IntegerType) or element_type(self.x) == i1:
             raise VerifyException(f"takes integers, not {self.x.type}")
         if 0 in shape_of(self.x):
@@ -51,11 +51,11 @@ class OutOfBoundsOp(GraphOp):
         return (tensor((1,), i1),)
 
     def work(self) -> int:
-        """Two comparisons for each element."""
+        """Return the operation count: two comparisons for each element."""
         return 2 * math.prod(shape_of(self.x))
 
     def _limits(self) -> tuple[int, int]:
-        """The limits within the numbers of x's type."""
+        """Return the limits, clamped to the range of x's type."""
         dtype = element_type(self.x)
         bits = width_of(dtype)
         least, most = (0, 2**bits - 1) if is_unsigned(dtype) else (-(2 ** (bits - 1)), None)
@@ -63,11 +63,11 @@ class OutOfBoundsOp(GraphOp):
         return max(self.low.value.data, least), min(self.high.value.data, most)
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.array([(x < self.low.value.data).any() or (x > self.high.value.data).any()])
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """One reduction."""
+        """Return one reduction over all elements."""
         low, high = self._limits()
         axes = [te.reduce_axis(extent, f"k{d}") for d, extent in enumerate(x.shape)]
 

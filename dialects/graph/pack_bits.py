@@ -1,4 +1,4 @@
-"""Bits of numbers of few bits, in words of their own."""
+"""Packing of values of few bits into words, one bit plane per word."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ from tcopt.dialects.intrinsics.pack_bits import packed_bit
 from tcopt.dialects.te import api as te
 
 WORD_TYPE = element_of(np.dtype(np.uint32))
-"""The element type of words."""
+"""Element type of words."""
 
 
 def blocks_in_word(blocks: int, lanes: int) -> int:
-    """How many blocks of so many numbers share a word: as many as divide their number."""
+    """Return the number of blocks of `lanes` values that share a word, which must divide
+    `blocks`."""
     return next(n for n in range(max(1, WORD // lanes), 0, -1) if blocks % n == 0)
 
 
 @irdl_op_definition
 class PackBitsOp(GraphOp):
-    """Words [N, places..., C / c, bits] of x [N, C, places..., b], integers of 8 or 16 bits.
+    """Words [N, positions..., C / c, bits] of x [N, C, positions..., b], integers of 8 or 16 bits.
 
-    Word i of the last axis has bit i of c * b numbers of one place: those of c blocks, one after
-    the other, the first in its last bit. c is as many blocks as a word of 32 bits has room for and
-    as divide C; what is left of a word is 0.
+    Word i of the last axis has bit i of c * b values at one position: those of c consecutive
+    blocks, the first value in the lowest bit. c is the largest divisor of C for which c * b values
+    fit in a word of 32 bits; unused bits are 0.
 
         // %x : tensor<1x4x56x56x16xui8>
         %p = graph.pack_bits %x {bits = 2} : tensor<1x56x56x2x2xui32>
@@ -52,11 +53,11 @@ class PackBitsOp(GraphOp):
 
     @property
     def bit_count(self) -> int:
-        """Bits that are taken of each number."""
+        """Number of bits used of each value."""
         return self.bits.value.data
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Words of 32 bits."""
+        """Return a tensor of 32-bit words."""
         shape, element = shape_of(self.x), element_type(self.x)
         if not is_quantized(element):
             raise VerifyException(f"packs integers of 8 or 16 bits, not {element}")
@@ -69,7 +70,7 @@ class PackBitsOp(GraphOp):
         return (tensor((shape[0], *shape[2:-1], words, self.bit_count), WORD_TYPE),)
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         lanes = x.shape[-1]
         per = blocks_in_word(x.shape[1], lanes)
         placed: Array = np.moveaxis(x, 1, -2).reshape(
@@ -81,7 +82,7 @@ class PackBitsOp(GraphOp):
         return placed_bits.sum(-1)
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """A sum over the numbers of a word."""
+        """Return a sum over the values of a word."""
         lanes = x.shape[-1]
         per = blocks_in_word(x.shape[1], lanes)
         p, q = te.reduce_axis(per, "p"), te.reduce_axis(lanes, "q")

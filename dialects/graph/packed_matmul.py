@@ -1,4 +1,4 @@
-"""Matrix product with a right operand stored in panels, the form that streams through registers."""
+"""Matrix product whose right operand is packed into panels that stream through registers."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 class PackedMatmulOp(ContractionOp):
     """lhs [..., M, K] times a matrix [K, N] stored as panels [ceil(N / b), K, b].
 
-    Panel p holds columns p * b to p * b + b, row after row, so that a kernel that computes
-    b columns reads its weights as one stream. Columns from `columns` = N on are padding.
-    `transpose_a` says that lhs is stored as [..., K, M]. Panels [ceil(N / b), K / g, b, g] hold
-    g rows side by side, for instructions that add g products at once. With `batch` leading
-    dimensions the panels are those of as many matrices, which broadcast with those of lhs.
+    Panel p holds columns p * b to p * b + b in row-major order, so that a kernel that computes b
+    columns reads its weights as one stream. Columns from `columns` = N are padding. With
+    `transpose_a`, lhs is stored as [..., K, M]. Panels [ceil(N / b), K / g, b, g] interleave g
+    rows, for instructions that add g products at once. With `batch` leading dimensions, the panels
+    are those of a batch of matrices, which broadcasts with the batch of lhs.
     """
 
     name = "graph.packed_matmul"
@@ -59,7 +59,7 @@ class PackedMatmulOp(ContractionOp):
         transpose_a: bool = False,
         result_element: Attribute | None = None,
     ):
-        """`columns` is N, by default what the panels hold."""
+        """`columns` is N, by default the number of columns in the panels."""
         value = SSAValue.get(panels)
         if columns is None:
             count, _, width = shape_of(value)[batch : batch + 3]
@@ -74,17 +74,17 @@ class PackedMatmulOp(ContractionOp):
 
     @property
     def batch_rank(self) -> int:
-        """Leading dimensions of the panels, one panel set for each place."""
+        """Number of leading batch dimensions of the panels."""
         return 0 if self.batch is None else self.batch.value.data
 
     @property
     def panel_shape(self) -> tuple[int, ...]:
-        """The shape of the panels of one matrix."""
+        """Shape of the panels of one matrix."""
         return shape_of(self.panels)[self.batch_rank :]
 
     @property
     def group(self) -> int:
-        """Rows of the matrix that lie side by side."""
+        """Number of interleaved rows of the matrix, for dot-product instructions."""
         return self.panel_shape[3] if len(self.panel_shape) == 4 else 1
 
     @property
@@ -94,7 +94,7 @@ class PackedMatmulOp(ContractionOp):
         return (m, k) if self.transpose_a is None else (k, m)
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[..., M, N]."""
+        """Return [..., M, N]."""
         lhs, panels = shape_of(self.lhs), self.panel_shape
         if self.batch_rank < 0:
             raise VerifyException(f"batch = {self.batch_rank} is negative")
@@ -114,15 +114,16 @@ class PackedMatmulOp(ContractionOp):
         return (tensor((*batch, rows, columns), self.sum_element()),)
 
     def work(self) -> int:
-        """Two operations for each product."""
+        """Return the operation count: two operations for each product."""
         return 2 * math.prod(self.shape) * self.rows_and_depth[1]
 
     def takes_groups(self, group: int) -> bool:
-        """Panels of one matrix."""
+        """Whether the panels are those of one matrix, and not grouped yet."""
         return len(shape_of(self.panels)) == 3 and not self.batch_rank
 
     def in_groups(self, group: int) -> Sequence[Operation]:
-        """Rows side by side; zeros fill the last group, for which data gets a border."""
+        """Return the product with interleaved rows; zeros pad the last group, and data
+        accordingly."""
         ops: list[GraphOp] = []
         lhs, panels = self.lhs, self.panels
         if self.transpose_a is not None:
@@ -147,7 +148,7 @@ class PackedMatmulOp(ContractionOp):
         return [*ops, split, side_by_side, product]
 
     def bit_form(self) -> BitForm | None:
-        """Rows as they are, and panels of one matrix."""
+        """Return the form on words of bits, for untransposed rows and panels of one matrix."""
         from tcopt.dialects.graph.bit_forms import PackedMatmulForm
 
         if self.batch_rank or self.transpose_a is not None or self.group > 1:
@@ -155,7 +156,7 @@ class PackedMatmulOp(ContractionOp):
         return PackedMatmulForm(self)
 
     def compute(self, lhs: Array, panels: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         lhs = lhs if self.transpose_a is None else np.swapaxes(lhs, -1, -2)
         batch, (count, _, width) = panels.shape[: self.batch_rank], self.panel_shape[:3]
         if self.group > 1:
@@ -166,7 +167,8 @@ class PackedMatmulOp(ContractionOp):
         return np.matmul(lhs, matrix[..., : self.shape[-1]])
 
     def tensor_expression(self, lhs: te.Tensor, panels: te.Tensor) -> te.Tensor:
-        """One reduction over k for whole panels; a second stage leaves the padding out."""
+        """Return one reduction over k for whole panels, and a second stage that drops the
+        padding."""
         count, _, width = self.panel_shape[:3]
         group = self.group
         k = te.reduce_axis(self.rows_and_depth[1], "k")

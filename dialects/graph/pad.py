@@ -1,4 +1,4 @@
-"""Elements around a tensor."""
+"""Padding of tensors."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from tcopt.dialects.te import api as te
 from tcopt.dialects.te.tensor import Uniform
 
 _FEW_CHANNELS = 16
-"""Elements of the widest vector: with fewer channels a pixel does not fill one."""
+"""Lanes of the widest vector: the channels of a pixel do not fill it if there are fewer."""
 
 
 @irdl_op_definition
 class PadOp(GraphOp):
-    """Extend by `low` elements before and `high` after each axis; negative counts crop.
+    """Extend each axis by `low` elements at its begin and `high` at its end; negative counts crop.
 
-    The new elements are `value` (a scalar tensor, zero if left out) in constant mode, else
-    elements of x: mirrored about the edge, copies of the edge, or wrapped around. Along the last
-    axis, every `unit` elements stay together, as the channels of a pixel do; all counts along
-    that axis are multiples of it.
+    In constant mode the new elements are `value` (a scalar tensor, zero by default), else elements
+    of x: mirrored about the edge, copies of the edge, or wrapped around. Along the last axis, every
+    `unit` elements are moved together, like the channels of a pixel; all counts along that axis are
+    multiples of it.
     """
 
     name = "graph.pad"
@@ -67,7 +67,7 @@ class PadOp(GraphOp):
         )
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Each extent plus what is added before and after it."""
+        """Return the extents including the padding."""
         shape = shape_of(self.x)
         low, high = self.low.get_values(), self.high.get_values()
         element = same_element_type(*self.operands)
@@ -77,7 +77,7 @@ class PadOp(GraphOp):
             raise VerifyException(f"the pad value must be a scalar tensor, got {self.value.type}")
         extents = [before + n + after for before, n, after in zip(low, shape, high, strict=True)]
         if min(extents, default=0) < 0:
-            raise VerifyException(f"padding crops more than there is: {extents}")
+            raise VerifyException(f"padding crops more elements than exist: {extents}")
         self._check_unit([counts[-1] for counts in (shape, low, high) if counts])
         self._check_sources(shape, low, high)
         return (tensor(extents, element),)
@@ -92,7 +92,7 @@ class PadOp(GraphOp):
         if mode is PadMode.CONSTANT:
             return
         if self.value is not None:
-            raise VerifyException(f"a pad value has no use in {mode} mode")
+            raise VerifyException(f"a pad value is not used in {mode} mode")
         for extent, before, after in zip(shape, low, high, strict=True):
             reach = max(before, after)
             if reach > 0 and (extent == 0 or (mode is PadMode.REFLECT and reach >= extent)):
@@ -100,35 +100,36 @@ class PadOp(GraphOp):
 
     @property
     def is_border(self) -> bool:
-        """Whether elements of one known number are added and nothing is cropped."""
+        """Whether the op adds elements of one known value and crops nothing."""
         counts = (*self.low.get_values(), *self.high.get_values())
         return self.number is not None and min(counts, default=0) >= 0
 
     @property
     def number(self) -> int | float | None:
-        """What all new elements are, if that is known."""
+        """Value of all new elements; None if it is unknown."""
         if self.mode.data is not PadMode.CONSTANT:
             return None
         number = 0 if self.value is None else uniform_value(self.value)
-        return number if number == number else None  # no NaN, which equals nothing
+        return number if number == number else None  # NaN does not equal itself
 
     @property
     def fills(self) -> Sequence[float] | None:
-        """Zeros where no value is given."""
+        """Zero, if no value is given."""
         return (0,) if self.mode.data is PadMode.CONSTANT and self.value is None else ()
 
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """If the operand and the value are, which are all that there is."""
+        """Whether the operand and the value are non-negative, which are the only sources of
+        elements."""
         return all(operands)
 
     def unchanged(self) -> SSAValue | None:
-        """The operand, if nothing is added."""
+        """Return the operand, if nothing is added."""
         return None if any(self.low.get_values()) or any(self.high.get_values()) else self.x
 
     def decompose(self) -> Sequence[Operation] | None:
-        """Copies of pixels with few channels, as padding of whole rows in units of a pixel.
+        """Return padding of rows in units of a pixel, for copies of pixels with few channels.
 
-        Along a row all elements are neighbours, so that it is copied by vectors.
+        All elements of a row are contiguous then, so it can be copied by vectors.
         """
         counts = [*zip(self.low.get_values(), self.high.get_values(), strict=True)]
         axis = max((place for place, each in enumerate(counts) if any(each)), default=-1)
@@ -143,11 +144,11 @@ class PadOp(GraphOp):
         return (flat, rows, ReshapeOp(rows, self.shape))
 
     def compute(self, x: Array, value: Array | None = None) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         unit = self.unit.value.data
         if unit > 1:
             x = x.reshape(*x.shape[:-1], -1, unit)
-        # Units along the last axis, and nothing is added to them.
+        # Split the last axis into units, and do not pad within them.
         low, high = _in_units(self.low.get_values(), unit), _in_units(self.high.get_values(), unit)
         widths = [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)]
         options: dict[str, Any] = {"mode": self.mode.data.value}
@@ -161,8 +162,8 @@ class PadOp(GraphOp):
         return padded[crop].reshape(self.shape)
 
     def tensor_expression(self, x: te.Tensor, value: te.Tensor | None = None) -> te.Tensor:
-        """A guarded read in constant mode, else one stage for each padded axis, the last first:
-        what reads it reads one element, and takes it in."""
+        """Return a guarded read in constant mode, else one stage for each padded axis, starting
+        with the last. A stage reads one element of the one before, so it can be inlined."""
         low, high = self.low.get_values(), self.high.get_values()
         if self.mode.data is PadMode.CONSTANT:
             return self._constant_expression(x, value)
@@ -195,10 +196,10 @@ def _in_units(counts: Sequence[int], unit: int) -> tuple[int, ...]:
 def _pad_axis(
     x: te.Tensor, axis: int, before: int, after: int, mode: PadMode, unit: int
 ) -> te.Tensor:
-    """x padded or cropped along one axis from its own elements, of which each `unit` stay together.
+    """Pad or crop x along one axis with its own elements, moving `unit` elements together.
 
-    Along the last axis, where neighbours are read together, each part has a read of its own;
-    along others the one read is at a place that is computed.
+    Along the last axis, where neighbours are read together, each part has a read of its own. Along
+    other axes there is one read at a computed index.
     """
     extent, is_last = x.shape[axis], axis == len(x.shape) - 1
     shape = (*x.shape[:axis], extent + before + after, *x.shape[axis + 1 :])
@@ -208,7 +209,7 @@ def _pad_axis(
         inside = i % unit if unit > 1 else 0
 
         def mirrored(last: int) -> te.Index:
-            """The place with as many units in front of it as `i` has units from it to `last`."""
+            """Return the index whose distance from 0, in units, is that of `i` from `last`."""
             return (last // unit - i // unit) * unit + inside
 
         def read(at: Any) -> te.Expr:
@@ -216,7 +217,7 @@ def _pad_axis(
             return x[tuple(place)]
 
         def choose(value: Callable[[Any], te.Expr]) -> te.Expr:
-            """A value by the place that an element is taken from."""
+            """Select a value by the source index of an element."""
             chosen = value(i - before)
             if after > 0:
                 end = {

@@ -48,11 +48,11 @@ from tcopt.dialects.te import api as te
 
 @irdl_op_definition
 class PoolOp(GraphOp):
-    """The maximum, mean or p-norm of windows of x [N, C, spatial...].
+    """Maximum, mean or p-norm of windows of x [N, C, spatial...].
 
-    The result type says whether partial windows at the end count (ceil mode). An average
-    divides by the number of input elements in the window, or with `count_include_pad` by
-    the number of input and pad elements.
+    The result type determines whether partial windows at the end count (ceil mode). An average
+    divides by the number of input elements in the window; with `count_include_pad`, by the number
+    of input and pad elements.
     """
 
     name = "graph.pool"
@@ -102,12 +102,12 @@ class PoolOp(GraphOp):
 
     @property
     def window(self) -> Window:
-        """The window."""
+        """Window of the pooling."""
         kernel = self.kernel.get_values()
         return Window.of(kernel, self.strides, self.pads, self.dilations, crops=True)
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[N, C, positions...], partial windows counted where the result type says so."""
+        """Return [N, C, positions...], including partial windows if the result type does."""
         shape = shape_of(self.x)
         _check_rank(shape, self.kernel.get_values())
         kind = self.kind.data
@@ -121,7 +121,7 @@ class PoolOp(GraphOp):
         return (tensor((*shape[:2], *output), element_type(self.x)),)
 
     def in_blocks(self, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
-        """The block is one more spatial dimension, with windows of one."""
+        """Return the op with the block as an additional spatial dimension of window extent 1."""
         window, shape = self.window, self.shape
         pads = [*window.low, 0, *window.high, 0]
         widened = {
@@ -137,16 +137,17 @@ class PoolOp(GraphOp):
         )
 
     def on_alu_in_blocks(self, lanes: int) -> Offload | str | None:
-        """Windows of registers."""
+        """Return the form of the pooling for an ALU, on windows of registers."""
         from tcopt.dialects.graph.pool_offload import offload_pool
 
         return offload_pool(self, lanes)
 
     def border(self, nonnegative: bool) -> Border | None:
-        """What the window reaches, where zeros there change nothing.
+        """Return how far the window extends beyond the data, if zeros there do not affect the
+        result.
 
-        They are never the maximum of a window that holds an element of at least zero. An
-        average counts them if it counts pads.
+        Zeros are never the only maximum of a window that contains a non-negative element. An
+        average counts them if it includes pads.
         """
         low, high = self.window.border(shape_of(self.x)[2:], self.shape[2:])
         border = Border.spatial(low, high, len(shape_of(self.x)))
@@ -161,7 +162,8 @@ class PoolOp(GraphOp):
         return border if counted else None
 
     def inside_border(self, x: SSAValue, border: Border) -> PoolOp:
-        """The pooling with pads less the border, negative where that is wider."""
+        """Return the pooling with pads reduced by the border, negative where the border is
+        wider."""
         window = self.window
         extents = shape_of(self.x)[2:]
         pads = window.pads_inside(border.low[2:], border.high[2:], extents, self.shape[2:])
@@ -172,38 +174,38 @@ class PoolOp(GraphOp):
 
     @property
     def selects(self) -> bool:
-        """A maximum does."""
+        """Whether the op selects elements: it does if it is a maximum."""
         return self.kind.data is PoolKind.MAX
 
     @property
     def exceeds_halves(self) -> bool:
-        """Averages and norms do."""
+        """Whether results may exceed 16 bits: averages and norms may."""
         return not self.selects
 
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """As the operand; a norm always."""
+        """Whether the result is non-negative: as the operand, and always for a norm."""
         return operands[0] or self.kind.data is PoolKind.LP
 
     def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
-        """Those of the operand, for a maximum."""
+        """Return the bounds of the operand, for a maximum."""
         return operands[0] if self.kind.data is PoolKind.MAX else None
 
     def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
-        """A maximum, which increasing numbers have in common."""
+        """Return a maximum of the integers, which commutes with scaling by a positive factor."""
         (x,) = operands
         if self.kind.data is not PoolKind.MAX or not x.is_uniform:
             return None
         return ScaledOps([self.on_elements(x.integers)])
 
     def work(self) -> int:
-        """One operation for each element of each window."""
+        """Return the operation count: one operation for each element of each window."""
         return math.prod(self.shape) * math.prod(self.kernel.get_values())
 
     def by_dimensions(self) -> Sequence[PoolOp] | None:
-        """Windows along all dimensions but the last, then along that; None where that rounds
-        more, or windows have one dimension.
+        """Split into windows along all dimensions but the last, then along the last one.
 
-        An element of the first result is in several windows of the second.
+        None if that rounds more, or windows have one dimension. It reduces work because an element
+        of the first result is shared by several windows of the second.
         """
         kind, element = self.kind.data, element_type(self.x)
         is_exact = kind is PoolKind.MAX or (kind is PoolKind.AVERAGE and element in (f32, f64))
@@ -215,7 +217,8 @@ class PoolOp(GraphOp):
         return (first, self._along(first.result, (rank - 1,), self.shape))
 
     def _along(self, x: SSAValue, dimensions: Sequence[int], shape: Sequence[int]) -> PoolOp:
-        """Windows that are this pooling's along some dimensions, and single elements otherwise."""
+        """Return a pooling with this window along `dimensions`, and single elements along the
+        others."""
         window = self.window
         kernel, strides, low, high, dilations = (
             [n if d in dimensions else rest for d, n in enumerate(row)]
@@ -237,7 +240,7 @@ class PoolOp(GraphOp):
         )
 
     def decompose(self) -> Sequence[Operation] | None:
-        """A reduction over space, if one window covers all of it and no pads."""
+        """Return a reduction over space, if one window covers all of it without padding."""
         window, extents = self.window, shape_of(self.x)[2:]
         covers = window.kernel == extents and set(window.dilations) == {1}
         if not covers or window.is_padded or self.kind.data is PoolKind.LP:
@@ -246,7 +249,7 @@ class PoolOp(GraphOp):
         return (ReduceOp(self.x, kind=kind, axes=range(2, 2 + len(extents)), keepdims=True),)
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         window, output = self.window, self.shape[2:]
         axes = tuple(range(-len(output), 0))
         kind = self.kind.data
@@ -261,14 +264,16 @@ class PoolOp(GraphOp):
         return np.sum(windows, axis=axes) / counts
 
     def counts(self) -> list[list[int]]:
-        """For each spatial dimension and position, the elements that an average counts.
+        """Return, for each spatial dimension and position, the number of elements that an average
+        counts.
 
         The divisor of an average is the product over the dimensions.
         """
         return self._inside_counts(include_pad=self.count_include_pad is not None)
 
     def _inside_counts(self, *, include_pad: bool = False) -> list[list[int]]:
-        """For each dimension and position, the elements of the data, or of that and pads."""
+        """Return, for each dimension and position, the number of data elements, optionally with
+        pads."""
         window = self.window
         result: list[list[int]] = []
         extents = shape_of(self.x)[2:]
@@ -283,7 +288,7 @@ class PoolOp(GraphOp):
         return result
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """A reduction over the window by guarded reads, then a finishing stage."""
+        """Return a reduction over the window with guarded reads, then a finishing stage."""
         window, kind = self.window, self.kind.data
         taps = tap_axes(window.kernel)
         fill = lowest(element_type(self.x)) if kind is PoolKind.MAX else 0
@@ -330,7 +335,8 @@ class PoolOp(GraphOp):
         return image_compute(self.shape, divide, "average")
 
     def _count(self, d: int, place: te.Axis, dtype: Attribute) -> te.Expr:
-        """The elements counted along a dimension, as a function of the position."""
+        """Return the number of elements counted along a dimension, as a function of the
+        position."""
         window, extent = self.window, shape_of(self.x)[2 + d]
         include_pad = self.count_include_pad is not None
         first = -window.low[d] if include_pad else 0

@@ -1,4 +1,4 @@
-"""Pooling of bytes as an alu computes it: on blocks of channels, in registers."""
+"""Pooling of bytes on an ALU, on blocks of channels in registers."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _LARGEST = 128
 """The largest magnitude of a byte."""
 
 _MOST_PAD = 15
-"""What a transfer may write around data."""
+"""Maximum padding that a transfer can write around data."""
 
 
 def offload_pool(op: PoolOp, lanes: int) -> Offload | str:
-    """The form of a pooling for an alu, or why it has none.
+    """Return the form of a pooling for an ALU, or the reason why it has none.
 
-    Data becomes [N, C / lanes, space.., lanes], the result as well. What lies around data is the
-    least byte, which no window's maximum is but where there is nothing else.
+    Data and result become [N, C / lanes, space.., lanes]. Data is padded with the smallest byte,
+    which never affects the maximum of a window that contains data.
     """
     shape, output = shape_of(op.x), op.shape[2:]
     if op.kind.data is not PoolKind.MAX:
@@ -41,7 +41,7 @@ def offload_pool(op: PoolOp, lanes: int) -> Offload | str:
     window = op.window
     low, high = window.border(shape[2:], output)
     if min(window.low) < 0 or max(*low, *high) > _MOST_PAD:
-        return f"a transfer writes at most {_MOST_PAD} rows or columns around data"
+        return f"a transfer adds at most {_MOST_PAD} rows or columns of padding"
     space = SPATIAL[len(output)]
     plain, blocks = f"NC{space}", f"NC{space}{lanes}c"
     before: list[GraphOp] = []
@@ -70,7 +70,7 @@ def offload_pool(op: PoolOp, lanes: int) -> Offload | str:
 
 
 def _without_pads(op: GraphOp) -> GraphOp:
-    """The same of data that has its pads, as registers."""
+    """Return the same pooling on data in registers that includes its pads."""
     properties = {name: value for name, value in op.properties.items() if name != "pads"}
     return type(op).create(
         operands=op.operands,

@@ -1,8 +1,8 @@
-"""Quantised values: integers that stand for real numbers by a scale and a zero point.
+"""Quantised values: integers that represent real numbers by a scale and a zero point.
 
 `real = (integer - zero) * scale`, where scale and zero point broadcast against the integers: they
-are scalars, or have the extent of one axis. *Centred* integers have the zero point subtracted
-already: `real = integer * scale`.
+are scalars, or have the extent of one axis. *Centred* integers already have the zero point
+subtracted: `real = integer * scale`.
 """
 
 from __future__ import annotations
@@ -40,23 +40,22 @@ from tcopt.dialects.te.expr import Const
 
 
 def is_quantized(element: Attribute) -> bool:
-    """Whether an element type is an integer of up to 16 bits, which quantised values have."""
+    """Whether an element type is an 8-bit or 16-bit integer, as quantised values are."""
     return isinstance(element, IntegerType) and element.bitwidth in (8, 16)
 
 
 def centred_type(element: Attribute) -> Attribute:
-    """The type that holds all differences of two integers of a type."""
+    """Return the type that holds all differences of two integers of a type."""
     assert isinstance(element, IntegerType)
     return i16 if element.bitwidth == 8 else i32
 
 
 class QuantizerOp(ElementwiseOp, ABC):
-    """Numbers to the nearest integers of a zero point's type, half to even, saturated.
+    """Base class of quantisers to the zero point's type: round to nearest even and saturate.
 
     A nan becomes the smallest integer.
 
-    With `centered` the result is what the zero point would be added to, within the limits that
-    the sum has.
+    With `centered`, the zero point is not added, but the limits are those of the sum with it.
     """
 
     x = operand_def(TensorType)
@@ -76,11 +75,12 @@ class QuantizerOp(ElementwiseOp, ABC):
 
     @property
     def is_centered(self) -> bool:
-        """Whether the result has the zero point subtracted."""
+        """Whether the zero point is subtracted from the result."""
         return self.centered is not None
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The broadcast shape, with the zero point's type or one that holds differences of it."""
+        """Return the broadcast shape, with the zero point's type or one that holds its
+        differences."""
         element = element_type(self.zero)
         if not is_quantized(element):
             raise VerifyException(f"quantises to integers of 8 or 16 bits, not to {element}")
@@ -91,30 +91,30 @@ class QuantizerOp(ElementwiseOp, ABC):
         return (tensor(shape, centred_type(element) if self.is_centered else element),)
 
     def _numbers(self, alu: Alu) -> tuple[Array, Array] | None:
-        """Scale and zero point by channel, if they are known."""
+        """Return scale and zero point by channel, if they are known."""
         scale, zero = alu.number(self.scale), alu.number(self.zero)
         if scale is None or zero is None or zero.size == 0 or zero.min() != zero.max():
             return None
         return alu.by_channel(scale), zero.reshape(-1)[:1]
 
     def _whole_limits(self, zero: Array) -> tuple[int, int]:
-        """The least and the greatest of the results."""
+        """Return the minimum and maximum of the results."""
         low, high = self.limits
         point = int(zero[0]) if self.is_centered else 0
         return low - point, high - point
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The least and the greatest integer of the zero point's type."""
+        """Minimum and maximum of the zero point's type."""
         limits = np.iinfo(numpy_dtype(element_type(self.zero)))
         return int(limits.min), int(limits.max)
 
     def scaled(self, x: Any, scale: Any) -> Any:
-        """What is rounded, for an array or an expression."""
+        """Return the scaled value before rounding, for an array or an expression."""
         raise NotImplementedError
 
     def compute(self, x: Array, scale: Array, zero: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         low, high = self.limits
         value = np.rint(self.scaled(x.astype(np.float32), scale))
         offset = zero.astype(np.float32)
@@ -123,11 +123,12 @@ class QuantizerOp(ElementwiseOp, ABC):
         return np.fmin(np.fmax(value + offset, low), high)
 
     def expression(self, x: te.Expr, scale: te.Expr, zero: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         value, offset = self.scaled(te.cast(x, f32), scale), te.cast(zero, f32)
         low, high = (te.const(limit, f32) for limit in self.limits)
         if isinstance(offset, Const):
-            # Constant limits are integers: numbers within them are rounded by what converts them.
+            # If the limits are constant integers, clamping first is equivalent, and the conversion
+            # rounds.
             low, high = (te.const(limit - offset.value, f32) for limit in self.limits)
             rounded = te.cast(te.round(te.fmin(te.fmax(value, low), high)), i32)
             return rounded if self.is_centered else rounded + te.cast(zero, i32)
@@ -146,7 +147,7 @@ class QuantizeOp(QuantizerOp):
     name = "graph.quantize"
 
     def on_alu(self, alu: Alu) -> Registers | str:
-        """Of numbers that are a function of integers."""
+        """Return the op on an ALU, for real values that are a function of integers."""
         registers, numbers = alu.operand(self.x), self._numbers(alu)
         if registers is None or registers.reals is None or numbers is None:
             return f"an alu does not compute {self.name}"
@@ -158,22 +159,22 @@ class QuantizeOp(QuantizerOp):
         return integers_on_alu(alu, reals, self._whole_limits(zero))
 
     def scaled(self, x: Any, scale: Any) -> Any:
-        """The quotient, which ONNX rounds."""
+        """Return the quotient, which ONNX rounds."""
         return x / scale
 
 
 @irdl_op_definition
 class RequantizeOp(QuantizerOp):
-    """round(x * scale) + zero: sums of products to the integers of the next layer.
+    """round(x * scale) + zero: requantise sums of products to the integers of the next layer.
 
-    The scale is that of the products over that of the result.
+    The scale is that of the products divided by that of the result.
     """
 
     name = "graph.requantize"
 
     def on_alu(self, alu: Alu) -> Registers | str:
-        """A shift that rounds, where the scale is a power of two; else a product, where the alu
-        has products."""
+        """Return a rounding shift if the scale is a power of two, else a multiplication if the ALU
+        supports it."""
         scale, zero = alu.number(self.scale), alu.number(self.zero)
         found = scaled_on_alu(alu, self.x, scale, zero, self.limits, centred=self.is_centered)
         registers, numbers = alu.operand(self.x), self._numbers(alu)
@@ -187,7 +188,7 @@ class RequantizeOp(QuantizerOp):
         return integers_on_alu(alu, reals, self._whole_limits(point))
 
     def scaled(self, x: Any, scale: Any) -> Any:
-        """The product."""
+        """Return the product."""
         return x * scale
 
 
@@ -209,11 +210,13 @@ class DequantizeOp(ElementwiseOp):
 
     @property
     def is_folded_early(self) -> bool:
-        """A bias of integers is one of a scale, however few it has."""
+        """False: passes match the integers of a bias and their scale, so even a small one is
+        kept."""
         return False
 
     def on_alu(self, alu: Alu) -> Registers | str:
-        """Numbers that are a function of integers, for what makes integers of them."""
+        """Represent the result as real values that are a function of integers, to be
+        requantised."""
         registers, scale, zero = alu.operand(self.x), alu.number(self.scale), alu.number(self.zero)
         is_there = registers is not None and registers.reals is None and alu.multiplies
         if not is_there or scale is None or zero is None:
@@ -224,7 +227,7 @@ class DequantizeOp(ElementwiseOp):
         return replace(registers, reals=reals)
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The broadcast shape in f32."""
+        """Return the broadcast shape in f32."""
         element = element_type(self.x)
         if not is_quantized(element) and element != i32:
             raise VerifyException(f"{self.NEEDS}, not {element}")
@@ -236,14 +239,14 @@ class DequantizeOp(ElementwiseOp):
         return (tensor(shape, f32),)
 
     def compute(self, x: Array, scale: Array, zero: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return (x.astype(np.int32) - zero.astype(np.int32)).astype(np.float32) * scale
 
     def expression(self, x: te.Expr, scale: te.Expr, zero: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.cast(te.cast(x, i32) - te.cast(zero, i32), f32) * scale
 
 
 def _computed(op: QuantizerOp | DequantizeOp, scale: Array, zero: Array, x: Array) -> Array:
-    """What an operator makes of numbers, whose last dimension are channels."""
+    """Evaluate an op on values whose last dimension is the channels."""
     return op.compute(x, scale, zero)

@@ -1,4 +1,4 @@
-"""Random numbers as a function of where they are: no state, so all of them at once."""
+"""Stateless random numbers: a function of the element index, computed in parallel."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class RandomBitsOp(GraphOp):
 
         %bits = graph.random_bits %key {stream = 7} : tensor<64x3xui32>
 
-    The cipher's key is %key, of 64 bits, its counter the element's flat index and `stream`. Each
-    element is computed by itself. `second` takes the other word of the two that there are.
+    The cipher's key is %key, of 64 bits; its counter consists of the element's flat index and
+    `stream`. Each element is computed independently. `second` selects the second of the two words.
     """
 
     name = "graph.random_bits"
@@ -54,21 +54,22 @@ class RandomBitsOp(GraphOp):
         self.infer()
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The declared type; VerifyException unless the key has 64 bits and places 32."""
+        """Return the declared type; VerifyException unless the key has 64 bits, and indices fit in
+        32."""
         if shape_of(self.key) != (1,) or element_type(self.key) != i64:
-            raise VerifyException(f"a key is a tensor<1xi64>, not {self.key.type}")
+            raise VerifyException(f"the key must be a tensor<1xi64>, got {self.key.type}")
         if self.type.element_type != _U32:
-            raise VerifyException(f"bits are ui32, not {self.type.element_type}")
+            raise VerifyException(f"bits must be ui32, got {self.type.element_type}")
         if math.prod(self.shape) > _MOST or not 0 <= self.stream.value.data < _MOST:
-            raise VerifyException("places and streams have 32 bits")
+            raise VerifyException("indices and streams must fit in 32 bits")
         return (self.type,)
 
     def work(self) -> int:
-        """Twenty rounds of an addition, a rotation and an exclusive or."""
+        """Return the operation count: twenty rounds of addition, rotation and exclusive or."""
         return 100 * math.prod(self.shape)
 
     def compute(self, key: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         halves = np.ascontiguousarray(key).view(np.uint32)
         places = np.arange(math.prod(self.shape), dtype=np.uint32)
         stream = np.full_like(places, self.stream.value.data)
@@ -76,7 +77,7 @@ class RandomBitsOp(GraphOp):
         return words[self.second.value.data].reshape(self.shape)
 
     def tensor_expression(self, key: te.Tensor) -> te.Tensor:
-        """One stage."""
+        """Return one stage that evaluates the cipher for each element."""
         stream = te.const(self.stream.value.data, _U32)
 
         def body(*axes: te.Axis) -> te.Expr:
@@ -94,7 +95,8 @@ class RandomBitsOp(GraphOp):
 
 
 def threefry(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
-    """The two words of a counter (x0, x1) under a key (k0, k1), by numpy, all of 32 bits."""
+    """Return the two words of a counter (x0, x1) under a key (k0, k1) with numpy, all of 32
+    bits."""
     with np.errstate(over="ignore"):
         return _words(k0, k1, x0, x1, np.uint32, _rotated)
 
@@ -102,7 +104,7 @@ def threefry(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
 def _words(
     k0: Any, k1: Any, x0: Any, x1: Any, number: Callable[[int], Any], rotate: Callable[..., Any]
 ) -> tuple[Any, Any]:
-    """The cipher; `number` makes constants, `rotate` turns words to the left."""
+    """Evaluate the cipher; `number` makes constants, `rotate` rotates words to the left."""
     keys = (k0, k1, k0 ^ k1 ^ number(_PARITY))
     x0, x1 = x0 + keys[0], x1 + keys[1]
     for group in range(_GROUPS):

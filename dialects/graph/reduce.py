@@ -52,14 +52,14 @@ from tcopt.dialects.te import api as te
 
 
 def _mean(x: Array, **options: Any) -> Array:
-    """The mean, NaN of no elements; numpy would warn then."""
+    """Return the mean; NaN for no elements, without numpy's warning."""
     if x.size:
         return np.mean(x, **options)
     total: Array = np.add.reduce(x.astype(np.float64), **options)
     return np.full_like(total, np.nan)
 
 
-# In numpy: what is done to each element, the reduction (sum by default), what follows.
+# For numpy: function applied to each element, reduction (sum by default), function of the result.
 _BEFORE: dict[ReduceKind, Callable[[Array], Array]] = {
     ReduceKind.L1: np.abs,
     ReduceKind.L2: np.square,
@@ -76,21 +76,21 @@ _AFTER: dict[ReduceKind, Callable[[Array], Array]] = {
     ReduceKind.LOG_SUM: np.log,
 }
 
-# What these make of one element is the element.
+# Kinds whose reduction of a single element is that element.
 _KEEPS_SINGLE = frozenset(
     {ReduceKind.SUM, ReduceKind.MEAN, ReduceKind.MAX, ReduceKind.MIN, ReduceKind.PROD}
 )
 
 
 def reduced_shape(shape: Sequence[int], axes: Sequence[int], keepdims: bool) -> tuple[int, ...]:
-    """The shape after reducing axes."""
+    """Return the shape after reducing axes."""
     if keepdims:
         return tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
     return tuple(extent for axis, extent in enumerate(shape) if axis not in axes)
 
 
 class ReductionOp(GraphOp, ABC):
-    """An op that combines elements; injective producers fuse into it."""
+    """Base class of ops that combine elements; injective producers fuse into it."""
 
     FUSION: ClassVar[FusionKind] = FusionKind.REDUCTION
 
@@ -98,24 +98,24 @@ class ReductionOp(GraphOp, ABC):
     result = result_def(TensorType)
 
     def work(self) -> int:
-        """One operation for each input element."""
+        """Return the operation count: one operation for each input element."""
         return math.prod(shape_of(self.x))
 
     def part_counts(self) -> Sequence[int]:
-        """Into how many parts each reduction may be divided, for `in_parts`."""
+        """Return the numbers of parts into which `in_parts` can divide each reduction."""
         return ()
 
     def in_parts(self, count: int) -> Sequence[Operation] | None:
-        """The reduction of each of so many parts, and that of their results."""
+        """Return ops that reduce `count` parts separately, and then their results."""
         del count
         return None
 
 
 @irdl_op_definition
 class ReduceOp(ReductionOp):
-    """Reduce over axes (sorted, non-negative), which vanish or stay as 1 with `keepdims`.
+    """Reduce over axes (sorted, non-negative), which are dropped, or kept as 1 with `keepdims`.
 
-    Over no elements, sum and prod give their identity, max and min the type's bounds.
+    Over no elements, sum and prod return their identity, max and min the type's bounds.
     """
 
     name = "graph.reduce"
@@ -147,11 +147,11 @@ class ReduceOp(ReductionOp):
 
     @property
     def exceeds_halves(self) -> bool:
-        """Sums and products do; a minimum or maximum is an element."""
+        """Whether results may exceed 16 bits: all but a minimum or maximum may."""
         return self.kind.data not in (ReduceKind.MAX, ReduceKind.MIN)
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The operand's shape without its axes."""
+        """Return the operand's shape without the reduced axes."""
         axes = self.axes.get_values()
         shape = shape_of(self.x)
         if list(axes) != sorted(set(axes)) or any(not 0 <= axis < len(shape) for axis in axes):
@@ -160,7 +160,7 @@ class ReduceOp(ReductionOp):
         return (tensor(shape, element_type(self.x)),)
 
     def on_alu_in_blocks(self, lanes: int) -> Offload | str | None:
-        """Sums and maxima of registers."""
+        """Return the form of the reduction for an ALU, on registers."""
         from tcopt.dialects.graph.reduce_offload import offload_reduce
 
         return offload_reduce(self, lanes)
@@ -171,25 +171,26 @@ class ReduceOp(ReductionOp):
         return tuple(self.axes.get_values())
 
     def unchanged(self) -> SSAValue | None:
-        """The operand, if the reduction is over nothing or over unit axes."""
+        """Return the operand, if the reduction is over no axes or over axes of extent 1."""
         if self.kind.data not in _KEEPS_SINGLE or self._count() != 1:
             return None
         return self.x
 
     def simplify(self) -> Sequence[Operation] | None:
-        """Dropping unit axes is a reshape."""
+        """Replace a reduction over axes of extent 1 by a reshape."""
         if self.kind.data not in _KEEPS_SINGLE or self._count() != 1:
             return None
         return (ReshapeOp(self.x, self.shape),)
 
     def part_counts(self) -> Sequence[int]:
-        """Those that divide the longest axis, and leave long parts."""
+        """Return the numbers of parts that divide the longest axis into equal, long parts."""
         if self.kind.data not in OF_PARTS or not combines_exactly(element_type(self.x)):
             return ()
         return even_parts(shape_of(self.x), self.axes.get_values())
 
     def in_parts(self, count: int) -> Sequence[Operation] | None:
-        """With an axis that numbers the parts, which the second reduction is over."""
+        """Return ops that split an axis into parts, reduce within parts, and reduce over the
+        parts."""
         if count not in self.part_counts():
             return None
         shape, axes = shape_of(self.x), self.axes.get_values()
@@ -203,7 +204,7 @@ class ReduceOp(ReductionOp):
         return view, parts, total, ReshapeOp(total, self.shape)
 
     def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
-        """Extrema, and sums in i32, of which a mean is a part."""
+        """Return extrema of the integers; sums in i32; means as sums with a scaled scale."""
         (x,), kind = operands, self.kind.data
         if not x.is_uniform:
             return None
@@ -219,7 +220,7 @@ class ReduceOp(ReductionOp):
         return ScaledOps(ops, [part, MulOp(x.scale, part)])
 
     def with_dims_kept(self) -> Sequence[GraphOp] | None:
-        """The reduction with dimensions of 1, and a view without them."""
+        """Return the reduction with dimensions of extent 1, and a view that drops them."""
         axes = self.axes.get_values()
         if self.keepdims is not None or not axes or not all(axis >= 2 for axis in axes):
             return None
@@ -227,14 +228,14 @@ class ReduceOp(ReductionOp):
         return kept, ReshapeOp(kept, self.shape)
 
     def in_blocks(self, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
-        """Over spatial dimensions that stay as 1."""
+        """Return the op on blocks, for reductions over spatial dimensions that are kept as 1."""
         axes = self.axes.get_values()
         if self.keepdims is None or not all(axis >= 2 for axis in axes):
             return None
         return ReduceOp(operands[0], kind=self.kind.data.value, axes=axes, keepdims=True)
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         options: dict[str, Any] = {
             "axis": self.axes.get_values(),
             "keepdims": self.keepdims is not None,
@@ -252,7 +253,7 @@ class ReduceOp(ReductionOp):
         return total if after is None else after(total)
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """A reduction stage, then a stage that finishes the kinds that are not plain."""
+        """Return a reduction stage, then a finishing stage for kinds that need one."""
         kind, element = self.kind.data, self.type.element_type
         if kind is ReduceKind.LOG_SUM_EXP:
             return self._log_sum_exp(x)
@@ -303,7 +304,7 @@ class ReduceOp(ReductionOp):
 def _expression_parts(
     kind: ReduceKind, count: int
 ) -> tuple[Callable[[te.Expr], te.Expr], Callable[..., Any], Callable[[te.Expr], te.Expr] | None]:
-    """What is combined, how, and what is made of the result."""
+    """Return the function of an element, the reduction, and the function of the result if any."""
 
     def same(v: te.Expr) -> te.Expr:
         return v
@@ -344,9 +345,9 @@ def _extremum_identity(kind: ReduceKind, x: Array) -> Any:
 
 @irdl_op_definition
 class ArgReduceOp(ReductionOp):
-    """The i64 index along an axis of the greatest or least element.
+    """The i64 index along an axis of the maximum or minimum.
 
-    The first such index, or the last with `select_last`.
+    Of equal elements the first index is chosen, or the last with `select_last`.
     """
 
     name = "graph.arg_reduce"
@@ -378,7 +379,7 @@ class ArgReduceOp(ReductionOp):
         )
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The operand's shape without the axis, i64 elements."""
+        """Return the operand's shape without the axis, with i64 elements."""
         shape, axis = shape_of(self.x), self.axis.value.data
         if not 0 <= axis < len(shape):
             raise VerifyException(f"axis {axis} is outside a tensor of rank {len(shape)}")
@@ -387,7 +388,7 @@ class ArgReduceOp(ReductionOp):
         return (tensor(reduced_shape(shape, (axis,), self.keepdims is not None), i64),)
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         axis = self.axis.value.data
         find = np.argmax if self.kind.data is Extremum.MAX else np.argmin
         if self.select_last is None:
@@ -396,7 +397,8 @@ class ArgReduceOp(ReductionOp):
         return x.shape[axis] - 1 - found
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """The extremum, then the first or last index that holds it; nan counts as extremum."""
+        """Return the extremum, then the first or last index that holds it; nan counts as an
+        extremum."""
         axis, keepdims = self.axis.value.data, self.keepdims is not None
         greatest, last = self.kind.data is Extremum.MAX, self.select_last is not None
         best = reduce_stage(

@@ -1,4 +1,4 @@
-"""Reductions over images of bytes as an alu computes them: on blocks of channels, in registers."""
+"""Reductions over images of bytes on an ALU, on blocks of channels in registers."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ _LARGEST = 128
 
 
 def offload_reduce(op: ReduceOp, lanes: int) -> Offload | str | None:
-    """The form of a sum or maximum over all pixels for an alu, why it has none, or None where it
-    is one of something else.
+    """Return the form of a sum or maximum over all pixels for an ALU, or the reason why it has
+    none.
 
-    Data becomes [N, C / lanes, space.., lanes], the result [N, C / lanes, 1.., lanes].
+    None if the op is another kind of reduction. Data becomes [N, C / lanes, space.., lanes], the
+    result [N, C / lanes, 1.., lanes].
     """
     shape, axes = shape_of(op.x), op.reduced_axes
     rank = len(shape) - 2

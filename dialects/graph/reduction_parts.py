@@ -1,4 +1,4 @@
-"""Reductions as those of parts, whose results are reduced once more."""
+"""Splitting of reductions into parts whose results are reduced once more."""
 
 from __future__ import annotations
 
@@ -22,35 +22,36 @@ OF_PARTS: Mapping[ReduceKind, tuple[ReduceKind, ReduceKind]] = {
     ReduceKind.L2: (ReduceKind.L2, ReduceKind.L2),
     ReduceKind.LOG_SUM: (ReduceKind.SUM, ReduceKind.LOG_SUM),
 }
-"""What parts of equal length are reduced by, and then their results."""
+"""Reduction of each part, and of the parts' results, for parts of equal length."""
 
 COUNTS = (2, 4, 8, 16, 32, 64)
-"""Numbers of parts that are worth trying: those of threads and vectors."""
+"""Numbers of parts to try, chosen to match numbers of threads and lanes."""
 
 LEAST_PART = 2048
-"""Elements of a part that are worth a result of its own."""
+"""Minimum number of elements of a part."""
 
 MOST_RESULTS = 256
-"""Results from which on there is work enough for all threads without parts."""
+"""Maximum number of results for which parts are worthwhile; more occupy all threads anyway."""
 
 WORD_BITS = 32
-"""Numbers as wide are as exact in between as they are at the end."""
+"""Minimum width of floats whose partial results are rounded no more than the total."""
 
 
 def combines_exactly(element: Attribute) -> bool:
-    """Whether results of parts lose nothing that the whole would keep: floats of fewer bits are
-    added up in wider ones, and integers have means of their own."""
+    """Whether splitting loses no precision. Narrower floats are accumulated in wider ones, and
+    integer means round, so both are excluded."""
     width = element.bitwidth if isinstance(element, FixedBitwidthType) else 0
     return is_float(element) and width >= WORD_BITS
 
 
 def longest_axis(shape: Sequence[int], axes: Sequence[int]) -> int:
-    """The axis that is divided: the longest of those reduced, of equal ones the first."""
+    """Return the axis to split: the longest reduced axis, the first of equal ones."""
     return max(axes, key=lambda axis: (shape[axis], -axis))
 
 
 def even_parts(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
-    """Numbers of parts of the longest axis that are equal and long; none of many results."""
+    """Return the numbers of parts that split the longest axis into equal, long parts; () for many
+    results."""
     length = prod(shape[axis] for axis in axes)
     if not axes or not length or prod(shape) // length > MOST_RESULTS:
         return ()

@@ -43,10 +43,10 @@ from tcopt.dialects.te import api as te
 class ResizeOp(GraphOp):
     """Interpolate x to the result's shape, axis by axis.
 
-    `scales` (one an axis) defaults to result extent / operand extent. `roi` (starts, then
-    ends, normalized) matters with `tf_crop_and_resize`, where coordinates outside x give
-    `extrapolation`. `cubic_a` is the cubic coefficient; with `exclude_outside` the weights
-    of elements outside x are dropped and the rest scaled to sum to 1.
+    `scales` (one per axis) defaults to result extent / operand extent. `roi` (starts, then ends,
+    normalised) is used with `tf_crop_and_resize`, where coordinates outside x yield
+    `extrapolation`. `cubic_a` is the cubic coefficient. With `exclude_outside`, elements outside x
+    get weight 0 and the other weights are scaled to sum to 1.
     """
 
     name = "graph.resize"
@@ -78,7 +78,7 @@ class ResizeOp(GraphOp):
         exclude_outside: bool = False,
         extrapolation: float = 0.0,
     ):
-        """Without `sizes` the result's extents are floor(extent * scale)."""
+        """Without `sizes`, the result's extents are floor(extent * scale)."""
         value = SSAValue.get(x)
         shape = shape_of(value)
         if sizes is None:
@@ -102,7 +102,7 @@ class ResizeOp(GraphOp):
         self.infer()
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The result's shape with the operand's element type."""
+        """Return the result's shape with the operand's element type."""
         rank = len(shape_of(self.x))
         if len(self.shape) != rank:
             raise VerifyException(f"{self.x.type} and {self.type} differ in rank")
@@ -120,13 +120,13 @@ class ResizeOp(GraphOp):
         return (tensor(self.shape, element_type(self.x)),)
 
     def axis_scales(self) -> tuple[float, ...]:
-        """The scale of each axis."""
+        """Return the scale of each axis."""
         if self.scales is not None:
             return self.scales.get_values()
         return tuple(new / old for new, old in zip(self.shape, shape_of(self.x), strict=True))
 
     def resized_axes(self) -> tuple[int, ...]:
-        """The axes along which the result differs from the operand."""
+        """Return the axes along which the result differs from the operand."""
         crop = self.coordinate.data is Coordinate.TF_CROP_AND_RESIZE
         roi = () if self.roi is None else self.roi.get_values()
         rank = len(self.shape)
@@ -139,7 +139,7 @@ class ResizeOp(GraphOp):
         )
 
     def coordinates(self, axis: int) -> Array:
-        """The input coordinate of each output index along an axis."""
+        """Return the input coordinate of each output index along an axis."""
         old, new, scale = shape_of(self.x)[axis], self.shape[axis], self.axis_scales()[axis]
         places = np.arange(new, dtype=np.float64)
         match self.coordinate.data:
@@ -151,8 +151,9 @@ class ResizeOp(GraphOp):
                 offset = old / 2 * (1 - new / (scale * old))
                 return offset + (places + 0.5) / scale - 0.5
             case Coordinate.ALIGN_CORNERS:
-                # As onnxruntime and PyTorch. ONNX's reference has `scale * old` for `new`, so
-                # that a result whose extent was rounded does not end at the corner.
+                # This agrees with onnxruntime and PyTorch. ONNX's reference has `scale * old`
+                # instead of `new`, so that with a rounded extent the result does not end at the
+                # corner.
                 return places * (old - 1) / (new - 1) if new > 1 else places * 0
             case Coordinate.ASYMMETRIC:
                 return places / scale
@@ -170,7 +171,7 @@ class ResizeOp(GraphOp):
         return start * (old - 1) + places * (end - start) * (old - 1) / (new - 1)
 
     def nearest(self, axis: int) -> Array:
-        """The input index of each output index along an axis, in nearest mode."""
+        """Return the input index of each output index along an axis, in nearest mode."""
         place = self.coordinates(axis)
         match self.nearest_mode.data:
             case NearestMode.ROUND_PREFER_FLOOR:
@@ -184,7 +185,8 @@ class ResizeOp(GraphOp):
         return np.clip(place, 0, shape_of(self.x)[axis] - 1).astype(np.int64)
 
     def taps(self, axis: int) -> list[tuple[Array, Array]]:
-        """Input indices and weights to sum for each output index along an axis."""
+        """Return the input indices and weights that are summed for each output index along an
+        axis."""
         place = self.coordinates(axis)
         old = shape_of(self.x)[axis]
         first = np.floor(place)
@@ -203,18 +205,18 @@ class ResizeOp(GraphOp):
         return [(np.clip(i, 0, old - 1).astype(np.int64), w) for i, w in pairs]
 
     def outside(self, axis: int) -> Array:
-        """Whether each output index along an axis takes the extrapolation value."""
+        """Return, for each output index along an axis, whether it takes the extrapolation value."""
         place = self.coordinates(axis)
         if self.coordinate.data is not Coordinate.TF_CROP_AND_RESIZE:
             return np.zeros(place.shape, np.bool_)
         return (place < 0) | (place > shape_of(self.x)[axis] - 1)
 
     def unchanged(self) -> SSAValue | None:
-        """The operand, if no axis is resized."""
+        """Return the operand, if no axis is resized."""
         return None if self.resized_axes() else self.x
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy: one interpolation after the other."""
+        """Evaluate with numpy, interpolating along one axis after the other."""
         axes = self.resized_axes()
         for axis in axes:
             if self.mode.data is ResizeMode.NEAREST:
@@ -232,9 +234,10 @@ class ResizeOp(GraphOp):
         return x
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """One interpolation stage for each axis, and one for elements outside."""
+        """Return one interpolation stage for each axis, and one for elements outside x."""
         axes = self.resized_axes()
-        # What grows comes last and what is contiguous before it: few elements, long rows.
+        # Shrink axes before growing others, for few elements; among these, inner axes first, for
+        # long rows.
         for axis in sorted(axes, key=lambda a: (self.shape[a] > x.shape[a], -a)):
             if self.mode.data is ResizeMode.NEAREST:
                 x = self._nearest_stage(x, axis)
@@ -257,7 +260,8 @@ class ResizeOp(GraphOp):
         return te.compute(self.shape, body, name="resize")
 
     def _stage(self, x: te.Tensor, axis: int, body: Callable[[te.Axis, Any], te.Expr]) -> te.Tensor:
-        """A stage over x with an axis resized; `body` gets the axis and a reader along it."""
+        """Return a stage that resizes one axis of x; `body` is called with the axis and a reader
+        along it."""
         shape = (*x.shape[:axis], self.shape[axis], *x.shape[axis + 1 :])
 
         def element(*at: te.Axis) -> te.Expr:
@@ -291,7 +295,8 @@ class ResizeOp(GraphOp):
         return self._stage(x, axis, body)
 
     def _interpolation_stage(self, x: te.Tensor, axis: int) -> te.Tensor:
-        """A weighted sum of taps, with weights, and places that are not a division, in tables."""
+        """Return a weighted sum of taps, with tables for weights, and for indices that are not a
+        division."""
         place = self.coordinates(axis)
         first = np.clip(np.floor(place), -_FAR, _FAR).astype(np.int64)
         division = None
@@ -302,20 +307,22 @@ class ResizeOp(GraphOp):
         return self._sum_by_division(x, axis, *division)
 
     def _has_tap_inside(self, first: Array, extent: int) -> bool:
-        """Whether the first or last element has a tap wherever others lie beyond it."""
+        """Whether the taps of every output overlap the axis, so that the edge is a tap if others
+        are out of bounds."""
         taps = self._tap_offsets()
         return bool(np.all((first + taps[-1] >= 0) & (first + taps[0] < extent)))
 
     def _tap_offsets(self) -> range:
-        """Where taps lie, from the element before the coordinate on."""
+        """Return the offsets of taps from the floor of the coordinate."""
         return range(-1, 3) if self.mode.data is ResizeMode.CUBIC else range(2)
 
     def _sum_by_division(
         self, x: te.Tensor, axis: int, scale: int, offset: int, divisor: int
     ) -> te.Tensor:
-        """Taps at quotients, zero beyond the edges, where the edge has their weight too.
+        """Return a sum of taps at quotients; taps out of bounds read zero, and the edge gets their
+        weight.
 
-        Neighbours in the result read neighbours, which keeps vectors along the axis.
+        Adjacent results read adjacent elements, which permits vectors along the axis.
         """
         extent, taps = x.shape[axis], self._tap_offsets()
 
@@ -353,7 +360,7 @@ class ResizeOp(GraphOp):
         return te.compute(shape, element, name=f"resize{axis}")
 
     def _sum_of_places(self, x: te.Tensor, axis: int) -> te.Tensor:
-        """Taps at computed places, each limited to the axis."""
+        """Return a sum of taps at computed indices, clamped to the axis."""
         extent, taps = x.shape[axis], self._tap_offsets()
 
         def split(at: te.Axis) -> tuple[te.Expr, te.Expr]:
@@ -382,7 +389,8 @@ class ResizeOp(GraphOp):
         return self._stage(x, axis, body)
 
     def _tap_weights(self, first: te.Expr, part: te.Expr, extent: int) -> list[te.Expr]:
-        """The weight of each tap; without those outside, if these are excluded."""
+        """Return the weight of each tap; with `exclude_outside`, out-of-bounds taps have weight
+        0."""
         taps, dtype = self._tap_offsets(), part.dtype
         if self.mode.data is ResizeMode.CUBIC:
             a = self.cubic_a.value.data
@@ -400,7 +408,7 @@ class ResizeOp(GraphOp):
         return [weight / norm for weight in weights]
 
     def _te_coordinate(self, axis: int, at: te.Axis, dtype: str) -> te.Expr:
-        """The input coordinate of an output index, by the formulas of `coordinates`."""
+        """Return the input coordinate of an output index, with the formulas of `coordinates`."""
         place = te.cast(at, dtype)
         old, new, scale = shape_of(self.x)[axis], self.shape[axis], self.axis_scales()[axis]
 
@@ -439,11 +447,11 @@ class ResizeOp(GraphOp):
 
 
 _FAR = 2**40
-"""Coordinates beyond are as good as any outside."""
+"""Limit of coordinates: all beyond are far out of bounds."""
 
 
 def cubic_weight(distance: Array, a: float) -> Array:
-    """What an element so far from a coordinate weighs in cubic interpolation."""
+    """Return the weight of an element at a distance from the coordinate, in cubic interpolation."""
     near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
     far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
@@ -458,7 +466,7 @@ def _te_cubic(distance: te.Expr, a: float) -> te.Expr:
 
 
 def _clamped(place: te.Expr, extent: int) -> te.Expr:
-    """A whole float, limited to an axis, as an integer."""
+    """Convert an integral float to an integer, clamped to an axis."""
     return te.saturate(place, 0, extent - 1, "i32")
 
 
@@ -466,7 +474,8 @@ _LARGEST_NUMBER = 1 << 40
 
 
 def fit_division(table: Array, slope: float) -> tuple[int, int, int] | None:
-    """(a, b, c) with table[i] == (i * a + b) // c for every i, if such small numbers exist."""
+    """Return small (a, b, c) with table[i] == (i * a + b) // c for every i; None if there are
+    none."""
     ratio = Fraction(slope).limit_denominator(1 << 12)
     a, c = ratio.numerator, ratio.denominator
     if not table.size or abs(a) * table.size > _LARGEST_NUMBER:

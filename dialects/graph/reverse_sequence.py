@@ -1,4 +1,4 @@
-"""Rows turned around up to a length of their own."""
+"""Reversal of the leading part of each row, with a length per row."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from tcopt.dialects.te import api as te
 
 @irdl_op_definition
 class ReverseSequenceOp(GraphOp):
-    """x with the first lengths[b] elements along `axis` in reverse order, for each b along
-    `batch_axis`."""
+    """Reverse the first lengths[b] elements of x along `axis`, for each b along `batch_axis`."""
 
     name = "graph.reverse_sequence"
 
@@ -53,7 +52,7 @@ class ReverseSequenceOp(GraphOp):
         super().__init__([value, lengths], properties)
 
     def infer(self) -> Sequence[AnyTensor]:
-        """x's type."""
+        """Return x's type."""
         shape, axis, batch = shape_of(self.x), self.axis.value.data, self.batch_axis.value.data
         if not (0 <= axis < len(shape) and 0 <= batch < len(shape) and axis != batch):
             raise VerifyException(f"axes {axis} and {batch} of {self.x.type} should differ")
@@ -64,7 +63,7 @@ class ReverseSequenceOp(GraphOp):
         return (type_of(self.x),)
 
     def compute(self, x: Array, lengths: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         axis, batch = self.axis.value.data, self.batch_axis.value.data
         moved = np.moveaxis(np.array(x), (batch, axis), (0, 1))
         for row, length in zip(moved, lengths, strict=True):
@@ -72,7 +71,7 @@ class ReverseSequenceOp(GraphOp):
         return np.moveaxis(moved, (0, 1), (batch, axis))
 
     def tensor_expression(self, x: te.Tensor, lengths: te.Tensor) -> te.Tensor:
-        """One stage with a computed index."""
+        """Return one stage with a computed index."""
         axis, batch = self.axis.value.data, self.batch_axis.value.data
 
         def body(*axes: te.Axis) -> te.Expr:

@@ -1,4 +1,4 @@
-"""Regions of interest pooled at exact, not rounded, places."""
+"""Pooling of regions of interest at exact, not rounded, coordinates (RoI Align)."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ from tcopt.dialects.graph.types import (
 from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
 
 _MOST_SAMPLES = 1 << 30
-"""Samples of a bin along a side that are told apart: where a region has more, or no size, these."""
+"""Maximum number of samples of a bin along a side."""
 
 
 @dataclass(frozen=True)
 class _Side:
-    """A region along a dimension: where it begins, how long a bin is, and its samples."""
+    """A region along one dimension: its start, the length of a bin, and the samples per bin."""
 
     start: Scalar
     length: Scalar
     count: Scalar
 
     def samples(self) -> Scalar:
-        """The number of samples, as coordinates are."""
+        """Return the number of samples, in the type of coordinates."""
         return self.count.cast(i64).cast(self.start.dtype)
 
 
 _Tap = tuple[Scalar, Scalar, Scalar]
-"""Row, column and weight of an element beside a sample."""
+"""Row, column and weight of an element next to a sample."""
 
 
 @dataclass(frozen=True)
 class _Image:
-    """One of several images [N, H, W, C], with elements of another type."""
+    """One of several images [N, H, W, C], read as another element type."""
 
     images: Buffer
     number: Scalar
@@ -59,7 +59,7 @@ class _Image:
         return self.images.shape[1:3]
 
     def around(self, taps: Sequence[_Tap], channel: Scalar) -> list[Scalar]:
-        """The weighted elements of a channel."""
+        """Return the weighted elements of a channel."""
         return [
             self.images[self.number, row, column, channel].cast(self.dtype) * weight
             for row, column, weight in taps
@@ -68,15 +68,15 @@ class _Image:
 
 @irdl_op_definition
 class RoiAlignOp(OpaqueOp):
-    """Each of regions [R, 4] of x [N, H, W, C], divided into `size` bins: [R, size..., C].
+    """Pooled regions [R, 4] of x [N, H, W, C], each divided into `size` bins: [R, size..., C].
 
-    Channels are last: where samples lie is computed once for all of them.
+    Channels are last, so that sample positions are computed once for all of them.
 
     A region (left, top, right, bottom) of image batch[r] is scaled by `scale` to x's elements. A
-    bin is the mean of bilinear samples, `samples` along each side, or if that is 0 one for each
-    element under it; with `maximum` the greatest of their weighted elements, as ONNX has it.
-    With `half_pixel`, elements lie at the centres of their areas; without it, regions are at
-    least one element wide and high.
+    bin is the mean of bilinear samples: `samples` along each side, or if that is 0, one per element
+    that it covers. With `maximum`, it is the maximum of the samples' weighted elements, as in ONNX.
+    With `half_pixel`, coordinates of elements are the centres of their areas; without it, regions
+    are at least one element wide and high.
 
     After He et al., Mask R-CNN (2017), section 3.
     """
@@ -117,27 +117,29 @@ class RoiAlignOp(OpaqueOp):
         )
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[R, size..., C]."""
+        """Return [R, size..., C]."""
         shape, regions, size = shape_of(self.x), shape_of(self.boxes), self.size.get_values()
         if len(shape) != 4 or len(regions) != 2 or regions[1] != 4:
-            raise VerifyException(f"{self.boxes.type} holds no regions of {self.x.type}")
+            raise VerifyException(f"{self.boxes.type} does not hold regions of {self.x.type}")
         if shape_of(self.batch) != regions[:1]:
             raise VerifyException(f"{self.batch.type} does not hold {regions[0]} image numbers")
         if not isinstance(element_type(self.batch), IntegerType):
             raise VerifyException(f"image numbers are {self.batch.type}, not integers")
         elements = {element_type(self.x), element_type(self.boxes)}
         if len(elements) > 1 or not is_float(element_type(self.x)):
-            raise VerifyException(f"{self.x.type} and {self.boxes.type} should be floats alike")
+            raise VerifyException(
+                f"{self.x.type} and {self.boxes.type} should have the same float type"
+            )
         if len(size) != 2 or min(size) < 1 or self.samples.value.data < 0:
             raise VerifyException(f"a size of {list(size)} is not a grid of bins")
         return (tensor((regions[0], *size, shape[3]), element_type(self.x)),)
 
     def work(self) -> int:
-        """Four elements for each sample."""
+        """Return the operation count: four elements for each sample."""
         return super().work() * 4 * max(self.samples.value.data, 2) ** 2
 
     def compute_all(self, x: Array, regions: Array, batch: Array) -> Sequence[Array]:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         result = np.zeros(self.shape, np.float64)
         extents, size = x.shape[1:3], self.size.get_values()
         for r, (left, top, right, bottom) in enumerate(np.asarray(regions, np.float64)):
@@ -145,7 +147,7 @@ class RoiAlignOp(OpaqueOp):
             across = self._numpy_samples(left, right, extents[1], size[1])
             image = np.asarray(x[int(np.clip(batch[r], 0, len(x) - 1))], np.float64)
             for i, j in itertools.product(range(size[0]), range(size[1])):
-                # [samples, samples, 2, 2] places and weights of the elements around a sample.
+                # [samples, samples, 2, 2] indices and weights of the elements around a sample.
                 rows, row_weights, height = down[i]
                 columns, column_weights, width = across[j]
                 values: Array = image[rows[:, None, :, None], columns[None, :, None, :]]
@@ -154,7 +156,7 @@ class RoiAlignOp(OpaqueOp):
                 if self.maximum is None:
                     result[r, i, j] = values.sum((0, 1, 2, 3)) / max(height * width, 1)
                 elif values.size:
-                    # Samples that were left out are zeros.
+                    # Skipped samples are zeros.
                     lowest = -np.inf if values[:, :, 0, 0, 0].size == height * width else 0.0
                     result[r, i, j] = values.max((0, 1, 2, 3), initial=lowest)
         return (result,)
@@ -162,8 +164,9 @@ class RoiAlignOp(OpaqueOp):
     def _numpy_samples(
         self, low: float, high: float, extent: int, bins: int
     ) -> list[tuple[Array, Array, int]]:
-        """For each bin the places [samples, 2] around its samples, their weights, and how many
-        samples there are with those that are left out, far from the image."""
+        """Return for each bin the indices [samples, 2] of the elements around its samples, their
+        weights, and the number of samples, including those that are skipped because they are far
+        from the image."""
         half, scale = 0.5 if self.half_pixel is not None else 0.0, self.scale.value.data
         start, length = low * scale - half, (high - low) * scale
         if self.half_pixel is None:
@@ -186,7 +189,7 @@ class RoiAlignOp(OpaqueOp):
         return result
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """Regions are independent."""
+        """Write a loop over independent regions."""
         x, regions, batch, result = buffers
         element, size = element_type(self.x), self.size.get_values()
         wide = f32 if is_half(element) else element
@@ -212,14 +215,14 @@ class RoiAlignOp(OpaqueOp):
         place: Sequence[Scalar],
         totals: Buffer,
     ) -> None:
-        """All channels of a bin: the sum of its samples, or the greatest."""
+        """Write the reduction of all channels of a bin: the sum or maximum of its samples."""
         for parts in k.parts(totals.shape[0]):
             with parts as part, part.places() as (c, _):
                 totals[c] = 0
         spans = [self._near(k, side, place[d], image.shape[d]) for d, side in enumerate(sides)]
         any_yet = k.variable(INDEX, 0)
         for side, (_, count) in zip(sides, spans, strict=True):
-            # Samples outside of the image are zeros.
+            # Samples outside the image are zeros.
             with k.when(count < side.count):
                 any_yet.set(1)
         with k.loops([count for _, count in spans]) as step:
@@ -246,7 +249,7 @@ class RoiAlignOp(OpaqueOp):
             any_yet.set(1)
 
     def _side(self, k: KernelWriter, low: Scalar, high: Scalar, bins: int) -> _Side:
-        """A region along a dimension."""
+        """Return a region along one dimension."""
         half, scale = 0.5 if self.half_pixel is not None else 0.0, self.scale.value.data
         length = (high - low) * scale
         if self.half_pixel is None:
@@ -261,9 +264,10 @@ class RoiAlignOp(OpaqueOp):
     def _near(
         self, k: KernelWriter, side: _Side, place: Scalar, extent: int
     ) -> tuple[Scalar, Scalar]:
-        """The first of the samples of a bin that may be in the image, and how many there are.
+        """Return the first sample of a bin that may be in the image, and the number of such
+        samples.
 
-        A region may have any size, but only so much of it lies in the image.
+        A region may have any size, but only a limited part of it is inside the image.
         """
         if self.samples.value.data:
             return k.scalar(0, INDEX), side.count
@@ -272,7 +276,7 @@ class RoiAlignOp(OpaqueOp):
         for edge, step in ((-1.0, -2.0), (float(extent), 3.0)):
             bins = (edge - side.start) / side.length
             at = (bins - place.cast(i64).cast(count.dtype)) * count
-            # By how much rounding may move it.
+            # Upper bound of the rounding error.
             slack = (bins.maximum(bins * -1.0) + 1.0) * count * 2.0**-20
             at = at + slack + step if step > 0 else at - slack + step
             end = at.clamp(0.0, float(_MOST_SAMPLES)).cast(i64).cast(INDEX)
@@ -288,7 +292,8 @@ class RoiAlignOp(OpaqueOp):
         place: Sequence[Scalar],
         sample: Sequence[Scalar],
     ) -> tuple[Scalar, list[_Tap]]:
-        """Whether a sample is inside of the image, and row, column and weight of what is around."""
+        """Return whether a sample is inside the image, and row, column and weight of the elements
+        around it."""
         wide = sides[0].start.dtype
         around: list[list[tuple[Scalar, Scalar]]] = []
         inside = k.scalar(0, INDEX).equals(0)

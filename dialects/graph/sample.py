@@ -1,4 +1,4 @@
-"""Interpolation at computed places: what grid sampling and deformable convolution share."""
+"""Interpolation at computed coordinates, for grid sampling and deformable convolution."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from tcopt.dialects.graph.types import (
 )
 from tcopt.dialects.te import api as te
 
-# Of the convolution kernel of R. Keys, Cubic Convolution Interpolation for Digital Image
-# Processing (1981), as ONNX's GridSample has it.
+# Parameter of the cubic convolution kernel (R. Keys, Cubic Convolution Interpolation for Digital
+# Image Processing, 1981), with the value of ONNX's GridSample.
 _CUBIC_A = -0.75
 
 _TAPS = {ResizeMode.NEAREST: (0,), ResizeMode.LINEAR: (0, 1), ResizeMode.CUBIC: (-1, 0, 1, 2)}
@@ -41,12 +41,12 @@ _TAPS = {ResizeMode.NEAREST: (0,), ResizeMode.LINEAR: (0, 1), ResizeMode.CUBIC: 
 
 @irdl_op_definition
 class SampleOp(GraphOp):
-    """x [N, C, spatial...] interpolated at places [N, R, out...]: a result [N, C, out...].
+    """x [N, C, spatial...] interpolated at coordinates [N, R, out...]: a result [N, C, out...].
 
-    places[n, d] holds coordinates along spatial dimension d of R, in elements. Outside of x lie
-    zeros, its border elements, or x reflected: at the centres of its border elements, or with
-    `half_border` half an element further out. With `channels_last`, x is [N, spatial..., C] and the
-    result [N, out..., C], so that the elements of a tap lie side by side.
+    places[n, d] holds coordinates, in elements, along dimension d of the R spatial dimensions.
+    Outside x, elements are zeros, the border elements, or x reflected: at the centres of its border
+    elements, or with `half_border` half an element further out. With `channels_last`, x is
+    [N, spatial..., C] and the result [N, out..., C], so that the elements of a tap are contiguous.
     """
 
     name = "graph.sample"
@@ -80,13 +80,13 @@ class SampleOp(GraphOp):
         )
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[N, C, out...], or with channels last."""
+        """Return [N, C, out...], or the equivalent with channels last."""
         shape, places = shape_of(self.x), shape_of(self.places)
         rank = len(shape) - 2
         if rank < 1 or len(places) < 2 or places[:2] != (shape[0], rank):
-            raise VerifyException(f"{self.places.type} holds no places in {self.x.type}")
+            raise VerifyException(f"{self.places.type} does not hold coordinates in {self.x.type}")
         if not is_float(element_type(self.places)):
-            raise VerifyException(f"places must be floats, got {element_type(self.places)}")
+            raise VerifyException(f"coordinates must be floats, got {element_type(self.places)}")
         if 0 in self._spatial(shape):
             raise VerifyException(f"{self.x.type} has no elements to interpolate")
         if self.channels_last is not None:
@@ -94,16 +94,17 @@ class SampleOp(GraphOp):
         return (tensor((*shape[:2], *places[2:]), element_type(self.x)),)
 
     def _spatial(self, shape: Sequence[int]) -> Sequence[int]:
-        """The extents of x between which elements are interpolated."""
+        """Return the spatial extents of x."""
         return shape[1:-1] if self.channels_last is not None else shape[2:]
 
     @property
     def fusion_kind(self) -> FusionKind:
-        """With channels last nothing is fused: it would be computed in another order."""
+        """Fusion kind: opaque with channels last, because fusion would change the order of
+        computation."""
         return FusionKind.OPAQUE if self.channels_last is not None else FusionKind.INJECTIVE
 
     def work(self) -> int:
-        """Some operations for each tap."""
+        """Return the operation count: a few operations for each tap."""
         taps = len(_TAPS[self.mode.data]) ** (len(shape_of(self.x)) - 2)
         return super().work() * 4 * taps
 
@@ -112,7 +113,7 @@ class SampleOp(GraphOp):
         return -half, extent - 1 + half
 
     def compute(self, x: Array, places: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         if self.channels_last is None:
             x = np.moveaxis(x, 1, -1)
         spatial, wide = x.shape[1:-1], np.result_type(places.dtype, np.float32)
@@ -145,7 +146,7 @@ class SampleOp(GraphOp):
                 return at
 
     def _numpy_tap(self, at: Array, tap: int, extent: int) -> tuple[Array, Array, Array]:
-        """A tap's place in the data, whether it is inside, and its weight."""
+        """Return a tap's index in the data, whether it is in bounds, and its weight."""
         nearest = self.mode.data is ResizeMode.NEAREST
         base = np.rint(at) if nearest else np.floor(at)
         fraction = at - base
@@ -165,7 +166,7 @@ class SampleOp(GraphOp):
         return index, inside, np.ones_like(at) if nearest else self._weight(fraction, tap)
 
     def _weight(self, fraction: Any, tap: int) -> Any:
-        """The weight of a tap, of arrays or expressions."""
+        """Return the weight of a tap, for arrays or expressions."""
         if self.mode.data is ResizeMode.LINEAR:
             return fraction if tap == 1 else 1.0 - fraction
         a = _CUBIC_A
@@ -183,7 +184,7 @@ class SampleOp(GraphOp):
                 return ((t * a - 5 * a) * t + 8 * a) * t - 4 * a
 
     def tensor_expression(self, x: te.Tensor, places: te.Tensor) -> te.Tensor:
-        """One stage: a sum over the taps, which reads around the place."""
+        """Return one stage: a weighted sum of the taps around the coordinate."""
         element = self.type.element_type
 
         last = self.channels_last is not None
@@ -220,11 +221,11 @@ class SampleOp(GraphOp):
                 return at
 
     def _tap(self, at: te.Expr, tap: int, extent: int) -> tuple[te.Index, te.Expr | None]:
-        """A tap's index, and its weight if it is not one."""
+        """Return a tap's index, and its weight unless that is 1."""
         nearest = self.mode.data is ResizeMode.NEAREST
         base = te.round(at) if nearest else te.floor(at)
         fraction = at - base
-        # Far outside is as good as anywhere outside, and fits an integer; so does nan.
+        # Clamp coordinates far out of bounds, and nan, so that they fit an integer.
         far = te.const(-8.0, base.dtype)
         base = te.minimum(te.select(base > far, base, far), float(extent + 8))
         place = base + float(tap) if tap else base
@@ -242,7 +243,7 @@ class SampleOp(GraphOp):
 
 
 def _reflected(at: Array, low: float, high: float) -> Array:
-    """Coordinates reflected at two borders until they lie between."""
+    """Reflect coordinates at two borders until they are in between."""
     span = high - low
     if span == 0:
         return np.full_like(at, low)
@@ -255,6 +256,6 @@ def _reflected_expr(at: te.Expr, low: float, high: float) -> te.Expr:
     if span == 0:
         return te.const(low, at.dtype)
     distance = te.abs(at - low)
-    # Inexact only after more periods than coordinates have fractions.
+    # Inexact only if there are more periods than a coordinate has fractional bits.
     rest = distance - te.trunc(distance / (2 * span)) * (2 * span)
     return te.select(rest > span, 2 * span - rest, rest) + low

@@ -1,4 +1,4 @@
-"""Real tensors known as integers times a scale, and operators that work on the integers."""
+"""Real tensors represented as integers times a scale, and operators on the integers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tcopt.dialects.graph.types import Array, shape_of
 
 
 class Scaled(NamedTuple):
-    """A real tensor: integers, each times a scale."""
+    """A real tensor: integers, each multiplied by a scale."""
 
     integers: SSAValue
     scale: SSAValue
-    """f32, above zero; it broadcasts against the integers."""
+    """Positive f32 that broadcasts against the integers."""
     known: Array | None
-    """The scale's value, where it is known."""
+    """Value of the scale; None if it is unknown."""
 
     @property
     def is_uniform(self) -> bool:
@@ -36,6 +36,6 @@ class ScaledOps(NamedTuple):
     """Ops that compute a scaled tensor."""
 
     integers: Sequence[Operation]
-    """The last one gives the integers."""
+    """The last op produces the integers."""
     scale: Sequence[Operation] = ()
-    """The last one gives the scale, which is that of the first operand where there are none."""
+    """The last op produces the scale; without ops, it is the scale of the first operand."""

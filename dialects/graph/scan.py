@@ -1,4 +1,4 @@
-"""A loop over time: a function applied to slice after slice, handing on a state."""
+"""Loop over time: a function applied to successive slices, with loop-carried states."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ I64_NUMBER = IntegerAttr.constr(type=eq(i64))
 
 
 class SinkConstants(RewritePattern):
-    """Constants that every step uses move into the step's function, where they can be packed."""
+    """Move constants that every step uses into the step's function, where they can be packed."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Rewrite one scan."""
@@ -82,11 +82,11 @@ class ScanOp(IRDLOperation, HasCanonicalizationPatternsInterface):
             : (tensor<1x8xf32>, tensor<35x1x4xf32>, tensor<4x8xf32>)
             -> (tensor<1x8xf32>, tensor<35x1x8xf32>)
 
-    Inputs are `states` initial states, `scanned` tensors [trip, ...] of which step t sees
-    slice t, and values that are the same in every step. The function takes the states, the
-    slices and the rest, and returns the next states and one slice of each further result.
-    Results are the last states and the collected slices [trip, ...]. With `reverse`, the last
-    slice is taken, and written, first.
+    Inputs are `states` initial states, `scanned` tensors [trip, ...] whose slice t is passed to
+    step t, and loop-invariant values. The function takes the states, the slices and the invariants,
+    and returns the next states and one slice of each further result. Results are the final states
+    and the collected slices [trip, ...]. With `reverse`, slices are read and written from last to
+    first.
     """
 
     name = "graph.scan"
@@ -117,7 +117,7 @@ class ScanOp(IRDLOperation, HasCanonicalizationPatternsInterface):
         *,
         reverse: bool = False,
     ):
-        """`slices` are the types of what the function returns besides the states."""
+        """`slices` are the types of the function's results after the states."""
         collected = [tensor((trip, *t.get_shape()), t.element_type) for t in slices]
         super().__init__(
             operands=[[*states, *scanned, *fixed]],
@@ -138,26 +138,26 @@ class ScanOp(IRDLOperation, HasCanonicalizationPatternsInterface):
 
     @property
     def state_count(self) -> int:
-        """Number of states."""
+        """Number of loop-carried states."""
         return self.states.value.data
 
     @property
     def scanned_count(self) -> int:
-        """Number of inputs that are taken slice by slice."""
+        """Number of inputs that are passed slice by slice."""
         return self.scanned.value.data
 
     @property
     def step(self) -> func.FuncOp | None:
-        """The function of a step; None if the module has none of that name."""
+        """Function of a step; None if the module has no function of that name."""
         found = SymbolTable.lookup_symbol(self, self.body)
         return found if isinstance(found, func.FuncOp) else None
 
     def slice_index(self, step: int) -> int:
-        """The slice that a step takes and writes."""
+        """Return the index of the slice that a step reads and writes."""
         return self.trip_count - 1 - step if self.reverse is not None else step
 
     def verify_(self) -> None:
-        """The function's signature must be that of a step."""
+        """Check that the function has the signature of a step."""
         trip, states, scanned = self.trip_count, self.state_count, self.scanned_count
         if trip < 1 or states < 0 or scanned < 0:
             raise VerifyException("trip must be positive, states and scanned not negative")
@@ -185,14 +185,14 @@ class ScanOp(IRDLOperation, HasCanonicalizationPatternsInterface):
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        """Constants move into the function."""
+        """Return the pattern that moves constants into the function."""
         return (SinkConstants(),)
 
 
 def run_scan(
     op: ScanOp, inputs: Sequence[Array], step: Callable[[Sequence[Array]], Sequence[Array]]
 ) -> list[Array]:
-    """The results of a scan by numpy, given a function that runs one step."""
+    """Evaluate a scan with numpy, given a function that runs one step."""
     count, scanned = op.state_count, op.state_count + op.scanned_count
     states = list(inputs[:count])
     collected: dict[int, list[Array]] = {}

@@ -1,4 +1,4 @@
-"""Writing at computed places: scatter_elements and scatter_nd."""
+"""Writes at computed indices: scatter_elements and scatter_nd."""
 
 from __future__ import annotations
 
@@ -42,10 +42,11 @@ _NUMPY = {
 class ScatterOp(OpaqueOp, ABC):
     """x with elements replaced by updates, or combined with them by the `reduction`.
 
-    A negative index counts from the end; an index outside of x changes nothing. Updates are
-    applied in their order.
+    A negative index counts from the end; an index outside x is ignored. Updates are applied in
+    order.
 
-    Where nothing reads x afterwards it is changed in place, so that time follows the updates.
+    If x has no other later use it is updated in place, so the run time depends on the updates
+    alone.
     """
 
     OVERWRITES: ClassVar[int | None] = 0
@@ -60,10 +61,10 @@ class ScatterOp(OpaqueOp, ABC):
 
     @abstractmethod
     def check(self, x: Sequence[int], indices: Sequence[int], updates: Sequence[int]) -> bool:
-        """Whether the shapes fit."""
+        """Whether the shapes match."""
 
     def infer(self) -> Sequence[AnyTensor]:
-        """x's type."""
+        """Return x's type."""
         if not isinstance(element_type(self.indices), IntegerType):
             raise VerifyException(f"indices must be integers, got {element_type(self.indices)}")
         if element_type(self.updates) != element_type(self.x):
@@ -77,11 +78,11 @@ class ScatterOp(OpaqueOp, ABC):
 
     @property
     def variant(self) -> str:
-        """The number that x is everywhere."""
+        """Value of x if it is uniform, which is then not read."""
         return str(uniform_value(self.operands[0]))
 
     def fill(self, k: KernelWriter, x: Buffer, result: Buffer) -> None:
-        """Copy x, unless it is the result's buffer; what is one number everywhere is not read."""
+        """Copy x, unless it is the result's buffer; a uniform x is not read."""
         if result is x:
             return
         number = uniform_value(self.operands[0])
@@ -92,7 +93,7 @@ class ScatterOp(OpaqueOp, ABC):
         if not x.shape:
             result[[]] = value([])
             return
-        # Dimensions of one element at the end have no neighbours.
+        # Trailing dimensions of extent 1 have no contiguous elements.
         last = max((d for d, extent in enumerate(x.shape) if extent != 1), default=0)
         rest = [0] * (len(x.shape) - last - 1)
         with k.loops(x.shape[:last], parallel=True) as line:
@@ -102,7 +103,7 @@ class ScatterOp(OpaqueOp, ABC):
                     result[at] = value(at)
 
     def update(self, k: KernelWriter, result: Buffer, place: Sequence[Scalar], new: Scalar) -> None:
-        """Replace an element, or combine it with another."""
+        """Replace an element, or combine it with the update."""
         match self.reduction.data:
             case ScatterReduction.ADD:
                 new = result[place] + new
@@ -117,7 +118,7 @@ class ScatterOp(OpaqueOp, ABC):
         result[place] = new
 
     def assign(self, result: Array, places: Any, updates: Array) -> None:
-        """The same by numpy."""
+        """Apply the updates with numpy."""
         combine = _NUMPY.get(self.reduction.data)
         if combine is None:
             result[places] = updates
@@ -126,14 +127,14 @@ class ScatterOp(OpaqueOp, ABC):
 
 
 def _wrapped(k: KernelWriter, index: Scalar, extent: int) -> Scalar:
-    """An index of which negative ones count from the end."""
+    """Return an index, with negative values counting from the end."""
     place = index.cast(INDEX)
     return k.select(place < 0, place + extent, place, INDEX)
 
 
 @irdl_op_definition
 class ScatterElementsOp(ScatterOp):
-    """result[indices[i, j], j] = updates[i, j] for axis 0; elsewhere x."""
+    """Set result[indices[i, j], j] = updates[i, j] for axis 0; other elements are those of x."""
 
     name = "graph.scatter_elements"
 
@@ -158,14 +159,15 @@ class ScatterElementsOp(ScatterOp):
         )
 
     def check(self, x: Sequence[int], indices: Sequence[int], updates: Sequence[int]) -> bool:
-        """Indices and updates are alike, and inside of x beside the axis."""
+        """Whether indices and updates have equal shapes, within those of x in all axes but
+        `axis`."""
         axis = self.axis.value.data
         if len(x) != len(indices) or indices != updates or not 0 <= axis < len(x):
             return False
         return all(p <= n for d, (n, p) in enumerate(zip(x, indices, strict=True)) if d != axis)
 
     def compute_all(self, x: Array, indices: Array, updates: Array) -> Sequence[Array]:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         axis, result = self.axis.value.data, np.array(x)
         grid: Array = np.indices(indices.shape)
         places = [grid[d] for d in range(indices.ndim)]
@@ -176,7 +178,7 @@ class ScatterElementsOp(ScatterOp):
         return (result,)
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """Lines along the axis are independent, the updates of one are not."""
+        """Write loops over independent lines along the axis, with sequential updates in each."""
         x, indices, updates, result = buffers
         axis = self.axis.value.data
         self.fill(k, x, result)
@@ -193,8 +195,8 @@ class ScatterElementsOp(ScatterOp):
 
 @irdl_op_definition
 class ScatterNdOp(ScatterOp):
-    """Each last-axis vector of the indices is a place in the leading axes of x, for a slice of
-    the updates."""
+    """Write slices of the updates at index vectors, which are the last axis of the indices and
+    index the leading axes of x."""
 
     name = "graph.scatter_nd"
 
@@ -210,13 +212,14 @@ class ScatterNdOp(ScatterOp):
         super().__init__([x, indices, updates], {"reduction": kind})
 
     def check(self, x: Sequence[int], indices: Sequence[int], updates: Sequence[int]) -> bool:
-        """The updates have the indices' leading axes, then those of x that are not indexed."""
+        """Whether the updates have the indices' leading axes, then those of x that are not
+        indexed."""
         if not indices or indices[-1] > len(x):
             return False
         return tuple(updates) == (*indices[:-1], *x[indices[-1] :])
 
     def compute_all(self, x: Array, indices: Array, updates: Array) -> Sequence[Array]:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         result, depth = np.array(x), indices.shape[-1]
         rows = indices.reshape(math.prod(indices.shape[:-1]), depth).astype(np.int64)
         rows = np.where(rows < 0, rows + np.array(x.shape[:depth], np.int64), rows)
@@ -230,7 +233,7 @@ class ScatterNdOp(ScatterOp):
         return (result,)
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """Places may repeat, so updates are applied one after the other."""
+        """Write a loop that applies updates sequentially, because indices may repeat."""
         x, indices, updates, result = buffers
         depth = indices.shape[-1]
         self.fill(k, x, result)

@@ -40,26 +40,26 @@ from tcopt.dialects.te import api as te
 
 
 class MovementOp(GraphOp, ABC):
-    """An op whose every result element is an element of its one operand."""
+    """Base class of ops whose result elements are elements of their only operand."""
 
     x = operand_def(TensorType)
     result = result_def(TensorType)
 
     @property
     def selects(self) -> bool:
-        """Always."""
+        """True: each result element is an element of the operand."""
         return True
 
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """As the operand."""
+        """Whether the operand is non-negative."""
         return operands[0]
 
     def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
-        """Those of the operand."""
+        """Return the bounds of the operand."""
         return operands[0]
 
     def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
-        """The integers moved, and scales with them unless they all have one."""
+        """Move the integers, and the scales too unless there is only one."""
         (x,) = operands
         if x.is_uniform:
             return ScaledOps([self.on_elements(x.integers)])
@@ -70,13 +70,13 @@ class MovementOp(GraphOp, ABC):
 
 @irdl_op_definition
 class ReshapeOp(MovementOp):
-    """The same elements in row-major order under another shape."""
+    """The same elements in row-major order, in another shape."""
 
     name = "graph.reshape"
     VIEW: ClassVar[bool] = True
 
     def __init__(self, x: SSAValue | Operation, shape: Sequence[int]):
-        """One entry of `shape` may be -1: the extent that makes the counts agree."""
+        """One entry of `shape` may be -1: it is inferred from the number of elements."""
         value = SSAValue.get(x)
         extents = list(map(int, shape))
         if extents.count(-1) == 1:
@@ -86,31 +86,31 @@ class ReshapeOp(MovementOp):
         self.infer()
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The result's shape with the operand's element type."""
+        """Return the result's shape with the operand's element type."""
         if math.prod(shape_of(self.x)) != math.prod(self.shape) or min(self.shape, default=0) < 0:
             raise VerifyException(f"{self.x.type} and {self.type} differ in number of elements")
         return (tensor(self.shape, element_type(self.x)),)
 
     def unchanged(self) -> SSAValue | None:
-        """The operand, if it has the result's shape."""
+        """Return the operand, if it has the result's shape."""
         return self.x
 
     def on_alu(self, alu: Alu) -> Registers | str:
-        """The same registers."""
+        """Return the operand's registers."""
         registers = alu.operand(self.x)
         return "its operand is not in registers" if registers is None else registers
 
     def simplify(self) -> Sequence[Operation] | None:
-        """A reshape of a reshape is one reshape."""
+        """Merge two consecutive reshapes."""
         inner = self.x.owner
         return (ReshapeOp(inner.x, self.shape),) if isinstance(inner, ReshapeOp) else None
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return x.reshape(self.shape)
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """One stage that reads the element of the same row-major place."""
+        """Return one stage that reads the element with the same row-major index."""
         source, target = x.shape, self.shape
         return te.compute(
             target, lambda *axes: x[tuple(reshape_indices(source, target, axes))], name="reshape"
@@ -133,17 +133,17 @@ class TransposeOp(MovementOp):
         super().__init__([value], {"perm": ints(perm)})
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The permuted shape."""
+        """Return the permuted shape."""
         shape, perm = shape_of(self.x), self.perm.get_values()
         check_permutation(perm, len(shape))
         return (tensor([shape[axis] for axis in perm], element_type(self.x)),)
 
     def unchanged(self) -> SSAValue | None:
-        """The operand, if no axis moves."""
+        """Return the operand, if no axis moves."""
         return self.x if list(p := self.perm.get_values()) == sorted(p) else None
 
     def simplify(self) -> Sequence[Operation] | None:
-        """Two transposes are one; one that moves only unit axes is a reshape."""
+        """Merge two transposes; replace one that only moves axes of extent 1 by a reshape."""
         inner, perm = self.x.owner, self.perm.get_values()
         if isinstance(inner, TransposeOp):
             before = inner.perm.get_values()
@@ -153,11 +153,11 @@ class TransposeOp(MovementOp):
         return (ReshapeOp(self.x, self.shape),) if moved == sorted(moved) else None
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return x.transpose(self.perm.get_values())
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """One stage that reads with the inverse permutation."""
+        """Return one stage that reads with the inverse permutation."""
         perm = self.perm.get_values()
         inverse = sorted(range(len(perm)), key=perm.__getitem__)
         return te.compute(
@@ -167,29 +167,29 @@ class TransposeOp(MovementOp):
 
 @irdl_op_definition
 class BroadcastToOp(MovementOp):
-    """Repeat along new and unit axes, as numpy's broadcast_to."""
+    """Repeat along new axes and axes of extent 1, like numpy's broadcast_to."""
 
     name = "graph.broadcast_to"
     ELEMENTWISE: ClassVar[bool] = True
 
     def __init__(self, x: SSAValue | Operation, shape: Sequence[int]):
-        """The result's shape is that of x broadcast against `shape`, as ONNX's Expand."""
+        """The result's shape is x's shape broadcast against `shape`, as in ONNX's Expand."""
         value = SSAValue.get(x)
         extents = broadcast_shapes(shape_of(value), shape)
         super().__init__([value], result_type=tensor(extents, element_type(value)))
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The result's shape with the operand's element type."""
+        """Return the result's shape with the operand's element type."""
         if broadcast_shapes(shape_of(self.x), self.shape) != self.shape:
             raise VerifyException(f"{self.x.type} does not broadcast to {self.type}")
         return (tensor(self.shape, element_type(self.x)),)
 
     def unchanged(self) -> SSAValue | None:
-        """The operand, if it has the result's shape."""
+        """Return the operand, if it has the result's shape."""
         return self.x
 
     def simplify(self) -> Sequence[Operation] | None:
-        """A broadcast of a broadcast is one; one that only adds unit axes is a reshape."""
+        """Merge two broadcasts; replace one that only adds axes of extent 1 by a reshape."""
         inner = self.x.owner
         if isinstance(inner, BroadcastToOp):
             return (BroadcastToOp(inner.x, self.shape),)
@@ -197,11 +197,11 @@ class BroadcastToOp(MovementOp):
         return (ReshapeOp(self.x, self.shape),) if same else None
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.broadcast_to(x, self.shape)
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """One stage that reads index 0 of repeated axes."""
+        """Return one stage that reads index 0 of repeated axes."""
         return te.compute(self.shape, lambda *axes: read_broadcast(x, axes), name="broadcast_to")
 
 
@@ -217,7 +217,7 @@ class TileOp(MovementOp):
         super().__init__([x], {"reps": ints(reps)})
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Each extent times its repetitions."""
+        """Return the extents times the repetitions."""
         shape, reps = shape_of(self.x), self.reps.get_values()
         if len(reps) != len(shape) or min(reps, default=0) < 0:
             raise VerifyException(f"reps {list(reps)} do not fit a tensor of rank {len(shape)}")
@@ -225,18 +225,18 @@ class TileOp(MovementOp):
         return (tensor(extents, element_type(self.x)),)
 
     def unchanged(self) -> SSAValue | None:
-        """The operand, if nothing repeats."""
+        """Return the operand, if nothing repeats."""
         return self.x
 
     def simplify(self) -> Sequence[Operation] | None:
-        """Repeating unit axes only is a broadcast."""
+        """Replace by a broadcast, if only axes of extent 1 repeat."""
         rows = zip(shape_of(self.x), self.reps.get_values(), strict=True)
         unit = all(extent == 1 or count == 1 for extent, count in rows)
         return (BroadcastToOp(self.x, self.shape),) if unit and 0 not in self.shape else None
 
     def decompose(self) -> Sequence[GraphOp] | None:
-        """Where rows repeat, a broadcast along an axis of its own: an index modulo the length of
-        a row has no vectors."""
+        """Return a broadcast along a new axis if rows repeat, because an index modulo the row
+        length cannot be vectorised."""
         shape, reps = shape_of(self.x), self.reps.get_values()
         wide = [axis for axis, extent in enumerate(shape) if extent > 1]
         if not wide or reps[wide[-1]] == 1 or 0 in self.shape:
@@ -247,11 +247,11 @@ class TileOp(MovementOp):
         return apart, repeated, ReshapeOp(repeated, self.shape)
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.tile(x, self.reps.get_values())
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """One stage that reads modulo the operand's extents."""
+        """Return one stage that reads modulo the operand's extents."""
         repeated = [count != 1 for count in self.reps.get_values()]
 
         def body(*axes: te.Axis) -> te.Expr:
@@ -262,7 +262,7 @@ class TileOp(MovementOp):
 
 
 class BlockOp(MovementOp, ABC):
-    """Exchange between channels and blocks of space, on [N, C, H, W]."""
+    """Base class of exchanges between channels and spatial blocks, on [N, C, H, W]."""
 
     blocksize = prop_def(Int)
 
@@ -272,21 +272,21 @@ class BlockOp(MovementOp, ABC):
         return self.blocksize.value.data
 
     def check_operand(self) -> tuple[int, int, int, int]:
-        """The operand's shape; VerifyException unless it has four dimensions."""
+        """Return the operand's shape; VerifyException unless it has four dimensions."""
         shape = shape_of(self.x)
         if len(shape) != 4 or self.block < 1:
             raise VerifyException("expects four dimensions and a block size of at least 1")
         return shape[0], shape[1], shape[2], shape[3]
 
     def unchanged(self) -> SSAValue | None:
-        """The operand, if a block is one element."""
+        """Return the operand, if a block is one element."""
         return self.x if self.block == 1 else None
 
 
 @irdl_op_definition
 class DepthToSpaceOp(BlockOp):
-    """Channels to blocks of space; `mode` says whether the block is the outer (dcr) or
-    inner (crd) part of the channel."""
+    """Move channels to spatial blocks; `mode` selects whether the block is the outer (dcr) or inner
+    (crd) part of the channel."""
 
     name = "graph.depth_to_space"
 
@@ -297,7 +297,7 @@ class DepthToSpaceOp(BlockOp):
         super().__init__([x], {"blocksize": integer(blocksize), "mode": order})
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[N, C / b / b, H * b, W * b]."""
+        """Return [N, C / b / b, H * b, W * b]."""
         n, c, h, w = self.check_operand()
         b = self.block
         if c % (b * b):
@@ -305,7 +305,7 @@ class DepthToSpaceOp(BlockOp):
         return (tensor((n, c // (b * b), h * b, w * b), element_type(self.x)),)
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         (n, c, h, w), b = x.shape, self.block
         depth = c // (b * b)
         if self.mode.data is DepthOrder.DCR:
@@ -315,7 +315,7 @@ class DepthToSpaceOp(BlockOp):
         return blocks.reshape(n, depth, h * b, w * b)
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """One stage that finds the channel of a place in its block."""
+        """Return one stage that computes the channel from the position in the block."""
         b, depth = self.block, self.shape[1]
         dcr = self.mode.data is DepthOrder.DCR
 
@@ -329,7 +329,7 @@ class DepthToSpaceOp(BlockOp):
 
 @irdl_op_definition
 class SpaceToDepthOp(BlockOp):
-    """Blocks of space to channels, the inverse of depth_to_space in dcr order."""
+    """Move spatial blocks to channels: the inverse of depth_to_space in dcr order."""
 
     name = "graph.space_to_depth"
 
@@ -337,7 +337,7 @@ class SpaceToDepthOp(BlockOp):
         super().__init__([x], {"blocksize": integer(blocksize)})
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[N, C * b * b, H / b, W / b]."""
+        """Return [N, C * b * b, H / b, W / b]."""
         n, c, h, w = self.check_operand()
         b = self.block
         if h % b or w % b:
@@ -345,13 +345,13 @@ class SpaceToDepthOp(BlockOp):
         return (tensor((n, c * b * b, h // b, w // b), element_type(self.x)),)
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         (n, c, h, w), b = x.shape, self.block
         blocks = x.reshape(n, c, h // b, b, w // b, b).transpose(0, 3, 5, 1, 2, 4)
         return blocks.reshape(n, c * b * b, h // b, w // b)
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """One stage that finds the place in its block of a channel."""
+        """Return one stage that computes the position in the block from the channel."""
         b, depth = self.block, x.shape[1]
 
         def body(n: te.Axis, c: te.Axis, h: te.Axis, w: te.Axis) -> te.Expr:
@@ -364,7 +364,7 @@ class SpaceToDepthOp(BlockOp):
 class TriluOp(MovementOp):
     """Keep the lower triangle of the last two axes, or the upper, and zero the rest.
 
-    Column - row <= k is kept, with `upper` column - row >= k.
+    Elements with column - row <= k are kept, or with `upper` those with column - row >= k.
     """
 
     name = "graph.trilu"
@@ -378,28 +378,28 @@ class TriluOp(MovementOp):
 
     @property
     def selects(self) -> bool:
-        """Elements beside the triangle are zeros."""
+        """False: elements outside the triangle are zeros, not operand elements."""
         return False
 
     @property
     def diagonal(self) -> int:
-        """`k`, no further from the matrix than the first diagonal outside of it."""
+        """The diagonal `k`, clamped to the matrix and the diagonals next to it."""
         *_, rows, columns = shape_of(self.x)
         return min(max(self.k.value.data, -rows), columns)
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The operand's type."""
+        """Return the operand's type."""
         if len(shape_of(self.x)) < 2:
             raise VerifyException("expects at least two dimensions")
         return (type_of(self.x),)
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         keep = np.triu if self.upper is not None else np.tril
         return keep(x, self.diagonal)
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """One stage that selects by the distance from the diagonal."""
+        """Return one stage that selects by the distance from the diagonal."""
         k, upper = self.diagonal, self.upper is not None
 
         def body(*axes: te.Axis) -> te.Expr:

@@ -28,20 +28,20 @@ class ShiftLeftOp(BinaryOp):
     NEUTRAL_RHS: ClassVar[float | None] = 0
 
     def on_alu(self, alu: Alu) -> Registers | str:
-        """A product with a power of two."""
+        """Return the shift as a product with a power of two."""
         registers, count = alu.operand(self.lhs), alu.number(self.rhs)
         if registers is None or count is None or count.size != 1 or element_type(self.lhs) != i32:
-            return "its operand is not in registers, or it shifts by several numbers"
+            return "its operand is not in registers, or it is not shifted by a single constant"
         return times_power_of_two(alu, alu.settled(registers), int(count.item()))
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         bits = bits_of(element_type(self.lhs))
         inside = (rhs >= 0) & (rhs < bits)
         return np.where(inside, np.left_shift(lhs, np.where(inside, rhs, 0).astype(lhs.dtype)), 0)
 
     def expression(self, lhs: te.Expr, rhs: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         if _is_known(rhs):
             return te.shift_left(lhs, rhs)
         places, inside = _places(rhs)
@@ -50,9 +50,9 @@ class ShiftLeftOp(BinaryOp):
 
 @irdl_op_definition
 class ShiftRightOp(BinaryOp):
-    """lhs / 2**rhs, rounded down: of a number with a sign, copies of it come in.
+    """lhs / 2**rhs, rounded down: an arithmetic shift for signed integers.
 
-    With `in_range` some bits are left of every element.
+    With `in_range`, every shift amount must be less than the number of bits.
     """
 
     name = "graph.shift_right"
@@ -67,14 +67,14 @@ class ShiftRightOp(BinaryOp):
         GraphOp.__init__(self, [lhs, rhs], {"in_range": flag(in_range)})
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         bits = bits_of(element_type(self.lhs))
         inside = (rhs >= 0) & (rhs < bits)
         shifted = np.right_shift(lhs, np.where(inside, rhs, 0).astype(lhs.dtype))
         return np.where(inside, shifted, np.where(lhs < 0, -1, 0).astype(lhs.dtype))
 
     def expression(self, lhs: te.Expr, rhs: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         if self.in_range is not None or _is_known(rhs):
             return te.shift_right(lhs, rhs)
         places, inside = _places(rhs)
@@ -86,19 +86,19 @@ class ShiftRightOp(BinaryOp):
 
 
 def _is_known(rhs: te.Expr) -> bool:
-    """Whether it is a number that leaves some bits."""
+    """Whether the shift amount is a constant less than the number of bits."""
     return isinstance(rhs, Const) and 0 <= rhs.value < bits_of(rhs.dtype)
 
 
 def _places(rhs: te.Expr) -> tuple[te.Expr, te.Expr]:
-    """By how much to shift, where that is less than all bits, and whether it is."""
+    """Return a shift amount that is in range, and whether it is the original one."""
     bits = bits_of(rhs.dtype)
     inside = te.all(rhs >= 0, rhs < bits)
     return te.select(inside, rhs, te.const(0, rhs.dtype)), inside
 
 
 def times_power_of_two(alu: Alu, registers: Registers, places: int) -> Registers | str:
-    """What is in registers of an alu, shifted to the left."""
+    """Shift registers of an ALU to the left."""
     bound = registers.bound << max(places, 0)
     if not 0 <= places <= 30 or bound > MOST:
         return "bits may be shifted out"

@@ -16,20 +16,20 @@ from tcopt.dialects.graph.shift import ShiftLeftOp
 from tcopt.dialects.graph.types import element_type
 
 _MOST_PLACES = 7
-"""Sums of two numbers of 9 bits that are shifted so far are exact as floats of 32 bits, and whoever
-needs real numbers gets these."""
+"""Maximum shift for which sums of two 9-bit integers are exact in 32-bit floats, in case real
+values are needed."""
 
 
 def sum_of_shifted(
     lhs: Scaled, rhs: Scaled, add: Callable[[SSAValue, SSAValue], Operation]
 ) -> ScaledOps | None:
-    """The sum of two narrow tensors, in 32 bits and of the smaller scale; None where scales are no
+    """Return the sum of two narrow tensors in 32 bits at the smaller scale; None unless scales are
     powers of two.
 
-    In floats the sum is exact too, so the same numbers are rounded afterwards.
+    The same sum would be exact in floats, so subsequent rounding gives equal results.
 
     Args:
-        add: makes the operator that adds.
+        add: builds the addition.
     """
     exponents = [_exponent(each) for each in (lhs, rhs)]
     if None in exponents or any(element_type(x.integers) != i16 for x in (lhs, rhs)):
@@ -59,7 +59,7 @@ def _literal(value: np.generic) -> Operation:
 
 
 def _exponent(scaled: Scaled) -> int | None:
-    """The power of two that all scales are."""
+    """Return the exponent of the scale, if all scales are the same power of two; else None."""
     known = scaled.known
     if known is None or known.size == 0 or known.min() != known.max() or not known.flat[0] > 0:
         return None

@@ -1,4 +1,4 @@
-"""Which dimensions of a convolution have taps that mostly read pads."""
+"""Selection of the dimensions of a convolution whose taps mostly read padding."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ if TYPE_CHECKING:
     from tcopt.dialects.graph.conv import ConvOp
 
 MOST_SEEN = 0.85
-"""The part of a dimension's taps that read data, up to which it pays to ask each time."""
+"""Maximum fraction of a dimension's taps reading data for which a check per tap pays off."""
 
 
 def skipped_dimensions(op: ConvOp, capabilities: Collection[str]) -> list[int]:
-    """The spatial dimensions in which taps that are outside of the data are left out.
+    """Return the spatial dimensions in which taps outside the data are skipped.
 
-    In the last one of several places these are computed side by side, and some of them see data
-    where others do not: there each place has code of its own, so it must be narrow.
+    Positions along the last dimension with an extent above 1 are computed side by side in a tile,
+    and may need different taps. That dimension must be narrow, because each of its positions is
+    unrolled.
     """
     x, places, window = element_type(op.x), op.shape[2:], op.window
     multiplied = find_dot(capabilities, (x, x), f32) is not None
     if op.pad_value.value.data or not is_float(x) or multiplied:
-        # Dot products take whole groups of terms, as those of integers do.
+        # Dot products need whole groups of terms, and so do those of integers.
         return []
     last = max((d for d, n in enumerate(places) if n > 1), default=len(places) - 1)
     seen = taps_seen(window, shape_of(op.x)[2:], places)
@@ -40,7 +41,7 @@ def skipped_dimensions(op: ConvOp, capabilities: Collection[str]) -> list[int]:
     ]
     if found:
         texts = ", ".join(f"{parts[d]:.0%} of dimension {d}" for d in found)
-        remark("convert-layout", op, f"taps see data in {texts}, others are skipped")
+        remark("convert-layout", op, f"taps read data in {texts}, others are skipped")
     return found
 
 

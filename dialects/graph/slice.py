@@ -1,4 +1,4 @@
-"""Taking parts of tensors and putting them together: slice and concat."""
+"""Parts of tensors and their concatenation."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ from tcopt.dialects.te import api as te
 from tcopt.support.alignment import ALIGNMENT
 
 CACHE_LINE = 64
-"""Bytes; the start of every buffer is a multiple of it."""
+"""Alignment of buffers in bytes."""
 
 _FEW_PARTS = 8
-"""Parts of a concatenation that are chosen from one after the other."""
+"""Maximum number of parts of a concatenation that are selected by a linear chain."""
 
 
 @irdl_op_definition
 class SliceOp(MovementOp):
-    """The elements at starts + index * steps; the result type says how many of them.
+    """The elements at starts + index * steps; the result type determines how many.
 
-    Starts lie inside the operand; steps may be negative, and are 1 when left out.
+    Starts are inside the operand. Steps may be negative, and are 1 by default.
     """
 
     name = "graph.slice"
@@ -63,7 +63,7 @@ class SliceOp(MovementOp):
         extents: Sequence[int],
         steps: Sequence[int] | None = None,
     ):
-        """One entry an axis of x in each list; `extents` is the result's shape."""
+        """Each list has one entry per axis of x; `extents` is the result's shape."""
         value = SSAValue.get(x)
         stride = ints(steps) if steps is not None and set(steps) - {1} else None
         super().__init__(
@@ -81,7 +81,7 @@ class SliceOp(MovementOp):
         return self.steps.get_values()
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The result's shape with the operand's element type."""
+        """Return the result's shape with the operand's element type."""
         shape, starts, steps = shape_of(self.x), self.starts.get_values(), self.strides
         if not len(shape) == len(starts) == len(steps) == len(self.shape):
             raise VerifyException(f"starts, steps and result do not fit {self.x.type}")
@@ -90,20 +90,20 @@ class SliceOp(MovementOp):
             last = start + (count - 1) * step
             if step == 0 or (count > 0 and not (0 <= start < extent and 0 <= last < extent)):
                 raise VerifyException(
-                    f"{count} elements from {start} by {step} leave axis {axis} of {self.x.type}"
+                    f"{count} elements from {start} by {step} exceed axis {axis} of {self.x.type}"
                 )
         return (tensor(self.shape, element_type(self.x)),)
 
     @property
     def is_part(self) -> bool:
-        """Where neighbours stay neighbours: elements are then read where they are."""
+        """Whether adjacent elements stay adjacent, so that they can be read in place."""
         return self.strides[-1:] in ((1,), ())
 
     @property
     def first_element(self) -> int | None:
-        """How many elements of the operand lie in front of those of the result, where these are
-        neighbours in memory: along the outermost axis of which there are several, if the axes
-        inside of it are whole."""
+        """Flat index in the operand of the first element, if the result is contiguous in it: a
+        range along the outermost axis with an extent above 1, with the inner axes complete. Else
+        None."""
         shape, starts = shape_of(self.x), self.starts.get_values()
         outer = next((axis for axis, count in enumerate(self.shape) if count != 1), len(shape))
         if 0 in self.shape or shape[outer + 1 :] != self.shape[outer + 1 :]:
@@ -117,18 +117,18 @@ class SliceOp(MovementOp):
 
     @property
     def subview_offset(self) -> int | None:
-        """Where neighbours in memory begin, if that is aligned."""
+        """Byte offset of a contiguous slice, if it is aligned."""
         if (place := self.first_element) is None:
             return None
         offset = place * numpy_dtype(self.type.element_type).itemsize
         return offset if offset % ALIGNMENT == 0 else None
 
     def unchanged(self) -> SSAValue | None:
-        """The operand, if all of it is taken."""
+        """Return the operand, if all of it is taken."""
         return None if any(step < 0 for step in self.strides) else self.x
 
     def simplify(self) -> Sequence[Operation] | None:
-        """A slice of a slice is one slice."""
+        """Merge two consecutive slices."""
         inner = self.x.owner
         if not isinstance(inner, SliceOp) or 0 in self.shape:
             return None
@@ -139,7 +139,7 @@ class SliceOp(MovementOp):
         return (SliceOp(inner.x, starts, self.shape, steps),)
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         places: list[slice] = []
         for start, step, count in zip(
             self.starts.get_values(), self.strides, self.shape, strict=True
@@ -149,7 +149,7 @@ class SliceOp(MovementOp):
         return x[tuple(places)]
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """One stage that reads at start + index * step."""
+        """Return one stage that reads at start + index * step."""
         rows = list(zip(self.starts.get_values(), self.strides, strict=True))
 
         def body(*axes: te.Axis) -> te.Expr:
@@ -160,7 +160,7 @@ class SliceOp(MovementOp):
 
 @irdl_op_definition
 class ConcatOp(GraphOp):
-    """Tensors one after the other along an axis."""
+    """Concatenation of tensors along an axis."""
 
     name = "graph.concat"
 
@@ -176,7 +176,7 @@ class ConcatOp(GraphOp):
         super().__init__(values, {"axis": integer(place)})
 
     def infer(self) -> Sequence[AnyTensor]:
-        """The common shape, with the sum of the extents along the axis."""
+        """Return the common shape, with the sum of the extents along the axis."""
         if not self.inputs:
             raise VerifyException("nothing to concatenate")
         element = same_element_type(*self.inputs)
@@ -186,23 +186,23 @@ class ConcatOp(GraphOp):
             raise VerifyException(f"axis {axis} is outside {self.inputs[0].type}")
         others = {(*shape[:axis], *shape[axis + 1 :]) for shape in shapes}
         if len(others) != 1 or len({len(shape) for shape in shapes}) != 1:
-            raise VerifyException(f"operands differ beside axis {axis}")
+            raise VerifyException(f"operands differ in an axis other than {axis}")
         total = sum(shape[axis] for shape in shapes)
         return (tensor((*shapes[0][:axis], total, *shapes[0][axis + 1 :]), element),)
 
     def unchanged(self) -> SSAValue | None:
-        """The only operand that has elements."""
+        """Return the only operand that has elements."""
         parts = [x for x in self.inputs if 0 not in shape_of(x)]
         return parts[0] if len(parts) == 1 else None
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the operands' data, one after the other, is that of the result."""
+        """Whether the result is the operands' data in memory order."""
         return all(extent == 1 for extent in self.shape[: self.axis.value.data])
 
     def simplify(self) -> Sequence[Operation] | None:
-        """Parts that lie one after the other in one tensor, as a split has them, are a part of
-        it, or all of it in another shape."""
+        """Replace adjacent contiguous parts of one tensor, as a split produces them, by a slice or
+        reshape of that tensor."""
         if not self.is_contiguous or 0 in self.shape:
             return None
         parts = [_part_of(value) for value in self.inputs]
@@ -225,26 +225,26 @@ class ConcatOp(GraphOp):
 
     @property
     def is_joined(self) -> bool:
-        """If it is contiguous, and the operands fill lines of the cache."""
+        """Whether the result is contiguous, and the operands fill whole cache lines."""
         sizes = [bytes_of(type_of(value)) for value in self.inputs]
         aligned = all(size % CACHE_LINE == 0 for size in sizes[:-1])
         return self.is_contiguous and aligned and min(sizes) > 0 and len(sizes) > 1
 
     @property
     def selects(self) -> bool:
-        """By the place along the axis."""
+        """True: each result element is an operand element, selected by its index along the axis."""
         return True
 
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """If all operands are."""
+        """Whether all operands are non-negative."""
         return all(operands)
 
     def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
-        """Those of all parts."""
+        """Return the bounds of all parts."""
         return min(low for low, _ in operands), max(high for _, high in operands)
 
     def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
-        """Parts of one type and one scale."""
+        """Return the concatenation of integers, for parts of one type and one scale."""
         first, *others = operands
         types = {element_type(part.integers) for part in operands}
         same = all(part.is_uniform and part.scales_like(first) for part in others)
@@ -254,16 +254,16 @@ class ConcatOp(GraphOp):
         return ScaledOps([ConcatOp(parts, axis=self.axis.value.data)])
 
     def in_blocks(self, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
-        """Along any axis, channels included: whole blocks follow each other."""
+        """Return the op on blocks, along any axis: channels too, as they are whole blocks."""
         return ConcatOp(list(operands), axis=self.axis.value.data)
 
     def compute(self, *arrays: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.concatenate(arrays, self.axis.value.data)
 
     def tensor_expression(self, *inputs: te.Tensor) -> te.Tensor:
-        """One stage that chooses the operand by the index along the axis: by halves of them, as
-        long as they are many."""
+        """Return one stage that selects the operand by the index along the axis, by bisection while
+        there are many."""
         axis = self.axis.value.data
         starts = accumulate((x.shape[axis] for x in inputs), initial=0)
         parts = [(x, start) for x, start in zip(inputs, starts, strict=False) if x.shape[axis]]
@@ -289,7 +289,8 @@ class ConcatOp(GraphOp):
 
 
 def _part_of(value: SSAValue) -> tuple[SSAValue, int]:
-    """What a value is a part of, whatever its shape, and the element of it that it begins at."""
+    """Return the tensor that a value is a contiguous part of, ignoring shapes, and the flat index
+    where the part begins."""
     inner = value
     while isinstance(inner.owner, ReshapeOp):
         inner = inner.owner.x

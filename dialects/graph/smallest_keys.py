@@ -1,4 +1,4 @@
-"""The least of many integers, in order: by their ranks, by insertion, or digit by digit."""
+"""Selection of the smallest of many integers, in order: by ranks, insertion or radix selection."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tcopt.dialects.graph.key_sample import is_sampled, near_least
 from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
 
 _MOST_RANKED = 128
-"""Up to so many keys are all compared with each other, many at once."""
+"""Maximum number of keys that are all compared with each other, vectorised."""
 _MOST_INSERTED = 16
-"""Up to so many are kept in order while the others are read."""
+"""Maximum number of selected keys that are kept sorted while the others are read."""
 _FEW = 8
-"""Of how many one is wanted where it is found faster by insertion than by all ranks."""
+"""Minimum ratio of keys to selected ones for which insertion is faster than computing all ranks."""
 Emit = Callable[[Scalar, Scalar], None]
 
 
@@ -28,18 +28,17 @@ def smallest(
     key: Callable[[Scalar], Scalar],
     emit: Emit,
 ) -> None:
-    """Find the places of the `count` least keys; of equal ones those at lower places.
+    """Find the indices of the `count` smallest keys; of equal ones, those with lower indices.
 
-    The time is about proportional to `extent`, whatever the keys are: few are compared with each
-    other, or inserted into a short list; of many a sample shows which are out of the question; else
-    the digits of the last key that belongs to them are found one by one, and only those are sorted
-    that are chosen.
+    The run time is approximately proportional to `extent`, whatever the keys are. Few keys are
+    compared with each other, or inserted into a short list. For many keys, a sample excludes most
+    of them, or radix selection finds the selected ones digit by digit; only these are sorted.
 
     Args:
-        extent: how many keys there are.
-        dtype: of the keys, integers.
-        key: the key at a place.
-        emit: takes a rank, and the place that has it.
+        extent: number of keys.
+        dtype: integer type of the keys.
+        key: returns the key at an index.
+        emit: called with a rank and the index of the key with that rank.
     """
     if count * 2 > extent > _MOST_RANKED:
         order, keys = k.workspace((2, extent), INDEX), k.workspace((2, extent), dtype)
@@ -80,7 +79,7 @@ def _emit_sorted(k: KernelWriter, count: int, order: Buffer, keys: Buffer, emit:
 
 
 def _by_rank(k: KernelWriter, extent: int, count: int, keys: Buffer, emit: Emit) -> None:
-    """A key's rank is how many belong in front of it."""
+    """Compute the rank of each key: the number of keys that precede it."""
     ranks = k.workspace((extent,), i32)
     for parts in k.parts(extent):
         with parts as part:
@@ -101,11 +100,11 @@ def _by_rank(k: KernelWriter, extent: int, count: int, keys: Buffer, emit: Emit)
 
 
 def _insert(k: KernelWriter, count: int, given: Buffer, emit: Emit) -> None:
-    """The least so far are kept in order; what is not less than the last of them is passed by."""
+    """Keep the smallest keys so far in a sorted list; skip keys not smaller than its last one."""
     keys, order = k.workspace((count,), given.dtype), k.workspace((count,), INDEX)
 
     def insert(new: Scalar, i: Scalar, held: Scalar | int) -> None:
-        """Put it in front of the greater ones of the first `held`."""
+        """Insert a key before the greater ones of the first `held`."""
         enters = k.variable(INDEX, held)
         with k.loop(held) as step:
             place = k.limited(k.scalar(held, INDEX) - 1 - step, count)

@@ -29,7 +29,7 @@ from tcopt.dialects.te import api as te
 
 
 class SoftmaxLikeOp(NormalizationOp, ABC):
-    """Softmax or its logarithm over one axis."""
+    """Base class of softmax and its logarithm over one axis."""
 
     axis = prop_def(Int, default_value=integer(-1))
 
@@ -49,19 +49,19 @@ class SoftmaxLikeOp(NormalizationOp, ABC):
         return (self.place,)
 
     def check_parameters(self) -> None:
-        """VerifyException if the axis is outside the operand."""
+        """Raise VerifyException if the axis is out of range."""
         normalize_axis(self.axis.value.data, len(shape_of(self.x)))
 
     def others(self, axes: Indices) -> Any:
-        """The indices beside the axis."""
+        """Return the indices other than the axis."""
         return (*axes[: self.place], *axes[self.place + 1 :])
 
     def maximum(self, x: te.Tensor) -> te.Tensor:
-        """The greatest element along the axis."""
+        """Return the maximum along the axis."""
         return reduce_stage(x.shape, (self.place,), te.max, lambda at: x[tuple(at)], "max")
 
     def total(self, x: te.Tensor, term: Callable[[Indices], te.Expr]) -> te.Tensor:
-        """The sum of a term along the axis."""
+        """Return the sum of a term along the axis."""
         return reduce_stage(x.shape, (self.place,), te.sum, term, "sum")
 
 
@@ -72,12 +72,12 @@ class SoftmaxOp(SoftmaxLikeOp):
     name = "graph.softmax"
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         weights = np.exp(x - np.max(x, axis=self.place, keepdims=True))
         return weights / np.sum(weights, axis=self.place, keepdims=True)
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """Stages max, exp, sum, one reciprocal a row, product."""
+        """Return stages for the maximum, exp, sum, one reciprocal per row, and the product."""
         top = self.maximum(x)
         weights = te.compute(
             x.shape,
@@ -104,12 +104,12 @@ class LogSoftmaxOp(SoftmaxLikeOp):
     name = "graph.log_softmax"
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         shifted = x - np.max(x, axis=self.place, keepdims=True)
         return shifted - np.log(np.sum(np.exp(shifted), axis=self.place, keepdims=True))
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """Stages max, sum of exp, difference."""
+        """Return stages for the maximum, the sum of exp, and the difference."""
         top = self.maximum(x)
 
         def shifted(at: Indices) -> te.Expr:

@@ -15,7 +15,7 @@ from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar, Vari
 
 
 class SquareMatricesOp(OpaqueOp, ABC):
-    """An operator on each matrix of x [batch, n, n]."""
+    """Base class of ops on each matrix of x [batch, n, n]."""
 
     x = operand_def(TensorType)
     result = result_def(TensorType)
@@ -42,11 +42,11 @@ class SquareMatricesOp(OpaqueOp, ABC):
 
 
 def find_pivot(k: KernelWriter, rows: Buffer, i: Scalar) -> Variable:
-    """Return the row from `i` on whose element of column `i` is largest in magnitude."""
+    """Return the row, starting at `i`, whose element in column `i` has the largest magnitude."""
     pivot = k.variable(INDEX, 0)
     pivot.set(i)
     with k.loop(rows.shape[0]) as r:
-        # Squares would overflow or become zero in matrices of large or small elements.
+        # Squares would overflow, or underflow to zero, for elements of large or small magnitude.
         larger = _magnitude(rows[r, i]) > _magnitude(rows[pivot.get(), i])
         with k.when((r > i) & larger):
             pivot.set(r)

@@ -1,4 +1,4 @@
-"""Tensor-expression stages that several operators are built from."""
+"""Tensor-expression stages shared by several operators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Indices: TypeAlias = Sequence[IndexLike]
 
 
 def image_compute(shape: Sequence[int], body: Callable[..., Any], name: str) -> te.Tensor:
-    """A stage over [N, C, spatial...] whose axes have the customary names."""
+    """Return a stage over [N, C, spatial...] whose axes have the conventional names."""
 
     def line(n: te.Axis, c: te.Axis, x: te.Axis) -> Any:
         return body(n, c, x)
@@ -38,12 +38,12 @@ def read_broadcast(x: te.Tensor, axes: Indices) -> te.Expr:
 
 
 def widen(value: te.Expr) -> te.Expr:
-    """16-bit floats as f32, in which they are accumulated."""
+    """Convert 16-bit floats to f32, in which they are accumulated."""
     return te.cast(value, "f32") if is_half(value.dtype) else value
 
 
 def narrow(x: te.Tensor, element: Attribute) -> te.Tensor:
-    """A stage that rounds an accumulated tensor to its element type, if they differ."""
+    """Round an accumulated tensor to an element type by a stage, if its type differs."""
     if x.dtype == element:
         return x
     return te.compute(x.shape, lambda *axes: te.cast(x[axes], element), name=f"{x.name}_round")
@@ -58,12 +58,12 @@ def reduce_stage(
     *,
     keepdims: bool = False,
 ) -> te.Tensor:
-    """Combine `term` at every index of `shape` over `axes`.
+    """Reduce `term` over `axes` of the iteration space `shape`.
 
     Args:
         shape: the iteration space.
-        axes: the reduced axes, which vanish or stay as 1 with `keepdims`.
-        combine: `te.sum` or one of its relatives.
+        axes: the reduced axes, which are dropped, or kept as 1 with `keepdims`.
+        combine: a reduction such as `te.sum`.
         term: the element at a full list of indices.
         name: name of the stage.
     """
@@ -80,10 +80,10 @@ def reduce_stage(
 
 
 def reshape_indices(source: Sequence[int], target: Sequence[int], axes: Indices) -> list[IndexLike]:
-    """Indices into shape `source` of the element at `axes` of shape `target`.
+    """Map indices `axes` of shape `target` to indices of the same element in shape `source`.
 
-    Runs of dimensions of equal size map onto each other, so that a dimension that stays as
-    it is needs no arithmetic, and the rest the least division.
+    Runs of dimensions with equal products map onto each other. Unchanged dimensions then need no
+    arithmetic, and the others a minimum of divisions.
     """
     result: list[IndexLike] = [0] * len(source)
     if 0 in source:
@@ -117,8 +117,8 @@ def _map_run(
 def pad_space(
     x: te.Tensor, low: Sequence[int], extents: Sequence[int], value: int = 0, name: str = "pad"
 ) -> te.Tensor:
-    """x [N, C, spatial..., rest...] with its spatial dimensions moved by `low` into `extents`,
-    and `value` around them."""
+    """Embed the spatial dimensions of x [N, C, spatial..., rest...] at offset `low` in `extents`,
+    filled with `value`."""
     rank = len(extents)
 
     def body(n: te.Axis, c: te.Axis, *axes: te.Axis) -> te.Expr:
@@ -131,13 +131,14 @@ def pad_space(
 def window_taps(
     places: Indices, taps: Indices, strides: Sequence[int], dilations: Sequence[int]
 ) -> list[Any]:
-    """Input indices of the taps of a window at output places: place * stride + tap * dilation."""
+    """Return the input indices of window taps at output positions: place * stride + tap *
+    dilation."""
     rows = zip(places, taps, strides, dilations, strict=True)
     return [place * stride + tap * dilation for place, tap, stride, dilation in rows]
 
 
 def tap_axes(kernel: Sequence[int]) -> list[te.Axis]:
-    """Reduce axes over the taps of a kernel."""
+    """Return reduction axes over the taps of a kernel."""
     names = ("rz", "ry", "rx")[-len(kernel) :] if len(kernel) <= 3 else [""] * len(kernel)
     return [
         te.reduce_axis(extent, name or f"r{d}")
@@ -146,5 +147,6 @@ def tap_axes(kernel: Sequence[int]) -> list[te.Axis]:
 
 
 def in_group(channel: te.Axis, lane: te.Axis, group: int) -> Sequence[te.Index]:
-    """The last indices of weights: channel and lane, or group, lane and channel in it."""
+    """Return the last indices of weights: channel and lane, or group, lane and channel in the
+    group."""
     return (channel, lane) if group == 1 else (channel // group, lane, channel % group)

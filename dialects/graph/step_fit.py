@@ -1,8 +1,9 @@
-"""Functions that go up in steps of one, as a product, a sum and a shift of integers.
+"""Monotone step functions fitted by a fixed-point multiply, add and shift of integers.
 
-What scales sums to the next layer's integers never goes down, so it is known by the least integer
-at which it reaches each of its values. `(mulh(x << left, factor) + offset) >> right` is the same
-function where it is the same on both sides of each such step, which is asked in exact integers.
+Requantisation from sums to the next layer's integers is a non-decreasing function, so it is defined
+by the smallest argument at which it reaches each value.
+`(mulh(x << left, factor) + offset) >> right` is the same function if it agrees on both sides of
+each such step, which is checked in exact integers.
 """
 
 from __future__ import annotations
@@ -18,19 +19,20 @@ Integers = NDArray[np.int64]
 _HALF, _BITS = 1 << 30, 31
 _MOST = (1 << 31) - 1
 _MOST_RIGHT = 22
-"""Bytes shifted to the left so far fit 32 bits with room for a sum."""
+"""Maximum right shift. Bytes shifted left by this much fit in 32 bits with room for a sum."""
 _ROOM = 2
-"""Bits that a sum may take more than the product."""
+"""Number of bits that a sum may have beyond those of the product."""
 _TRIED = 24
-"""Factors that are tried on each side of the nearest one."""
+"""Number of factors tried on each side of the nearest one."""
 
 
 @dataclass(frozen=True)
 class StepFit:
-    """`(mulh(limited(x) << left, factor) + offset) >> right`, all by channel but `left`.
+    """`(mulh(limited(x) << left, factor) + offset) >> right`; all but `left` are by channel.
 
     Attributes:
-        limits: what x is limited to before, so that more bits of it count; None for nothing.
+        limits: limits to which x is clamped first, so that more of its bits are significant; None
+            for no clamp.
     """
 
     left: int
@@ -40,7 +42,7 @@ class StepFit:
     limits: tuple[Integers, Integers] | None = None
 
     def __call__(self, x: Integers) -> Integers:
-        """The function, in exact integers."""
+        """Evaluate the function in exact integers."""
         if self.limits is not None:
             x = np.clip(x, *self.limits)
         return (multiply_high(x << self.left, self.factor) + self.offset) >> self.right
@@ -48,12 +50,12 @@ class StepFit:
 
 @dataclass(frozen=True)
 class Steps:
-    """Where a function of integers reaches its values, by channel.
+    """Step function of integers, given by the argument at which it reaches each value, by channel.
 
     Attributes:
-        least, most: between which its argument is.
-        values: its values but the least one, in a column; edges: the least argument for each of
-            them, one more than `most` where there is none.
+        least, most: lower and upper bound of the argument.
+        values: values of the function except the smallest, as a column.
+        edges: the smallest argument for each value; `most` + 1 if the value is not reached.
     """
 
     least: Integers
@@ -63,7 +65,7 @@ class Steps:
 
 
 def multiply_high(x: Integers, factor: Integers | int) -> Integers:
-    """The high half of twice the product, rounded; the largest number where that is too large."""
+    """Return the rounded high half of twice the product, saturated at the maximum."""
     return np.minimum((x * factor + _HALF) >> _BITS, _MOST)
 
 
@@ -73,10 +75,10 @@ def steps_of(
     most: Integers,
     limits: tuple[int, int],
 ) -> Steps:
-    """The steps of a function that never goes down, between its limits.
+    """Return the steps of a non-decreasing function between its limits.
 
     Args:
-        function: of rows of arguments, one for each channel.
+        function: function of rows of arguments, with one argument for each channel.
     """
     values = np.arange(limits[0] + 1, limits[1] + 1, dtype=np.int64)[:, None]
     low = np.broadcast_to(least, (len(values), len(least))).copy()
@@ -91,18 +93,18 @@ def steps_of(
 
 
 def differing(fit: StepFit, steps: Steps, limits: tuple[int, int]) -> float:
-    """The part of arguments, between least and most, for which the function is another one."""
+    """Return the fraction of arguments in [least, most] for which the functions differ."""
     found = steps_of(lambda x: np.clip(fit(x), *limits), steps.least, steps.most, limits)
     return float(np.abs(found.edges - steps.edges).sum() / (steps.most - steps.least + 1).sum())
 
 
 def fit_steps(steps: Steps, slope: NDArray[np.float64], slack: int = 0) -> StepFit | None:
-    """The form with the fewest operations that is the same function in all channels; None if there
-    is none.
+    """Return the form with the fewest operations that equals the function in all channels; None if
+    there is none.
 
     Args:
-        slope: about how much the function goes up for one of its argument.
-        slack: how far values may be from the function's.
+        slope: approximate slope of the function.
+        slack: maximum deviation from the function's values.
     """
     edges, least, most = steps.edges, steps.least, steps.most
     inside = np.clip(edges[0] - 1, least, most), np.clip(edges[-1], least, most)
@@ -125,7 +127,7 @@ def _fit(
     low, high = (steps.least, steps.most) if limits is None else limits
     largest = int(max(np.abs(low).max(initial=1), np.abs(high).max(initial=1), 1))
     bits = np.floor(-np.log2(slope)).astype(np.int64)
-    # As many bits as there is room for: of the argument, of the factor, and of the sum.
+    # Use all available bits of the argument, the factor and the sum.
     most = int(min(31 - largest.bit_length(), _MOST_RIGHT - bits.min()))
     for left in range(most, max(most - _ROOM, 0) - 1, -1):
         right = np.minimum(left + bits, _MOST_RIGHT)
@@ -152,7 +154,7 @@ def _offsets(
     nearest: Integers,
     slack: int,
 ) -> tuple[Integers, Integers] | None:
-    """For each channel a factor, and an offset with which all steps are where they should be."""
+    """Return, for each channel, a factor and an offset that place all steps correctly."""
     factor, offset = np.zeros_like(nearest), np.zeros_like(nearest)
     missing = np.arange(len(nearest))
     edges, values = steps.edges, steps.values
@@ -166,7 +168,7 @@ def _offsets(
         enough = np.where(is_reached[:, missing], goal - up, -_MOST).max(axis=0)
         few = np.where(is_left[:, missing], goal - 1 - below, _MOST).min(axis=0)
         if limits is not None:
-            # Nothing limits results afterwards.
+            # Results are not clamped afterwards.
             first, last = (end[missing] << left for end in limits)
             lowest = int(values[0, 0]) - 1 << right[missing]
             highest = int(values[-1, 0]) + 1 << right[missing]

@@ -1,4 +1,4 @@
-"""Scaled sums of two integers as products, sums and a shift of integers."""
+"""Approximation of scaled sums of two integers by integer products, sums and a shift."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from tcopt.dialects.graph.step_fit import Integers, multiply_high
 
 _RIGHT = 21
-"""Bytes shifted to the left so far, and their sums, fit 32 bits."""
+"""Maximum right shift. Bytes shifted left by this much, and their sums, fit in 32 bits."""
 
 _TRIED = 2
-"""Factors that are tried on each side of the nearest ones."""
+"""Number of factors tried on each side of the nearest ones."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class SumFit:
     right: int
 
     def __call__(self, x: Integers, y: Integers) -> Integers:
-        """The function, in exact integers."""
+        """Evaluate the function in exact integers."""
         first, second = self.factors
         total = multiply_high(x << self.left, first) + multiply_high(y << self.left, second)
         return (total + self.offset) >> self.right
@@ -41,10 +41,10 @@ def fit_sum(
     limits: tuple[int, int],
     slack: int = 0,
 ) -> SumFit | None:
-    """The form that has the wanted value for all pairs, within limits; None if there is none.
+    """Return a form that has the wanted values for all pairs, within limits; None if there is none.
 
     Args:
-        slack: how far from the wanted values others may be.
+        slack: maximum deviation from the wanted values.
     """
     largest = int(max(np.abs(x).max(initial=1), np.abs(y).max(initial=1)))
     left = 31 - largest.bit_length()
@@ -60,7 +60,7 @@ def fit_sum(
             continue
         total = multiply_high(x << left, first)
         total = total + multiply_high(y << left, second)
-        # What is limited may be anything beyond.
+        # Values at a limit may exceed it, as they are clamped.
         enough = np.where(wanted - slack > low, (wanted - slack << right) - total, -(1 << 40))
         few = np.where(wanted + slack < high, (wanted + slack + 1 << right) - 1 - total, 1 << 40)
         if enough.max() <= few.min():

@@ -1,4 +1,4 @@
-"""Tables of the sums that neighbouring numbers can add up to."""
+"""Lookup tables of the possible sums of neighbouring values."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from tcopt.dialects.simd import LOW_BITS, part_bits
 from tcopt.dialects.te import api as te
 
 BYTE_TYPE = element_of(np.dtype(np.uint8))
-"""The element type of tables and of indices."""
+"""Element type of tables and of indices."""
 
 _MOST_NUMBERS = 6
 
 
 class TableShape(NamedTuple):
-    """How numbers are put into tables.
+    """Arrangement of values in tables.
 
     Attributes:
-        numbers: that a table has the sums of.
-        groups: tables that are looked up together.
-        steps: how many times so many.
-        bits: of an entry.
+        numbers: number of values that a table contains the sums of.
+        groups: number of tables that are looked up together.
+        steps: number of such groups of tables.
+        bits: number of bits of an entry.
     """
 
     numbers: int
@@ -42,24 +42,25 @@ class TableShape(NamedTuple):
 
     @property
     def terms(self) -> int:
-        """Numbers in all tables."""
+        """Number of values in all tables."""
         return self.numbers * self.groups * self.steps
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the tables: [steps, groups, parts, entries]."""
+        """Shape of the tables: [steps, groups, parts, entries]."""
         return self.steps, self.groups, len(part_bits(self.bits)), 1 << self.numbers
 
 
 @irdl_op_definition
 class SumTablesOp(GraphOp):
-    """Tables [N, places..., steps, groups, parts, 2**numbers] of x [N, C, places..., b].
+    """Tables [N, positions..., steps, groups, parts, 2**numbers] of x [N, C, positions..., b].
 
-    x has integers of 8 or 16 bits. Those of one place, C * b of them, are cut into groups of
-    `numbers`, of which steps * groups are taken. Entry e of a group's table is `bias` plus the sum
-    of those numbers whose bit e has, the first its last bit; with `exclusive`, less the sum of the
-    others. Entries have `bits` bits. Those of more than 7 have two bytes apart, parts: the last 7
-    bits, and those in front of them.
+    x has integers of 8 or 16 bits. The C * b values at a position are divided into groups of
+    `numbers`, of which the first steps * groups are used. Entry e of a group's table is `bias` plus
+    the sum of the values whose bit is set in e, the first value being the lowest bit; with
+    `exclusive`, the sum of the other values is subtracted. Entries have `bits` bits. An entry of
+    more than 7 bits is split into two bytes in separate parts: the low 7 bits, and the bits above
+    them.
 
         // %x : tensor<1x1x1x96xi16>
         %t = graph.sum_tables %x {numbers = 6, groups = 8, steps = 2, bits = 11}
@@ -93,17 +94,17 @@ class SumTablesOp(GraphOp):
 
     @property
     def tables(self) -> TableShape:
-        """How numbers are put into tables."""
+        """Arrangement of values in tables."""
         parts = (self.numbers, self.groups, self.steps, self.bits)
         return TableShape(*(each.value.data for each in parts))
 
     @property
     def added(self) -> int:
-        """What each entry has added to it."""
+        """Constant that is added to each entry."""
         return 0 if self.bias is None else self.bias.value.data
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Bytes."""
+        """Return a tensor of bytes."""
         shape, element, made = shape_of(self.x), element_type(self.x), self.tables
         if not is_quantized(element):
             raise VerifyException(f"adds up integers of 8 or 16 bits, not {element}")
@@ -113,11 +114,13 @@ class SumTablesOp(GraphOp):
             text = f"tables of {made.numbers} numbers with entries of {made.bits} bits"
             raise VerifyException(f"{text}: at most {_MOST_NUMBERS} and {MOST_BITS}")
         if made.groups < 1 or made.steps < 0 or made.terms > shape[1] * shape[-1]:
-            raise VerifyException(f"{made.terms} numbers of {shape[1] * shape[-1]} are in tables")
+            raise VerifyException(
+                f"tables of {made.terms} values do not fit the {shape[1] * shape[-1]} values of x"
+            )
         return (tensor((shape[0], *shape[2:-1], *made.shape), BYTE_TYPE),)
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         made = self.tables
         placed: Array = np.moveaxis(x, 1, -2).astype(np.int64)
         placed = placed.reshape(*placed.shape[:-2], -1)[..., : made.terms]
@@ -131,7 +134,7 @@ class SumTablesOp(GraphOp):
         return np.stack(parts, axis=-2)
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """Sums of 16 bits, then their bytes."""
+        """Return a stage that computes 16-bit sums and extracts their bytes."""
         made, lanes, rank = self.tables, x.shape[-1], len(x.shape) - 3
         widths = part_bits(made.bits)
 

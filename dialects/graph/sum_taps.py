@@ -1,4 +1,4 @@
-"""Sums of what the taps of a window made of each place, where they meet."""
+"""Overlap-add of per-tap channels, the second half of a convolution with few output channels."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from tcopt.dialects.te import api as te
 
 @irdl_op_definition
 class SumTapsOp(GraphOp):
-    """[N, C, places...] from x [N, groups * taps * C / groups, spatial...].
+    """[N, C, positions...] from x [N, groups * taps * C / groups, spatial...].
 
-    The window has a tap for each element of its kernel, the last dimension fastest. The sum at a
-    place is that over taps of what the tap's own channel holds where the tap is: of a convolution,
-    whose products with one tap are one channel. Elements in pads are zero.
+    A convolution can be computed as products of each element with all taps, each tap being a
+    channel, followed by this op. At each position, it sums over the taps of a window: each tap
+    reads its own channel at the tap's offset. Taps are ordered with the last dimension fastest.
+    Elements of pads are zero.
     """
 
     name = "graph.sum_taps"
@@ -59,21 +60,21 @@ class SumTapsOp(GraphOp):
 
     @property
     def window(self) -> Window:
-        """The window."""
+        """Window of the convolution."""
         kernel = self.kernel.get_values()
         return Window.of(kernel, self.strides, self.pads, self.dilations)
 
     @property
     def group_count(self) -> int:
-        """Number of equal parts of the channels, in each of which taps are the outer part."""
+        """Number of equal groups of the channels; within each, taps are the outer dimension."""
         return self.groups.value.data
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[N, C, window positions...]."""
+        """Return [N, C, window positions...]."""
         shape, window, groups = shape_of(self.x), self.window, self.group_count
         if len(shape) < 3 or len(window.kernel) != len(shape) - 2:
             raise VerifyException(
-                f"a kernel of rank {len(window.kernel)} has no places in data of rank {len(shape)}"
+                f"a kernel of rank {len(window.kernel)} does not fit data of rank {len(shape)}"
             )
         if not is_float(element_type(self.x)):
             raise VerifyException(f"expected floats, got {element_type(self.x)}")
@@ -85,15 +86,15 @@ class SumTapsOp(GraphOp):
         return (tensor(result, element_type(self.x)),)
 
     def stays_plain(self, block: int) -> bool:
-        """Vectors lie along the image, as channels fill none."""
+        """True: vectors run along the image, because there are too few channels to fill them."""
         return True
 
     def work(self) -> int:
-        """One operation for each tap."""
+        """Return the operation count: one operation for each tap."""
         return math.prod(self.shape) * math.prod(self.window.kernel)
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy: of the windows of all channels, the taps that are theirs."""
+        """Evaluate with numpy: sum, over the windows of all channels, the tap of each channel."""
         window, groups, output = self.window, self.group_count, self.shape[2:]
         n, channels, taps = x.shape[0], self.shape[1], math.prod(window.kernel)
         windows = view_windows(x, window, output, 0).reshape(*x.shape[:2], *output, taps)
@@ -104,7 +105,8 @@ class SumTapsOp(GraphOp):
         return result.reshape(self.shape)
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """A reduction over taps by guarded reads: pads are not stored around so many channels."""
+        """Return a reduction over taps with guarded reads, which avoids padding so many
+        channels."""
         window, groups = self.window, self.group_count
         taps, channels = tap_axes(window.kernel), self.shape[1] // groups
         count = math.prod(window.kernel)

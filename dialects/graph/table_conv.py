@@ -1,4 +1,4 @@
-"""Convolution by tables of data's sums, of which bits of weights choose entries."""
+"""Convolution by tables of sums of the data, indexed by bits of the weights."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tcopt.dialects.te import api as te
 
 @irdl_op_definition
 class TableConvOp(GraphOp):
-    """Convolution [N, O / b, places..., b] in i32 of tables [N, spatial..., S, G, parts, E].
+    """Convolution [N, O / b, positions..., b] in i32 of tables [N, spatial..., S, G, parts, E].
 
-    Tables are bytes as `graph.sum_tables` makes them, with entries of `bits` bits. Weights are
-    bytes [O / b, S, kernel..., planes, G, b], indices of entries: for each output and plane one of
-    each table, of which as many bits count as E has numbers. What they choose is added up, from
-    plane j times 2**j; with `signed`, that of the last plane is taken away. There are no pads.
+    Tables are bytes as `graph.sum_tables` produces them, with entries of `bits` bits. Weights are
+    bytes [O / b, S, kernel..., planes, G, b]: for each output and bit plane, an index into each
+    table, of which the low log2(E) bits are used. The result is the sum of the selected entries,
+    those of plane j times 2**j; with `signed`, the last plane is subtracted. There are no pads.
     """
 
     name = "graph.table_conv"
@@ -67,22 +67,22 @@ class TableConvOp(GraphOp):
 
     @property
     def entry_bits(self) -> int:
-        """Bits of an entry."""
+        """Number of bits of an entry."""
         return self.bits.value.data
 
     @property
     def window(self) -> Window:
-        """The window."""
+        """Window of the convolution."""
         kernel = shape_of(self.w)[2 : 2 + self.spatial_rank]
         return Window.of(kernel, self.strides, None, self.dilations)
 
     @property
     def stores_anywhere(self) -> bool:
-        """Sums are made a tile at a time."""
+        """Whether elements are completed in registers: sums are computed a tile at a time."""
         return True
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[N, O / b, window positions..., b]."""
+        """Return [N, O / b, window positions..., b]."""
         x, w, rank = shape_of(self.x), shape_of(self.w), self.spatial_rank
         if rank < 0 or len(w) != rank + 5:
             raise VerifyException(f"tables of rank {len(x)} do not fit weights of rank {len(w)}")
@@ -97,12 +97,12 @@ class TableConvOp(GraphOp):
         return (tensor((x[0], w[0], *output, w[-1]), i32),)
 
     def work(self) -> int:
-        """Two operations for each entry that is chosen."""
+        """Return the operation count: two operations for each selected entry."""
         w = shape_of(self.w)
         return 2 * math.prod(self.shape) * math.prod(w[1:-1])
 
     def compute(self, x: Array, w: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         rank, window = self.spatial_rank, self.window
         widths = part_bits(self.entry_bits)
         parts = [
@@ -130,7 +130,7 @@ class TableConvOp(GraphOp):
         return result
 
     def tensor_expression(self, x: te.Tensor, w: te.Tensor) -> te.Tensor:
-        """One sum over taps, tables and their entries, of those that are chosen."""
+        """Return one sum over taps, tables and the entries that are selected."""
         window = self.window
         taps = tap_axes(window.kernel)
         step, entry = te.reduce_axis(w.shape[1], "rc"), te.reduce_axis(x.shape[-1], "entry")

@@ -1,4 +1,4 @@
-"""The k greatest or least elements of each row."""
+"""The k largest or smallest elements of each row."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tcopt.dialects.loop.writer import Buffer, KernelWriter, Scalar
 
 @irdl_op_definition
 class TopKOp(OpaqueOp):
-    """The k greatest (or `smallest`) elements of each row, in order, and their places.
+    """The k largest (or `smallest`) elements of each row, in order, and their indices.
 
         %values, %places = graph.top_k %x {k = 5} : tensor<8x5xf32>, tensor<8x5xi64>
 
-    x has shape [rows, n]. Of equal elements the one at the lower place comes first; nan is greater
-    than every number, as numpy sorts it.
+    x has shape [rows, n]. Of equal elements, the one with the lower index comes first; nan is
+    greater than every number, as in numpy's sort.
     """
 
     name = "graph.top_k"
@@ -39,26 +39,26 @@ class TopKOp(OpaqueOp):
         super().__init__([x], {"k": integer(k), "smallest": flag(smallest)})
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[rows, k], twice."""
+        """Return [rows, k] for values and for indices."""
         shape, k = shape_of(self.x), self.k.value.data
         if len(shape) != 2 or not 0 <= k <= shape[1]:
-            raise VerifyException(f"there are no {k} elements in each row of {self.x.type}")
+            raise VerifyException(f"cannot take {k} elements of each row of {self.x.type}")
         extents = (shape[0], k)
         return tensor(extents, element_type(self.x)), tensor(extents, i64)
 
     def compute_all(self, x: Array) -> Sequence[Array]:
-        """The values by numpy."""
+        """Evaluate the op with numpy."""
         if self.smallest is not None:
             order = np.argsort(x, axis=-1, kind="stable")
         else:
-            # Reversed twice: equal elements keep their order.
+            # Reversing twice keeps the order of equal elements.
             backwards = np.argsort(x[:, ::-1], axis=-1, kind="stable")[:, ::-1]
             order = x.shape[1] - 1 - backwards
         places = order[:, : self.k.value.data].astype(np.int64)
         return np.take_along_axis(x, places, axis=-1), places
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """Rows are independent."""
+        """Write a loop over independent rows."""
         x, values, places = buffers
         rows, count = values.shape
         if count == 0:

@@ -41,17 +41,17 @@ _SETS = range(1 << len(Relation))
 
 @irdl_op_definition
 class TreeEnsembleOp(OpaqueOp):
-    """Scores of rows by decision trees, combined for each target.
+    """Scores of rows by an ensemble of decision trees, combined for each target.
 
         %y = graph.tree_ensemble %x, %nodes, %roots, %targets, %weights
                  {count = 3, depth = 6, common = 3, varying = 8} : tensor<8x3xf32>
 
-    x is [rows, columns]; `nodes` has a record for each inner node
-    (`dialects/graph/tree_nodes.py`): the column that it compares, the threshold, and its two
-    children. The root of tree t has the address `roots[t]`; at most `depth` inner nodes are on any
-    path down. Leaf l adds `weights[l, k]` to target `targets[l, k]` for each k. A target without
-    any is 0. `common` is the set of relations in which the tests of all inner nodes hold, `varying`
-    the set of those in which the tests of some do, as their records say.
+    x is [rows, columns]. `nodes` has a record for each inner node (`dialects/graph/tree_nodes.py`):
+    the column that it compares, the threshold, and its two children. The root of tree t has the
+    address `roots[t]`; a path has at most `depth` inner nodes. Leaf l adds `weights[l, k]` to
+    target `targets[l, k]` for each k. A target without weights is 0. `common` is the set of
+    relations in which the tests of all inner nodes hold; `varying` is the set of those in which
+    only the tests of some hold, according to their records.
     """
 
     name = "graph.tree_ensemble"
@@ -77,7 +77,7 @@ class TreeEnsembleOp(OpaqueOp):
         common: Relation,
         varying: Relation,
     ):
-        """Operands in the order listed above."""
+        """Operands are in the order listed above."""
         super().__init__(
             list(operands),
             {
@@ -90,7 +90,7 @@ class TreeEnsembleOp(OpaqueOp):
         )
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[rows, count], of the weights' element type."""
+        """Return [rows, count], of the weights' element type."""
         x, nodes, leaves = shape_of(self.x), shape_of(self.nodes), shape_of(self.weights)
         if any(element_type(v) != i32 for v in (self.roots, self.targets)):
             raise VerifyException("roots and targets must be i32")
@@ -121,7 +121,9 @@ class TreeEnsembleOp(OpaqueOp):
             not (0 <= common < 1 << len(Relation) and 0 <= varying < 1 << len(Relation))
             or common & varying
         ):
-            raise VerifyException(f"tests cannot have {common} in common and vary in {varying}")
+            raise VerifyException(
+                f"common = {common} and varying = {varying} are not disjoint sets of relations"
+            )
         return (tensor((x[0], count), element_type(self.weights)),)
 
     def compute_all(
@@ -162,6 +164,6 @@ class TreeEnsembleOp(OpaqueOp):
         return (np.where(touched, result, 0).astype(weights.dtype),)
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """Follow several paths together: while one waits for a load, others go on."""
+        """Write loops that follow several paths together, to hide the latency of loads."""
         tests = Relation(self.common.value.data), Relation(self.varying.value.data)
         TreeWriter(k, buffers, self.aggregate.data, self.depth.value.data, *tests).write()

@@ -3,13 +3,13 @@
 A record is a row of 32-bit words:
 
     threshold     its bits, one word or two
-    head          bits 0-27: the feature; bits 28-31: relations in which the test holds, of those
-                  in which not all tests agree
-    fails, holds  the distance to the child, modulo 2^32, where the test fails, and where it holds
+    head          bits 0-27: the feature; bits 28-31: the relations in which the test holds, among
+                  those that are not common to all tests
+    fails, holds  the distance to the child, modulo 2^32, if the test fails, and if it holds
 
 The address of an inner node is the index of its first word. Leaves are numbered from the index
-after the last inner node's record on. There a final record serves all leaves: its distances are 0,
-so that a step from a leaf stays there.
+after the last inner node's record. At that index, one final record serves all leaves: its distances
+are 0, so that a step from a leaf stays there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Relation(IntFlag):
 
 
 class NodeFields(NamedTuple):
-    """Fields of inner nodes; `children` is [nodes, 2], the child if the test fails in front."""
+    """Fields of inner nodes; `children` is [nodes, 2], with the child for a failing test first."""
 
     thresholds: NDArray[Any]
     tests: NDArray[Any]
@@ -48,12 +48,13 @@ def words_of(width: int) -> int:
 
 
 def addresses_of(nodes: NDArray[Any], inner: int, words: int) -> NDArray[Any]:
-    """Return the addresses of nodes that are numbered, with leaves as -1 - leaf."""
+    """Return the addresses of nodes given by number; a leaf is given as -1 - leaf."""
     return np.where(nodes < 0, inner * words - 1 - nodes, nodes * words)
 
 
 def pack_nodes(fields: NodeFields) -> NDArray[np.uint32]:
-    """Pack inner nodes, whose thresholds are f32 or f64; leaves among children are -1 - leaf."""
+    """Pack inner nodes with thresholds of f32 or f64; leaves among children are given as -1 -
+    leaf."""
     words, inner = words_of(fields.thresholds.itemsize * 8), len(fields.thresholds)
     records = np.zeros((inner + 1, words), np.uint32)
     thresholds = np.ascontiguousarray(fields.thresholds).view(np.uint32)
@@ -65,7 +66,7 @@ def pack_nodes(fields: NodeFields) -> NDArray[np.uint32]:
 
 
 def unpack_nodes(words: NDArray[Any], dtype: np.dtype[Any]) -> NodeFields:
-    """Return the fields of records, whose thresholds are of a type; children are addresses."""
+    """Unpack records with thresholds of type `dtype`; children are addresses."""
     width = words_of(dtype.itemsize * 8)
     records = words.reshape(-1, width)
     thresholds = np.ascontiguousarray(records[:, :-3]).view(dtype).reshape(-1)

@@ -1,4 +1,4 @@
-"""The kernel of `graph.tree_ensemble`: rows go down trees, then weights of leaves are combined."""
+"""Kernel of `graph.tree_ensemble`: rows are followed down trees, then leaf weights are combined."""
 
 from __future__ import annotations
 
@@ -16,36 +16,38 @@ from tcopt.dialects.graph.types import bits_of
 from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar, Variable
 
 _TOGETHER = 8
-"""Paths, each of one row down one tree, that are followed together."""
+"""Number of paths, each of one row down one tree, that are followed together."""
 
 _STEPS = 3
-"""Steps between two checks whether paths have reached leaves."""
+"""Number of steps between two checks whether paths have reached leaves."""
 
 _PATHS = 248
-"""Upper bound of paths that share a list of active ones: threads share out these lists. With the
-entries that fill up the last group they are a power of two."""
+"""Upper bound of paths that share a list of active ones; threads divide these lists among them.
+With the padding of the last group, they are a power of two."""
 
 _SKIPPED = 16
-"""Checks that are skipped at once after the last step."""
+"""Number of checks that are skipped at once after the last step."""
 
 _FEW_ROWS = 256
-"""Up to this number of rows, threads share out the trees; beyond, the rows."""
+"""Maximum number of rows for which threads divide the trees; for more rows, they divide the
+rows."""
 
 _CHUNK = 32
-"""Rows that go down a tree before the next tree is loaded, if all trees together are small."""
+"""Number of rows that are followed down a tree before the next tree is loaded, if all trees are
+small."""
 
 _FAR = 1 << 22
-"""Bytes of all trees from which they are too large to be loaded for each chunk of rows: then as
-many rows as possible go down each tree, and threads share out the trees."""
+"""Size of all trees in bytes above which loading them for each chunk of rows is too slow. Chunks of
+rows are then larger, and threads divide the trees."""
 
 _REST_GROUPS = 4
-"""Groups of paths that take as long as it takes to load the code of a last block."""
+"""Cost of loading the code of a separate last block, in groups of paths."""
 
 _LONG_LIST = 48
-"""Trees for which a list has the paths of one row only."""
+"""Minimum number of trees for which a list contains the paths of one row only."""
 
 _NEAR = 1 << 15
-"""Bytes of trees that stay in L1 from one row to the next."""
+"""Size in bytes of the trees that stay in L1 from one row to the next."""
 
 _LESS_EQUAL = Relation.LESS | Relation.EQUAL
 _GREATER_EQUAL = Relation.GREATER | Relation.EQUAL
@@ -55,14 +57,14 @@ _DOUBLE_WORD = IntegerType(64, Signedness.UNSIGNED)
 
 @dataclass(frozen=True)
 class _Leaves:
-    """The node that each path has reached: in the end, a leaf.
+    """The node that each path has reached, finally a leaf.
 
-    Paths of some rows down all trees are in the order of trees, then rows, or the other way round.
+    The paths are those of some rows down all trees, ordered by tree and then row, or the reverse.
 
     Attributes:
-        first: the number of the first row.
-        rows: the number of rows.
-        by_row: whether all paths of a row are neighbours.
+        first: index of the first row.
+        rows: number of rows.
+        by_row: whether all paths of a row are adjacent.
     """
 
     nodes: Buffer
@@ -78,11 +80,11 @@ class _Leaves:
 
 @dataclass(frozen=True)
 class _Paths:
-    """Paths of one row, or of all, down some trees; a path's number counts rows, then trees.
+    """Paths of one row or of all rows down some trees, numbered with rows as the inner dimension.
 
     Attributes:
         tree: the first tree.
-        row: the row, counted from the first of `leaves`; None for all of them.
+        row: the row, relative to the first of `leaves`; None for all of them.
     """
 
     leaves: _Leaves
@@ -92,7 +94,7 @@ class _Paths:
 
     @property
     def count(self) -> int:
-        """The number of paths."""
+        """Number of paths."""
         return self.trees * (self.leaves.rows if self.row is None else 1)
 
     def tree_of(self, path: Scalar) -> Scalar:
@@ -114,13 +116,13 @@ class _Paths:
 
 
 class TreeWriter:
-    """Writes the loops of an ensemble.
+    """Writer of the loops of an ensemble.
 
-    Weights are added in the order of the trees, whichever thread found the leaves, so results do
-    not depend on the number of threads.
+    Weights are added in the order of the trees, regardless of the thread that found the leaves, so
+    results do not depend on the number of threads.
 
     Args:
-        buffers: of the op's operands and result.
+        buffers: buffers of the op's operands and result.
         common, varying: relations in which tests of all, and of some, inner nodes hold.
     """
 
@@ -156,10 +158,10 @@ class TreeWriter:
             self._score(k.scalar(chunks * size, INDEX), rest, parallel=True)
 
     def _score(self, first: Scalar, rows: int, *, parallel: bool) -> None:
-        """Find the leaves of some rows, from `first` on, and combine their weights."""
+        """Find the leaves of some rows, starting at `first`, and combine their weights."""
         k = self._k
-        # Addresses of a row's elements do not depend on the path where all have the same row.
-        # It pays if lists are long and the trees stay in cache from row to row.
+        # If all paths of a list have the same row, addresses of its elements do not depend on the
+        # path. That pays off if lists are long and the trees stay in cache from row to row.
         near = min(self._trees, _NEAR * self._trees // self._size)
         by_row = rows == 1 or near >= _LONG_LIST
         most = min(near, _PATHS) if by_row and rows > 1 else _PATHS // (1 if by_row else rows)
@@ -171,20 +173,20 @@ class TreeWriter:
         with k.loop(blocks, parallel=parallel) as block:
             self._find(leaves, block * trees, trees)
         if rest:
-            # A loop of its own is one launch on a device.
+            # On a device, a separate loop is one launch.
             with k.loop(1):
                 self._find(leaves, k.scalar(blocks * trees, INDEX), rest)
         self._combine(leaves, parallel=parallel)
 
     def _groups_in(self, blocks: int) -> int:
-        """Return the number of groups of paths of one row, in equal blocks and a last one for the
-        rest, whose code of its own should pay."""
+        """Return the cost of `blocks` equal blocks of trees and one for the rest, in groups of
+        paths of one row. The rest has code of its own, which is part of the cost."""
         trees, rest = divmod(self._trees, blocks)
         last = _REST_GROUPS + -(-rest // _TOGETHER) if rest else 0
         return blocks * -(-trees // _TOGETHER) + last
 
     def _find(self, leaves: _Leaves, tree: Scalar, trees: int) -> None:
-        """Find leaves in some trees, from `tree` on."""
+        """Find leaves in some trees, starting at `tree`."""
         if leaves.by_row:
             with self._k.loop(leaves.rows) as row:
                 self._follow(_Paths(leaves, tree, trees, row))
@@ -194,18 +196,18 @@ class TreeWriter:
     def _follow(self, paths: _Paths) -> None:
         """Follow paths to leaves, a few steps of several paths at a time.
 
-        Those that have reached a leaf leave the list of active ones, so that short paths do not
-        wait for long ones.
+        Paths that have reached a leaf are removed from the list of active ones, so that short paths
+        do not wait for long ones.
         """
         k, count = self._k, paths.count
-        # An index is limited to a power of two by one instruction.
+        # With a power of two, one instruction limits an index to the buffer.
         size = 1 << (count + _TOGETHER - 2).bit_length()
         size = max(size, _TOGETHER)
         active = k.workspace((size,), _WORD)
         kept = k.variable(INDEX, 0)
         with k.loop(-(-count // _TOGETHER)) as group:
             lanes = [group * _TOGETHER + lane for lane in range(_TOGETHER)]
-            # Lanes after the last path repeat it, and do not go on.
+            # Lanes after the last path repeat it and do not continue.
             partial = count % _TOGETHER > 0
             own = [lane.minimum(count - 1) if partial else lane for lane in lanes]
             goes_on = [lane < count if partial else None for lane in lanes]
@@ -217,10 +219,11 @@ class TreeWriter:
             return
         left = k.variable(INDEX, kept.get())
         with k.loop(_TOGETHER - 1) as lane:
-            # Any path may fill up the last group.
+            # Any path may pad the last group.
             active[(left.get() + lane) & (size - 1)] = 0
         with ExitStack() as stack:
-            # Most paths end long before the deepest one: what is left is skipped quickly.
+            # Most paths end long before the deepest one, so remaining checks are skipped in large
+            # steps.
             for extent in [checks] if checks <= _SKIPPED else [-(-checks // _SKIPPED), _SKIPPED]:
                 stack.enter_context(k.loop(extent))
                 stack.enter_context(k.when(left.get() > 0))
@@ -243,12 +246,12 @@ class TreeWriter:
         active: Buffer,
         kept: Variable,
     ) -> None:
-        """Take a few steps on a group of paths, and list those that go on.
+        """Take a few steps on a group of paths, and list those that continue.
 
         Args:
-            words: numbers of the paths among `paths`.
+            words: numbers of the paths in `paths`.
             nodes: the nodes that they have reached.
-            goes_on: whether a path may go on; None if it may.
+            goes_on: whether each path may continue; None if it may.
         """
         k, size = self._k, active.shape[0]
         rows = [paths.row_of(word) for word in words]
@@ -262,7 +265,7 @@ class TreeWriter:
             kept.set(kept.get() + k.select(more, 1, 0, INDEX))
 
     def _step(self, row: Scalar, node: Scalar) -> Scalar:
-        """The node after one; a leaf stays."""
+        """Return the successor of a node; a leaf is its own successor."""
         place = node.minimum(self._last).cast(INDEX)
         head = self._nodes[place.shifted(self._words - 3)]
         feature = head.field(0, FEATURE_BITS) if self._varying else head
@@ -272,7 +275,7 @@ class TreeWriter:
         return node + self._nodes[fails + self._k.select(holds, 1, 0, INDEX)]
 
     def _threshold(self, place: Scalar) -> Scalar:
-        """The threshold in a record."""
+        """Return the threshold in a record."""
         dtype, low = self._x.dtype, self._nodes[place]
         if dtype == f32:
             return low.bitcast(f32)
@@ -280,7 +283,7 @@ class TreeWriter:
         return (low.cast(_DOUBLE_WORD) | high).bitcast(dtype)
 
     def _holds(self, value: Scalar, threshold: Scalar, head: Scalar) -> Scalar:
-        """Whether a node's test holds."""
+        """Return whether a node's test holds."""
         tests = {
             Relation.LESS: lambda: value < threshold,
             Relation.EQUAL: lambda: value.equals(threshold),
@@ -305,7 +308,7 @@ class TreeWriter:
         return holds
 
     def _combine(self, leaves: _Leaves, *, parallel: bool) -> None:
-        """Combine weights of the leaves that were found for some rows."""
+        """Combine the weights of the leaves that were found for some rows."""
         groups, rest = divmod(leaves.rows, _TOGETHER)
         with self._k.loop(groups, parallel=parallel) as group:
             rows = [group * _TOGETHER + lane for lane in range(_TOGETHER)]
@@ -320,7 +323,7 @@ class TreeWriter:
         k, count = self._k, self._result.shape[1]
         sums = self._aggregate is TreeAggregate.SUM
         totals = [self._for_targets(self._result.dtype) for _ in rows]
-        # Whether min and max have seen a value of a target.
+        # For min and max: whether a target has had a value.
         seen = [None if sums else self._for_targets(i32) for _ in rows]
         with k.loop(count) as target:
             for total, mark in zip(totals, seen, strict=True):
@@ -342,14 +345,15 @@ class TreeWriter:
                 self._result[leaves.first + row, target] = total[target]
 
     def _for_targets(self, dtype: Attribute) -> Buffer:
-        """A buffer with an element for each target."""
+        """Return a buffer with one element per target."""
         count = self._result.shape[1]
         if count == 1:
             return self._k.registers(count, dtype)
         return self._k.workspace((count,), dtype)
 
     def _combined(self, old: Scalar, new: Scalar, seen: Buffer | None, target: Scalar) -> Scalar:
-        """A target's value after one more weight; `seen` records whether it had any before."""
+        """Return a target's value including one more weight; `seen` records whether it had one
+        before."""
         if seen is None:
             return old + new
         better = new < old if self._aggregate is TreeAggregate.MIN else new > old
@@ -358,5 +362,5 @@ class TreeWriter:
         return self._k.select(is_first | better, new, old, new.dtype)
 
     def _limited(self, number: Scalar, of: Buffer) -> Scalar:
-        """An index read from memory, moved into the first dimension of a buffer."""
+        """Clamp an index that was read from memory to the first dimension of a buffer."""
         return number.maximum(0).minimum(of.shape[0] - 1).cast(INDEX)

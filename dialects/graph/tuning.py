@@ -1,17 +1,17 @@
-"""Choices about single graph ops, as attributes that passes obey before their own estimates.
+"""Tuning choices for single graph ops, as attributes that override the estimates of passes.
 
     %y = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1], tune.winograd = 4} : ...
 
     tune.winograd   output tile of Winograd's algorithm; 0 for the direct form        winograd
-    tune.panel      columns of a panel of constant weights; 0 leaves these as they are
+    tune.panel      columns of a panel of constant weights; 0 keeps the layout
                                                                                       pack-matmul
-    tune.block      0 leaves an op and its operands without blocks of channels        convert-layout
-    tune.parts      parts of a long reduction; 1 leaves it whole        split-reductions
+    tune.block      0 keeps an op and its operands out of channel blocks              convert-layout
+    tune.parts      parts of a long reduction; 1 does not split it
+                                                                                      split-reductions
     tune.fuse       0 gives an op a kernel of its own                                 fuse-ops
 
-`tune-graph` writes them from a table, `apply-tuning` from a model's lock file. What takes an op's
-place takes them over. What a choice asks for that is not possible is a remark, and the pass chooses
-itself.
+`tune-graph` writes them from a table, `apply-tuning` from a model's lock file. Ops that replace an
+op inherit its choices. If a choice is impossible, a remark is emitted and the pass decides itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from xdsl.ir import Operation
 from tcopt.support.rewriting import CHOSEN
 
 PREFIX = CHOSEN
-"""How the attributes' names begin."""
+"""Prefix of the attributes' names."""
 
 WINOGRAD, PANEL, BLOCK, FUSE, PARTS = "winograd", "panel", "block", "fuse", "parts"
 
@@ -33,13 +33,13 @@ CHOICES: dict[str, str] = {
     PARTS: "the parts of a long reduction, or 1 for none",
     FUSE: "0, which gives an op a kernel of its own",
 }
-"""What may be chosen, and what its values are."""
+"""The possible choices, with a description of their values."""
 
 ONLY_ZERO = (BLOCK, FUSE)
-"""Choices that are there to be left out, or 0."""
+"""Choices for which the only legal value is 0."""
 
 
 def tuned(op: Operation, choice: str) -> int | None:
-    """What is chosen for an op; None if that is left to the pass."""
+    """Return the choice made for an op; None if the pass is to decide."""
     attribute = op.attributes.get(PREFIX + choice)
     return attribute.value.data if isinstance(attribute, IntegerAttr) else None

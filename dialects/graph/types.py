@@ -81,22 +81,22 @@ def _tensor(shape: tuple[int, ...], element: Attribute) -> AnyTensor:
 
 
 def tensor(shape: Sequence[int], element: Attribute) -> AnyTensor:
-    """`tensor<shape x element>`; equal requests share one attribute."""
+    """Return `tensor<shape x element>`; equal requests share one attribute."""
     return _tensor(tuple(map(int, shape)), element)
 
 
 def like(array: Array) -> AnyTensor:
-    """The tensor type of a numpy array."""
+    """Return the tensor type of a numpy array."""
     return tensor(array.shape, element_of(array.dtype))
 
 
 def zeros(type_: AnyTensor) -> Array:
-    """An array of zeros of a tensor type."""
+    """Return an array of zeros of a tensor type."""
     return np.zeros(type_.get_shape(), numpy_dtype(type_.element_type))
 
 
 def numpy_dtype(element: Attribute) -> np.dtype[Any]:
-    """The numpy dtype that holds an element type; VerifyException if there is none."""
+    """Return the numpy dtype of an element type; VerifyException if there is none."""
     dtype = _ELEMENT_TO_NUMPY.get(element)
     if dtype is None:
         raise VerifyException(f"tensors of {element} are not supported at the graph level")
@@ -104,7 +104,7 @@ def numpy_dtype(element: Attribute) -> np.dtype[Any]:
 
 
 def element_of(dtype: np.dtype[Any]) -> Attribute:
-    """The element type of a numpy dtype; VerifyException if there is none."""
+    """Return the element type of a numpy dtype; VerifyException if there is none."""
     element = _NUMPY_TO_ELEMENT.get(np.dtype(dtype))
     if element is None:
         raise VerifyException(f"numpy arrays of {dtype} are not supported at the graph level")
@@ -112,7 +112,7 @@ def element_of(dtype: np.dtype[Any]) -> Attribute:
 
 
 def type_of(value: SSAValue) -> AnyTensor:
-    """The ranked, static tensor type of a value; VerifyException if it has another type."""
+    """Return the ranked, static tensor type of a value; VerifyException if it has another type."""
     if not isinstance(value.type, _TENSOR):
         raise VerifyException(f"expected a ranked tensor, got {value.type}")
     return cast(AnyTensor, value.type)
@@ -124,17 +124,17 @@ def _shape(type: AnyTensor) -> tuple[int, ...]:
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The shape of a tensor value."""
+    """Return the shape of a tensor value."""
     return _shape(type_of(value))
 
 
 def element_type(value: SSAValue) -> Attribute:
-    """The element type of a tensor value."""
+    """Return the element type of a tensor value."""
     return type_of(value).element_type
 
 
 def bytes_of(type: AnyTensor) -> int:
-    """Size of a tensor in bytes."""
+    """Return the size of a tensor in bytes."""
     return math.prod(type.get_shape()) * numpy_dtype(type.element_type).itemsize
 
 
@@ -149,7 +149,7 @@ def is_half(element: Attribute) -> bool:
 
 
 def is_signed_int(element: Attribute) -> bool:
-    """Whether an element type is an integer with a sign (signless counts, i1 does not)."""
+    """Whether an element type is a signed or signless integer; False for i1."""
     return element in (i8, i16, i32, i64)
 
 
@@ -159,26 +159,26 @@ def is_unsigned_int(element: Attribute) -> bool:
 
 
 def bits_of(element: Attribute) -> int:
-    """The bits that an element is kept in; 1 of a condition."""
+    """Return the number of bits in which an element is stored; 1 for i1."""
     return 1 if element == i1 else 8 * numpy_dtype(element).itemsize
 
 
 def lowest(element: Attribute) -> float | int:
-    """The identity of max: minus infinity, or an integer type's least value."""
+    """Return the identity of max: minus infinity, or an integer type's minimum."""
     if isinstance(element, Float16Type | BFloat16Type | Float32Type | Float64Type):
         return -math.inf
     return 0 if element == i1 else int(np.iinfo(numpy_dtype(element)).min)
 
 
 def highest(element: Attribute) -> float | int:
-    """The identity of min: infinity, or an integer type's greatest value."""
+    """Return the identity of min: infinity, or an integer type's maximum."""
     if is_float(element):
         return math.inf
     return 1 if element == i1 else int(np.iinfo(numpy_dtype(element)).max)
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The numpy broadcast of shapes; VerifyException if they do not broadcast."""
+    """Return the numpy broadcast of shapes; VerifyException if they do not broadcast."""
     rank = max(map(len, shapes))
     result = [1] * rank
     for shape in shapes:
@@ -200,6 +200,6 @@ def normalize_axis(axis: int, rank: int, name: str = "axis") -> int:
 
 
 def check_permutation(perm: Sequence[int], rank: int) -> None:
-    """VerifyException unless perm holds each of 0..rank-1 once."""
+    """Raise VerifyException unless perm contains each of 0..rank-1 once."""
     if sorted(perm) != list(range(rank)):
         raise VerifyException(f"perm {list(perm)} is not a permutation of {rank} axes")

@@ -24,11 +24,11 @@ class ExpOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.exp(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.exp(x)
 
 
@@ -40,11 +40,11 @@ class LogOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.log(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.log(x)
 
 
@@ -56,11 +56,11 @@ class SqrtOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.sqrt(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.sqrt(x)
 
 
@@ -72,11 +72,11 @@ class RsqrtOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return 1 / np.sqrt(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.rsqrt(x)
 
 
@@ -88,11 +88,11 @@ class ReciprocalOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return 1 / x
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.const(1.0, x.dtype) / x
 
 
@@ -104,51 +104,51 @@ class ErfOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return erf(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.erf(x)
 
 
 @irdl_op_definition
 class AbsOp(UnaryOp):
-    """The magnitude."""
+    """The absolute value."""
 
     name = "graph.abs"
     EXACT: ClassVar[bool] = True
 
     def unchanged(self) -> SSAValue | None:
-        """The operand, if it is such a result already."""
+        """Return the operand, if it is an absolute value already."""
         return self.x if isinstance(self.x.owner, AbsOp) else None
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.abs(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.abs(x)
 
 
 @irdl_op_definition
 class NegOp(UnaryOp):
-    """Minus x."""
+    """The negation of x."""
 
     name = "graph.neg"
     EXACT: ClassVar[bool] = True
 
     def unchanged(self) -> SSAValue | None:
-        """The operand of the operand, if that is negated too."""
+        """Return the operand's operand, if the operand is a negation too."""
         return self.x.owner.x if isinstance(self.x.owner, NegOp) else None
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return -x
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return -x
 
 
@@ -162,15 +162,15 @@ class FloorOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def unchanged(self) -> SSAValue | None:
-        """The operand, if it is such a result already."""
+        """Return the operand, if it is a floor already."""
         return self.x if isinstance(self.x.owner, FloorOp) else None
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.floor(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.floor(x)
 
 
@@ -184,15 +184,15 @@ class CeilOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def unchanged(self) -> SSAValue | None:
-        """The operand, if it is such a result already."""
+        """Return the operand, if it is a ceil already."""
         return self.x if isinstance(self.x.owner, CeilOp) else None
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.ceil(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.ceil(x)
 
 
@@ -206,15 +206,15 @@ class RoundOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def unchanged(self) -> SSAValue | None:
-        """The operand, if it is such a result already."""
+        """Return the operand, if it is rounded already."""
         return self.x if isinstance(self.x.owner, RoundOp) else None
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.round(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.round(x)
 
 
@@ -227,14 +227,14 @@ class SignOp(UnaryOp):
     STEPS: ClassVar[bool] = True
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.sign(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         zero = te.const(0, x.dtype)
         one = te.const(1, x.dtype)
-        # The magnitude of what is left: 0.0 of either zero, and nan.
+        # The absolute value of the remaining cases: 0.0 for either zero, and nan.
         return te.select(x > zero, one, te.select(x < zero, zero - one, te.abs(x)))
 
 
@@ -246,11 +246,11 @@ class SinOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.sin(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.sin(x)
 
 
@@ -262,11 +262,11 @@ class CosOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.cos(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.cos(x)
 
 
@@ -278,11 +278,11 @@ class TanOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.tan(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.tan(x)
 
 
@@ -294,11 +294,11 @@ class AsinOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.arcsin(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.asin(x)
 
 
@@ -310,11 +310,11 @@ class AcosOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.arccos(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.acos(x)
 
 
@@ -326,11 +326,11 @@ class AtanOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.arctan(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.atan(x)
 
 
@@ -342,11 +342,11 @@ class SinhOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.sinh(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.sinh(x)
 
 
@@ -358,11 +358,11 @@ class CoshOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.cosh(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.cosh(x)
 
 
@@ -374,15 +374,15 @@ class TanhOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.tanh(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.tanh(x)
 
     def decompose(self) -> Sequence[Operation] | None:
-        """Of a softplus: one exponential, for two and a logarithm."""
+        """Fuse with a softplus operand: one exponential instead of two and a logarithm."""
         owner = self.x.owner
         return [TanhSoftplusOp(owner.x)] if isinstance(owner, SoftplusOp) else None
 
@@ -395,11 +395,11 @@ class AsinhOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.arcsinh(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.asinh(x)
 
 
@@ -411,11 +411,11 @@ class AcoshOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.arccosh(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.acosh(x)
 
 
@@ -427,11 +427,11 @@ class AtanhOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.arctanh(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return te.atanh(x)
 
 
@@ -443,34 +443,34 @@ class NotOp(UnaryOp):
     DOMAIN: ClassVar[Domain] = Domain.BOOL
 
     def unchanged(self) -> SSAValue | None:
-        """The operand of the operand, if that is negated too."""
+        """Return the operand's operand, if the operand is a negation too."""
         return self.x.owner.x if isinstance(self.x.owner, NotOp) else None
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return np.logical_not(x)
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return ~x
 
 
 @irdl_op_definition
 class IdentityOp(UnaryOp):
-    """x itself."""
+    """The identity function."""
 
     name = "graph.identity"
     EXACT: ClassVar[bool] = True
     DOMAIN: ClassVar[Domain] = Domain.ANY
 
     def unchanged(self) -> SSAValue | None:
-        """The operand."""
+        """Return the operand."""
         return self.x
 
     def compute(self, x: Array) -> Array:
-        """The value by numpy."""
+        """Evaluate the op with numpy."""
         return x
 
     def expression(self, x: te.Expr) -> te.Expr:
-        """The value of one element."""
+        """Return the expression of one result element."""
         return x

@@ -1,7 +1,7 @@
-"""The side store of weights that `graph.constant @name` refers to.
+"""Side store of the weights that `graph.constant @name` refers to.
 
-A module names its store in the attribute `graph.weights`: the path of a safetensors file,
-or `mem:<n>` for a store that lives in this process only, as long as a module names it.
+A module names its store in the attribute `graph.weights`: the path of a safetensors file, or
+`mem:<n>` for a store in the memory of this process, which exists as long as a module names it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tcopt.support.files import open_output
 ATTRIBUTE = "graph.weights"
 
 SHARED_BYTES = 4096
-"""Arrays of this size on are stored once, however often they are made."""
+"""Minimum size in bytes from which equal arrays are stored once."""
 
 _SAMPLES = 4
-"""Elements along each axis that tell most arrays apart."""
+"""Elements sampled along each axis, which distinguish most arrays."""
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "BOOL": np.dtype(np.bool_),
@@ -47,7 +47,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "F8_E4M3": np.dtype(ml_dtypes.float8_e4m3fn),
     "F8_E5M2": np.dtype(ml_dtypes.float8_e5m2),
     "F8_E8M0": np.dtype(ml_dtypes.float8_e8m0fnu),
-    # Those that safetensors has no name for, or packs; here each element has a byte.
+    # Types that safetensors has no name for, or packs; here each element is a byte.
     "F8_E4M3FNUZ": np.dtype(ml_dtypes.float8_e4m3fnuz),
     "F8_E5M2FNUZ": np.dtype(ml_dtypes.float8_e5m2fnuz),
     "F4_E2M1_BYTES": np.dtype(ml_dtypes.float4_e2m1fn),
@@ -60,10 +60,10 @@ _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 
 
 class WeightStore(MutableMapping[str, Array]):
-    """Weights by name: those of a file, mapped into memory, and new ones over them."""
+    """Weights by name: those of a memory-mapped file, and new ones that override them."""
 
     def __init__(self, path: str | Path | None = None):
-        """Open a safetensors file, or start empty.
+        """Open a safetensors file, or create an empty store.
 
         Raises:
             InputError: the file cannot be read or is malformed.
@@ -95,9 +95,9 @@ class WeightStore(MutableMapping[str, Array]):
         return len(self._values)
 
     def add(self, value: Array, hint: str = "folded") -> str:
-        """Store an array under a new name made from `hint`, and give the name.
+        """Store an array under a new name made from `hint`, and return the name.
 
-        A large array that `add` has stored already keeps the name that it has.
+        If an equal large array has already been added, return its name instead.
         """
         names: list[str] = []
         if value.nbytes >= SHARED_BYTES:
@@ -113,7 +113,7 @@ class WeightStore(MutableMapping[str, Array]):
         return name
 
     def save(self, path: str | Path) -> None:
-        """Write every weight to a safetensors file, whole or not at all.
+        """Write all weights to a safetensors file, atomically.
 
         Raises:
             InputError: the file cannot be written.
@@ -122,7 +122,7 @@ class WeightStore(MutableMapping[str, Array]):
             self.write(stream)
 
     def write(self, stream: BinaryIO) -> None:
-        """Write every weight, as a safetensors file has them."""
+        """Write all weights in the safetensors format."""
         header: dict[str, Any] = {}
         offset = 0
         for name, value in self._values.items():
@@ -142,7 +142,7 @@ class WeightStore(MutableMapping[str, Array]):
 
 
 def _sample(value: Array) -> tuple[object, ...]:
-    """Equal for equal arrays, and seldom for others."""
+    """Return a key that is equal for equal arrays and rarely for different ones."""
     few = value[tuple(slice(None, None, max(1, n // _SAMPLES)) for n in value.shape)]
     return value.dtype, value.shape, few.tobytes()
 
@@ -158,7 +158,7 @@ def _is_same(one: Array, other: Array) -> bool:
 
 
 def _read(path: Path) -> dict[str, Array]:
-    """The arrays of a safetensors file, as views of a memory map."""
+    """Return the arrays of a safetensors file as views of a memory map."""
     try:
         size = path.stat().st_size
         data = np.memmap(path, np.uint8, "r") if size else np.zeros(0, np.uint8)
@@ -189,9 +189,9 @@ _next_store = count()
 
 
 def attach_weights(module: ModuleOp, store: WeightStore) -> None:
-    """Make a module, and its clones, refer to a store of this process.
+    """Make a module and its clones refer to a store of this process.
 
-    The store stays reachable by its name while some module holds the attribute.
+    The store can be looked up by name as long as some module holds the attribute.
     """
     name = f"mem:{next(_next_store)}"
     attribute = StringAttr(name)
@@ -201,16 +201,17 @@ def attach_weights(module: ModuleOp, store: WeightStore) -> None:
 
 
 def release_weights(module: ModuleOp) -> None:
-    """Empty the store that a module names, before the garbage collector finds the module."""
+    """Empty the store that a module names, without waiting for the module to be
+    garbage-collected."""
     store = weights_of(module)
     if store is not None:
         store.clear()
 
 
 def weights_of(module: ModuleOp) -> WeightStore | None:
-    """The store that a module names; None if it names none, or one of another process.
+    """Return the store that a module names; None if it names none, or one of another process.
 
-    A file is opened once for a module and its clones; changes to the store stay in memory.
+    A file is opened once for a module and its clones; changes to the store are not written to it.
 
     Raises:
         InputError: the named file cannot be read.

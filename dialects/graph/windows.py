@@ -1,4 +1,4 @@
-"""Sliding windows: the strides, pads and dilations that convolution and pooling share."""
+"""Sliding windows: the strides, pads and dilations of convolution and pooling."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tcopt.dialects.graph.attributes import Ints, ints, values_of
 from tcopt.dialects.graph.types import Array
 
 MOST_WRITTEN_TAPS = 256
-"""Pairs of a place of a row and a tap that sees data there, up to which code may have a part for
-each: where taps are left out of a row whose places are computed side by side."""
+"""Maximum number of (output position, tap) pairs along a row that may be unrolled, when taps on
+padding are skipped in a row of outputs computed in one tile."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """A window over N spatial dimensions; every field has N entries."""
+    """Sliding window over N spatial dimensions; every field has N entries."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -36,9 +36,10 @@ class Window:
         *,
         crops: bool = False,
     ) -> Window:
-        """Read attributes with their defaults; VerifyException on counts or values.
+        """Build a window from attributes or their defaults; VerifyException on invalid counts or
+        values.
 
-        With `crops` pads may be negative: windows then start that far inside the data.
+        With `crops`, pads may be negative: windows then start inside the data.
         """
         rank, least = len(kernel), None if crops else 0
         window = Window(
@@ -58,8 +59,8 @@ class Window:
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
     def seeing_data(self, extents: Sequence[int], output: Sequence[int]) -> list[range]:
-        """The taps of each dimension from the first to the last that reads an element of the data
-        at some place; none where all of them only ever read pads, as dilated ones may."""
+        """Return for each dimension the range from the first to the last tap that reads data at
+        some output position; empty if all taps read only padding, as dilated ones may."""
         found: list[range] = []
         rows = zip(
             extents, output, self.kernel, self.strides, self.dilations, self.low, strict=True
@@ -75,7 +76,8 @@ class Window:
 
     @property
     def square(self) -> tuple[int, int] | None:
-        """Taps and stride of two dimensions that are alike and not dilated; None for others."""
+        """Taps and stride of a 2-D window with equal extents, equal strides and no dilation; else
+        None."""
         alike = len(set(self.kernel)) == len(set(self.strides)) == 1
         plain = len(self.kernel) == 2 and set(self.dilations) == {1}
         return (self.kernel[0], self.strides[0]) if alike and plain else None
@@ -93,7 +95,7 @@ class Window:
     def border(
         self, extents: Sequence[int], output: Sequence[int]
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """How far windows up to position `output` reach before and after the data."""
+        """Return how far windows up to position `output` extend before and after the data."""
         rows = zip(extents, output, self.low, self.strides, self.span, strict=True)
         high = [
             (count - 1) * stride + span - low - extent for extent, count, low, stride, span in rows
@@ -107,9 +109,10 @@ class Window:
         extents: Sequence[int],
         output: Sequence[int],
     ) -> list[int]:
-        """The pads on data that has `low` and `high` elements more on each side.
+        """Return the remaining pads on data that is already extended by `low` and `high` on each
+        side.
 
-        Pads at the end that no window reaches are left out.
+        Pads at the end that no window reaches are omitted.
         """
         before = [own - there for own, there in zip(self.low, low, strict=True)]
         reach = self.border(extents, output)[1]
@@ -118,10 +121,10 @@ class Window:
         ]
 
     def output(self, extents: Sequence[int], *, ceil: bool = False) -> tuple[int, ...]:
-        """Number of window positions in each dimension; VerifyException if none fits.
+        """Return the number of window positions in each dimension; VerifyException if none fits.
 
-        With `ceil` a last, partial window counts if it starts inside the input or the
-        leading pad, as in ONNX.
+        With `ceil`, a last partial window counts if it starts inside the input or the leading pad,
+        as in ONNX.
         """
         result: list[int] = []
         rows = zip(extents, self.span, self.strides, self.low, self.high, strict=True)
@@ -138,7 +141,7 @@ class Window:
         return tuple(result)
 
     def padded(self, extents: Sequence[int], output: Sequence[int]) -> tuple[int, ...]:
-        """Extents that every window position up to `output` stays within."""
+        """Return padded extents that contain all windows up to position `output`."""
         return tuple(
             max(extent + low + high, (count - 1) * stride + span)
             for extent, low, high, count, stride, span in zip(
@@ -148,8 +151,8 @@ class Window:
 
 
 def positions_inside(first: int, step: int, count: int, extent: int) -> range:
-    """The positions `i` below `count` for which `first + i * step` is an index of `extent`
-    elements; `step` is positive."""
+    """Return the positions `i` below `count` for which `first + i * step` is in [0, extent); `step`
+    must be positive."""
     low, high = -(first // step), -((first - extent) // step)
     return range(max(0, low), max(0, low, min(count, high)))
 
@@ -172,7 +175,7 @@ def window_properties(
     pads: Sequence[int] | None,
     dilations: Sequence[int] | None,
 ) -> dict[str, Attribute | None]:
-    """Properties of a window, without those that say the default."""
+    """Return the properties of a window, omitting those that equal the default."""
     return {
         "strides": ints(strides) if strides is not None and set(strides) - {1} else None,
         "pads": ints(pads) if pads is not None and any(pads) else None,
@@ -181,12 +184,12 @@ def window_properties(
 
 
 def view_windows(x: Array, window: Window, output: Sequence[int], fill: float | int) -> Array:
-    """All windows of x [N, C, spatial...] as a view [N, C, output..., kernel...].
+    """Return all windows of x [N, C, spatial...] as a view [N, C, output..., kernel...].
 
     Args:
-        x: data; dimensions after the second are spatial.
-        window: the window; its pads, and what partial windows need, are filled.
-        output: number of positions in each spatial dimension.
+        x: the data; dimensions after the second are spatial.
+        window: the window; its pads, and the rest of partial windows, are filled.
+        output: number of window positions in each spatial dimension.
         fill: value of elements outside x.
     """
     extents = x.shape[2:]

@@ -1,4 +1,4 @@
-"""Convolutions by Winograd's minimal filtering, channels in blocks."""
+"""Convolutions by Winograd's minimal filtering, with channels in blocks."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from tcopt.support.winograd_tables import Tables
 
 @irdl_op_definition
 class WinogradWeightsOp(GraphOp):
-    """Filters [O / b, C / a, k, k, a, b] as `winograd_conv` takes them: G g G^T.
+    """Transform filters [O / b, C / a, k, k, a, b] for `winograd_conv`: G g G^T.
 
-    The result is [t, t, O / b, C / a, a, b] with `t = tile + k - 1`. With `phases`, taps of each
-    phase follow those of the one before, and `t = phases * (tile + k / phases - 1)`. Constants
-    are transformed in double precision and rounded once. Integers of 16 bits are transformed by a
-    matrix of integers, and wrap around.
+    The result is [t, t, O / b, C / a, a, b] with `t = tile + k - 1`. With `phases`, the taps of the
+    phases are concatenated, and `t = phases * (tile + k / phases - 1)`. Constants are transformed
+    in double precision and rounded once. 16-bit integers are transformed by an integer matrix, and
+    wrap around.
     """
 
     name = "graph.winograd_weights"
@@ -57,32 +57,32 @@ class WinogradWeightsOp(GraphOp):
         super().__init__([w], {"tile": integer(tile), "phases": integer(phases)})
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[t, t, O / b, C / a, a, b]."""
+        """Return [t, t, O / b, C / a, a, b]."""
         shape, phases = shape_of(self.w), self.phases.value.data
         if len(shape) != 6 or shape[2] != shape[3]:
             raise VerifyException(f"weights {list(shape)} are not [O / b, C / a, k, k, a, b]")
         if phases < 1 or shape[2] % phases:
-            raise VerifyException(f"{shape[2]} taps are not those of {phases} phases")
+            raise VerifyException(f"{shape[2]} taps do not split into {phases} phases")
         extent, element = self.tables.extent, element_type(self.w)
         return (tensor((extent, extent, shape[0], shape[1], *shape[4:]), element),)
 
     @property
     def tables(self) -> Tables:
-        """The matrices for each side of the filter."""
+        """Transformation matrices, applied to each side of the filter."""
         phases = self.phases.value.data
         whole = element_type(self.w) == i16
         return tables_for(self.tile, shape_of(self.w)[2] // phases, phases, whole=whole)
 
     def compute(self, w: Array) -> Array:
-        """The value by numpy, in double precision."""
+        """Evaluate with numpy, in double precision."""
         table = np.array(self.tables.weight)
         both = np.kron(table, table)
         (extent, taps), lanes = table.shape, math.prod(w.shape[4:])
         outer, inner = w.shape[:2], w.shape[4:]
         dtype = numpy_dtype(element_type(self.w))
         result = np.empty((extent * extent, *outer, lanes), dtype)
-        # A block at a time keeps what is between small; products of this size run in this
-        # thread, where a large one would wait for cores that may be busy.
+        # Processing one block at a time keeps temporaries small. Products of this size also run in
+        # this thread, while large ones would wait for cores that may be busy.
         for block in range(outer[0]):
             filters = w[block].reshape(outer[1], taps * taps, lanes).astype(np.float64)
             products = (both @ filters).swapaxes(0, 1)
@@ -90,7 +90,7 @@ class WinogradWeightsOp(GraphOp):
         return result.reshape(extent, extent, *outer, *inner)
 
     def tensor_expression(self, w: te.Tensor) -> te.Tensor:
-        """A stage for each side of the filter."""
+        """Return one stage for each side of the filter."""
         table = self.tables.weight
         o, c, taps, _, a, b = w.shape
         extent = len(table)
@@ -110,37 +110,38 @@ class WinogradWeightsOp(GraphOp):
 
 @irdl_op_definition
 class WinogradConvOp(WinogradTilesOp):
-    """Convolution through tiles of `tile` x `tile` outputs.
+    """Convolution through transformed tiles of `tile` x `tile` outputs.
 
-    Data is [N, C / a, H, W, a], weights are those of `winograd_weights`, or with g channels side by
-    side for instructions that add g products at once, [t, t, O / b, C / a, a / g, b, g]; the result
-    is [N, O / b, H', W', b]. For kernels of r x r a tile of t x t inputs, t = tile + r - 1, is
-    transformed to as many numbers; at each of their places channels are contracted as in a matrix
-    product, and the results are transformed to outputs. That takes t^2 products where a direct
-    convolution takes (r tile)^2, and rounds differently: see docs/accuracy.md.
+    Data is [N, C / a, H, W, a], weights are produced by `winograd_weights`, or are
+    [t, t, O / b, C / a, a / g, b, g] with g adjacent channels for instructions that add g products
+    at once; the result is [N, O / b, H', W', b]. For kernels of r x r, a tile of t x t inputs, t =
+    tile + r - 1, is transformed to t x t values. At each position of the tile, channels are
+    contracted as in a matrix product, and the results are transformed to outputs. That takes t^2
+    products where a direct convolution takes (r tile)^2, and rounds differently: see
+    docs/accuracy.md.
 
-    Integers are i16, and results i32. Matrices then hold integers, such that outputs of a tile are
-    a known number of times the results. Transformed data wraps around at 16 bits, sums at 32. Where
-    16 bits are enough, and the greatest power of two in that number, times a result, is a number
-    of 32 bits, results are exact: those of a direct convolution.
+    Integers are i16, and results i32. Matrices then contain integers, so that the outputs of a tile
+    are a known multiple of the results. Transformed data wraps around at 16 bits, sums at 32.
+    Results are exact if transforms fit in 16 bits and the results, times the greatest power of two
+    that divides the multiple, fit in 32.
 
-    Where data is f32 and weights are bf16 or f16, transformed data is rounded to their type, too.
-    Products are summed in f32, in which the result is.
+    If data is f32 and weights are bf16 or f16, transformed data is rounded to the type of the
+    weights. Products are summed in f32, which is the type of the result.
 
-    With `stride` s, every s-th element of the data in each direction is a channel of its own: of
-    block c, the elements from (u, v) on are block (c s + u) s + v. Weights are for these channels,
-    and the convolution is one of stride 1 by kernels of r x r among them.
+    With `stride` s, every s-th element of the data in each direction is a channel of its own: the
+    elements of block c from (u, v) are block (c s + u) s + v. Weights are for these channels, and
+    the convolution has stride 1 and kernels of r x r on them.
 
-    With `phases`, it is a transposed convolution: of each spatial dimension, every phases-th
-    element from the j-th on is a convolution of the data by taps of its own, from
-    `(j + start) // phases` on. A tile is `tile` elements of each phase, and there are t products
-    for each, in the order of `winograd_weights`.
+    With `phases`, the op is a transposed convolution: in each spatial dimension, every phases-th
+    element from the j-th is a convolution of the data by taps of its own, starting at
+    `(j + start) // phases`. A tile is `tile` elements of each phase, and there are t products for
+    each, in the order of `winograd_weights`.
     """
 
     name = "graph.winograd_conv"
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[N, O / b, window positions, b]."""
+        """Return [N, O / b, window positions, b]."""
         x, w = shape_of(self.x), shape_of(self.w)
         if len(x) != 5 or len(w) not in (6, 7):
             raise VerifyException(f"data {list(x)} and weights {list(w)} do not fit tiles")
@@ -152,16 +153,16 @@ class WinogradConvOp(WinogradTilesOp):
 
     @property
     def group(self) -> int:
-        """Input channels that lie side by side in weights."""
+        """Number of adjacent input channels in weights, for dot-product instructions."""
         shape = shape_of(self.w)
         return shape[6] if len(shape) == 7 else 1
 
     def compute(self, x: Array, w: Array) -> Array:
-        """The value by numpy, transforms in double precision."""
+        """Evaluate with numpy, with transforms in double precision."""
         if self.group > 1:
             w = np.moveaxis(w, 6, 5).reshape(*w.shape[:4], -1, w.shape[5])
         flat = np.moveaxis(x, 4, 2).reshape(x.shape[0], -1, *x.shape[2:4])
-        # As `filtered` has them, channels of the same place in a stride side by side.
+        # Channels in the order of `filtered`: those of one position within the stride are adjacent.
         places = w.reshape(*w.shape[:3], x.shape[1], self.step**2, *w.shape[4:])
         weights = places.transpose(0, 1, 4, 3, 5, 2, 6).reshape(
             *w.shape[:2], -1, w.shape[2] * w.shape[5]
@@ -171,7 +172,8 @@ class WinogradConvOp(WinogradTilesOp):
         return np.moveaxis(image, 2, 4)
 
     def tensor_expression(self, x: te.Tensor, w: te.Tensor) -> te.Tensor:
-        """Transform of rows, of columns, the contraction, and back: rows, then columns."""
+        """Return stages for the transform of rows and of columns, the contraction, and the inverse
+        transforms of rows and columns."""
         (down, across), tile, step, m = self.tables, self.tile.value.data, self.step, self.outputs
         t, tiles = down.extent, self.tile_count
         blocks, lanes = self.shape[1], self.shape[4]
@@ -219,11 +221,11 @@ class WinogradConvOp(WinogradTilesOp):
         return te.compute(self.shape, output, name="conv")
 
     def _wide(self, factor: te.Expr) -> te.Expr:
-        """A factor in the type in which products are summed."""
+        """Convert a factor to the type in which products are summed."""
         return te.cast(factor, self.sum_element())
 
     def _quotient(self, output: te.Expr) -> te.Expr:
-        """The result that an output of a tile is a multiple of."""
+        """Divide an output of a tile by the known multiple of the results."""
         if not self.is_whole:
             return output
         inverse, shift = exact_division(self.multiple)

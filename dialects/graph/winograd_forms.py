@@ -1,4 +1,4 @@
-"""Convolutions through transformed tiles: what they are made of, and their weights."""
+"""Winograd forms of convolutions: conditions, ops and weights."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ class WinogradForm:
     """A convolution of data by kernels of `taps` x `taps`.
 
     Attributes:
-        stride: how many channels each row and column of a channel's data becomes.
-        phases, starts: of the result, in each dimension.
-        pads: of the data.
-        groups: convolutions of this form that make up one.
-        of_pixels: whether neighbours are pixels, as on targets that have no blocks of channels.
-        whole: whether it is one of integers.
+        stride: stride by which rows and columns of the data are split into channels.
+        phases, starts: phases of the result in each dimension, and their starts.
+        pads: pads of the data.
+        groups: number of convolutions of this form that the op consists of.
+        of_pixels: whether neighbours in memory are pixels, as on targets without blocks of
+            channels.
+        whole: whether the convolution is of integers.
     """
 
     taps: int
@@ -51,7 +52,7 @@ class WinogradForm:
     whole: bool = False
 
     def layer(self, op: ContractionOp, resident: int, terms: int = 1) -> Layer:
-        """What costs of each group depend on.
+        """Return the parameters on which the cost of each group depends.
 
         Args:
             resident: bytes of all weights of the program.
@@ -77,13 +78,13 @@ class WinogradForm:
     def ops(
         self, op: ContractionOp, tile: int, group: int = 1, element: Attribute | None = None
     ) -> list[GraphOp]:
-        """The ops that compute a convolution in this form, the result last.
+        """Return the ops that compute a convolution in this form, the last one being the result.
 
         Args:
-            op: without groups.
+            op: a convolution without groups.
             tile: rows and columns of the result's tiles.
-            group: input channels that lie side by side in weights, which divides their blocks.
-            element: what transformed data and weights are rounded to; None for nothing.
+            group: number of adjacent input channels in weights; it divides their blocks.
+            element: type to which transformed data and weights are rounded; None to keep theirs.
         """
         data = op.operands[0]
         if self.of_pixels:
@@ -111,7 +112,8 @@ class WinogradForm:
         return [*made, new]
 
     def _of_pixels(self, data: SSAValue, w: SSAValue, tile: int) -> list[GraphOp]:
-        """All channels are one block of the weights while they are transformed."""
+        """Return the ops for pixels; all channels are one block of the weights for the
+        transform."""
         outputs, inputs, *kernel = shape_of(w)
         last = TransposeOp(w, [2, 3, 1, 0])
         block = ReshapeOp(last, [1, 1, *kernel, inputs, outputs])
@@ -121,7 +123,7 @@ class WinogradForm:
         return [last, block, weights, flat, product]
 
     def _weights(self, w: SSAValue) -> list[GraphOp]:
-        """Weights [O / b, C / a, taps, taps, a, b] as ops of those of a convolution."""
+        """Return ops that convert a convolution's weights to [O / b, C / a, taps, taps, a, b]."""
         shape, taps, step = shape_of(w), self.taps, self.stride
         if self.phases > 1:
             outputs, _, _, inputs, _, _, *block = shape
@@ -137,7 +139,7 @@ class WinogradForm:
 
 
 def form_of_conv(op: ConvOp) -> WinogradForm | str:
-    """The form of a convolution of plain data, or why it has none."""
+    """Return the form of a convolution of plain data, or the reason why it has none."""
     window = op.window
     reasons = (
         (op.group_count > 1, "it has groups"),
@@ -149,7 +151,7 @@ def form_of_conv(op: ConvOp) -> WinogradForm | str:
 
 
 def form_of_blocked_conv(op: BlockedConvOp) -> WinogradForm | str:
-    """The form of a convolution of channels in blocks, or why it has none."""
+    """Return the form of a convolution of channels in blocks, or the reason why it has none."""
     window = op.window
     whole = _is_whole(op)
     if (reason := _declined(op, window, whole)) is not None:
@@ -159,8 +161,8 @@ def form_of_blocked_conv(op: BlockedConvOp) -> WinogradForm | str:
     kernel, (step, across), groups = window.kernel, window.strides, op.group_count
     reasons = (
         (op.is_depthwise, "it is depthwise"),
-        (groups > 1 and not is_joined_by_groups(op), "its groups are not apart in memory"),
-        (kernel[0] != kernel[1] or step != across, "its rows are not filtered as its columns are"),
+        (groups > 1 and not is_joined_by_groups(op), "its groups are not aligned in memory"),
+        (kernel[0] != kernel[1] or step != across, "its kernel or stride is not square"),
         (step > 1 and groups > 1, "it has strides and groups"),
         (kernel[0] == step, "its windows do not overlap"),
         (kernel[0] % step > 0, "its stride does not divide its kernel"),
@@ -172,26 +174,27 @@ def form_of_blocked_conv(op: BlockedConvOp) -> WinogradForm | str:
 
 
 def form_of_blocked_conv_transpose(op: BlockedConvTransposeOp) -> WinogradForm | str:
-    """The form of a transposed convolution of channels in blocks, or why it has none."""
+    """Return the form of a transposed convolution of channels in blocks, or the reason why it has
+    none."""
     window = op.window
     if (reason := _declined(op, window)) is not None:
         return reason
     if len(shape_of(op.x)) != 5:
         return "its data is not stored in blocks of channels"
     if len(set(op.phases)) != 1 or len(set(op.taps)) != 1 or op.phases[0] == 1 or op.taps[0] == 1:
-        return "its phases are not filtered alike"
+        return "its phases do not all have the same number of taps, at least 2"
     down, across = op.starts.get_values()
     pads = (*window.low, *window.high)
     return WinogradForm(op.taps[0], 1, op.phases[0], (down, across), pads)
 
 
 def is_joined_by_groups(op: BlockedConvOp) -> bool:
-    """Whether the results of the groups lie one after the other in the result."""
+    """Whether the results of the groups are contiguous and aligned in the result."""
     return op.shape[0] == 1 and bytes_of(op.type) // op.group_count % CACHE_LINE == 0
 
 
 def _is_whole(op: ContractionOp) -> bool:
-    """Whether it sums products of 16-bit integers in 32 bits."""
+    """Whether the op sums products of 16-bit integers in 32 bits."""
     return op.sum_element() == i32 and {element_type(x) for x in op.operands} == {i16}
 
 

@@ -1,4 +1,4 @@
-"""Where convolutions of integers through transformed tiles are exact."""
+"""Conditions under which Winograd convolutions of integers are exact."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from tcopt.dialects.graph.types import Array
 from tcopt.support.winograd_tables import growth, whole_tables
 
 _LARGEST = (1 << 15) - 1
-"""Of what transforms give, in 16 bits. The least number is left out: two products of it with itself
-are more than 32 bits hold."""
+"""Maximum magnitude of transformed values, in 16 bits. The minimum integer is excluded, because the
+sum of two products of it with itself overflows 32 bits."""
 
 
 def inexact(tile: int, taps: int, data: Limits, weights: Array) -> str | None:
-    """Why F(tile, taps) of integers may differ from a direct convolution; None if it does not.
+    """Return why F(tile, taps) of integers may differ from a direct convolution; None if it is
+    exact.
 
-    Sums wrap around, which changes no multiple of a result that has 32 bits itself. So transforms
-    of data and weights must have 16 bits, and the results, times the power of two that they are
-    divided by at last, 32 bits.
+    Sums wrap around, which does not affect results that fit in 32 bits. So transforms of data and
+    weights must fit in 16 bits; the results, times the power of two by which they are finally
+    divided, must fit in 32.
 
     Args:
-        data: between which numbers the data is.
-        weights: of a convolution of channels in blocks, [O / b, C / a, k, k, a, b].
+        data: bounds of the data's values.
+        weights: weights of a convolution of channels in blocks, [O / b, C / a, k, k, a, b].
     """
     tables = whole_tables(tile, taps)
     largest = max(0, data[1], -data[0])

@@ -1,4 +1,4 @@
-"""Convolutions by Winograd's minimal filtering, channel by channel."""
+"""Convolutions by Winograd's minimal filtering, on plain data."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class WinogradPlainConvOp(WinogradTilesOp):
     """Convolution by r x r kernels, stride 1, through tiles of `tile` x `tile` outputs.
 
     Data is [N, C, H, W], weights are [t, t, C, O] with `t = tile + r - 1`, the result is
-    [N, O, H', W']: `winograd_conv` for targets on which neighbours are pixels, so that those of a
-    transformed tensor are tiles.
+    [N, O, H', W']. It is `winograd_conv` for targets on which neighbours in memory are pixels; in
+    transformed tensors they are tiles.
     """
 
     name = "graph.winograd_plain_conv"
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[N, O, window positions]."""
+        """Return [N, O, window positions]."""
         x, w = shape_of(self.x), shape_of(self.w)
         if len(x) != 4 or len(w) != 4:
             raise VerifyException(f"data {list(x)} and weights {list(w)} do not fit tiles")
@@ -39,11 +39,12 @@ class WinogradPlainConvOp(WinogradTilesOp):
         return (tensor((x[0], w[3], *self.image_extents()), self.sum_element()),)
 
     def compute(self, x: Array, w: Array) -> Array:
-        """The value by numpy, transforms in double precision."""
+        """Evaluate with numpy, with transforms in double precision."""
         return self.filtered(x, w)
 
     def tensor_expression(self, x: te.Tensor, w: te.Tensor) -> te.Tensor:
-        """Transform of rows, of columns, the contraction, and back: rows, then columns."""
+        """Return stages for the transform of rows and of columns, the contraction, and the inverse
+        transforms of rows and columns."""
         (tables, _), m = self.tables, self.tile.value.data
         t, tiles = tables.extent, self.tile_count
         x, (top, side) = self.covered(x)

@@ -1,4 +1,4 @@
-"""What convolutions through transformed tiles have in common, whatever the layout of channels."""
+"""Common base of Winograd convolutions, independent of the layout of channels."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from tcopt.support.winograd_tables import Matrix, Tables, phase_tables, tiles_of
 ONE = integer(1)
 
 WORD = 32
-"""Bits of the sums of integers."""
+"""Number of bits of integer sums."""
 
 
 def tables_for(
     tile: Int, taps: int, phases: int = 1, start: int = 0, *, whole: bool = False
 ) -> Tables:
-    """The matrices of a tile, of integers if `whole`; VerifyException if there are none."""
+    """Return the matrices of a tile, of integers if `whole`; VerifyException if there are none."""
     extent, known = tile.value.data, tiles_of(taps, whole)
     if extent not in known:
         listed = ", ".join(map(str, known))
@@ -48,21 +48,21 @@ def table_row(
     term: Callable[[int], te.Expr],
     order: Sequence[int],
 ) -> te.Expr:
-    """The product of a row of a table with `term(0), term(1), ...`, summed in an order."""
+    """Return the product of a row of a table with `term(0), term(1), ...`, summed in `order`."""
     return reduce(add, [te.scale(term(k), table, row, k) for k in order])
 
 
 def input_order(tables: Tables) -> Sequence[int]:
-    """The order in which rows of the input's table are summed."""
-    # The last rows of the table hold ones: sums that start there multiply least.
+    """Return the order in which rows of the input table are summed."""
+    # The last rows of the table are ones: starting there minimises multiplications.
     return range(tables.reach - 1, -1, -1)
 
 
 def exact_division(divisor: int) -> tuple[int, int]:
-    """By what to multiply a multiple of a number modulo 2^32, and then by how many bits to shift it
-    right, to divide it: the inverse of the odd part, and the power of two.
+    """Return a factor and a right shift that divide a multiple of `divisor` modulo 2^32.
 
-    The quotient is right as long as the power of two times it has 32 bits.
+    They are the inverse of the odd part of the divisor, and its power of two. The quotient is exact
+    if its product with that power of two fits in 32 bits.
     """
     shift = (divisor & -divisor).bit_length() - 1
     inverse = pow(divisor >> shift, -1, 1 << WORD)
@@ -70,9 +70,9 @@ def exact_division(divisor: int) -> tuple[int, int]:
 
 
 class WinogradTilesOp(GraphOp, ABC):
-    """Operands, window and tiles; dimensions 2 and 3 of data and result are the image's.
+    """Base class of Winograd convolutions; dimensions 2 and 3 of data and result are the image's.
 
-    What strides, phases, integers and weights of fewer bits mean is said at `winograd_conv`.
+    `winograd_conv` documents strides, phases, integers and weights of fewer bits.
     """
 
     FUSION: ClassVar[FusionKind] = FusionKind.COMPLEX_OUT_FUSABLE
@@ -109,27 +109,27 @@ class WinogradTilesOp(GraphOp, ABC):
 
     @property
     def step(self) -> int:
-        """Distance of the elements that one channel takes, the stride."""
+        """Stride of the convolution: the distance between elements of one transformed channel."""
         return self.stride.value.data
 
     @property
     def phase_count(self) -> int:
-        """Phases of a spatial dimension of the result."""
+        """Number of phases in a spatial dimension of the result."""
         return self.phases.value.data
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """`starts`, zero unless given."""
+        """Values of `starts`, zero by default."""
         return values_of(self.starts) or (0, 0)
 
     @property
     def taps(self) -> int:
-        """Taps of a phase, `r`."""
+        """Number of taps of a phase, `r`."""
         return shape_of(self.w)[0] // self.phase_count - self.tile.value.data + 1
 
     @property
     def tables(self) -> tuple[Tables, Tables]:
-        """The matrices for columns and for rows of a tile."""
+        """Transformation matrices for columns and for rows of a tile."""
         down, across = self.offsets
         own = self.tile, self.taps, self.phase_count
         whole = self.is_whole
@@ -137,7 +137,7 @@ class WinogradTilesOp(GraphOp, ABC):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it computes in integers."""
+        """Whether the op computes in integers."""
         return element_type(self.x) == i16
 
     @property
@@ -147,12 +147,12 @@ class WinogradTilesOp(GraphOp, ABC):
 
     @property
     def multiple(self) -> int:
-        """How many times the results the sums are that tiles are transformed to."""
+        """Factor between the results and the sums to which tiles are transformed."""
         down, across = self.tables
         return down.scale * across.scale
 
     def sum_element(self) -> Attribute:
-        """Element type of the result; VerifyException if operands do not fit each other."""
+        """Return the result's element type; VerifyException if operand types do not match."""
         if self.is_rounded:
             return f32
         element = same_element_type(self.x, self.w)
@@ -160,28 +160,28 @@ class WinogradTilesOp(GraphOp, ABC):
 
     @property
     def window(self) -> Window:
-        """The elements that all phases of a place read, as one window."""
+        """Window of all elements that the phases of one position read."""
         step, phases = self.step, self.phase_count
         kernel = [(self.taps + (phases - 1 + start) // phases) * step for start in self.offsets]
         return Window.of(kernel, ints((step, step)), self.pads, None, crops=True)
 
     @property
     def outputs(self) -> int:
-        """Outputs of a tile in each dimension."""
+        """Number of outputs of a tile in each dimension."""
         return self.tile.value.data * self.phase_count
 
     @property
     def tiles(self) -> tuple[int, int]:
-        """Rows and columns of tiles that cover the outputs of an image."""
+        """Number of rows and columns of tiles that cover the outputs of an image."""
         return math.ceil(self.shape[2] / self.outputs), math.ceil(self.shape[3] / self.outputs)
 
     @property
     def tile_count(self) -> int:
-        """Tiles of all images."""
+        """Number of tiles of all images."""
         return self.shape[0] * math.prod(self.tiles)
 
     def check_tiles(self) -> None:
-        """VerifyException if the weights are none of such tiles, which are [t, t, ...]."""
+        """Raise VerifyException unless the weights, [t, t, ...], match the tiles."""
         x, w, step, phases = shape_of(self.x), shape_of(self.w), self.step, self.phase_count
         if step < 1 or phases < 1:
             raise VerifyException(f"stride = {step} and phases = {phases} should be at least 1")
@@ -192,12 +192,12 @@ class WinogradTilesOp(GraphOp, ABC):
         tables_for(self.tile, self.taps, phases, whole=self.is_whole)
 
     def image_extents(self) -> tuple[int, ...]:
-        """Rows and columns of a result."""
+        """Return the number of rows and columns of a result."""
         return tuple(n * self.phase_count for n in self.window.output(shape_of(self.x)[2:4]))
 
     @property
     def reach(self) -> tuple[int, ...]:
-        """Extents of the data that whole tiles read, from where the first one starts."""
+        """Extents of the data that whole tiles read, from the start of the first tile."""
         tile = self.tile.value.data
         return tuple(
             ((count - 1) * tile + tables.reach) * self.step
@@ -206,19 +206,20 @@ class WinogradTilesOp(GraphOp, ABC):
 
     @property
     def copies_to_pad(self) -> bool:
-        """Whether tiles reach beyond the data."""
+        """Whether tiles extend beyond the data."""
         border = self.border(False)
         return border is not None and not border.is_empty
 
     def border(self, nonnegative: bool) -> Border | None:
-        """What whole tiles read beyond the data."""
+        """Return how far whole tiles extend beyond the data."""
         low, extents = self.window.low, shape_of(self.x)[2:4]
         rows = zip(self.reach, low, extents, strict=True)
         high = [max(0, size - before - extent) for size, before, extent in rows]
         return Border.spatial([max(0, before) for before in low], high, len(self.shape))
 
     def inside_border(self, x: SSAValue, border: Border) -> Self:
-        """The convolution with pads less the border, negative where that is wider."""
+        """Return the convolution with pads reduced by the border, negative where the border is
+        wider."""
         window = self.window
         low = [own - there for own, there in zip(window.low, border.low[2:4], strict=True)]
         high = [own - there for own, there in zip(window.high, border.high[2:4], strict=True)]
@@ -233,13 +234,14 @@ class WinogradTilesOp(GraphOp, ABC):
         )
 
     def work(self) -> int:
-        """Two operations for each product of the contraction."""
+        """Return the operation count: two operations for each product of the contraction."""
         return 2 * math.prod(shape_of(self.w)) * self.tile_count
 
     def filtered(self, x: Array, w: Array) -> Array:
-        """By numpy, for data [N, C, H, W] and weights [t, t, C s^2, O]: [N, O, H', W'].
+        """Compute the convolution [N, O, H', W'] of data [N, C, H, W] and weights [t, t, C s^2, O]
+        with numpy.
 
-        With a stride, channels are (u, v, c) of the data's, c the fastest.
+        With a stride s, channels of weights are ordered (u, v, c), c being the fastest.
         """
         (down, across), tile, outputs = self.tables, self.tile.value.data, self.outputs
         rows, columns = self.tiles
@@ -256,7 +258,7 @@ class WinogradTilesOp(GraphOp, ABC):
         data = np.einsum("ik,jl,ncpqkl->ijnpqc", *bt, views, optimize=True)
         data = data.reshape(down.extent, across.extent, -1, padded.shape[1])
         if self.is_whole:
-            # Doubles hold all sums of such products exactly.
+            # Sums of such products are exact in double precision.
             narrow = data.astype(np.int64).astype(np.int16)
             data, w = narrow.astype(np.float64), w.astype(np.float64)
         else:
@@ -271,33 +273,33 @@ class WinogradTilesOp(GraphOp, ABC):
         return image[:, :, : self.shape[2], : self.shape[3]]
 
     def _divided(self, sums: Array) -> Array:
-        """Sums, which may be so many times the results, as results of 32 bits."""
+        """Divide sums, which are a known multiple of the results, to results of 32 bits."""
         inverse, shift = exact_division(self.multiple)
         low = sums.astype(np.int64).astype(np.int32).astype(np.int64)
         return (low * inverse).astype(np.int32) >> shift
 
     def _apart(self, x: Array) -> Array:
-        """Data with channels (u, v, c), each of every stride-th row and column."""
+        """Split the stride: channels (u, v, c) hold every stride-th row and column from (u, v)."""
         step, (images, channels, height, width) = self.step, x.shape
         parts = x.reshape(images, channels, height // step, step, width // step, step)
         parts = parts.transpose(0, 3, 5, 1, 2, 4)
         return parts.reshape(images, -1, height // step, width // step)
 
     def tile_place(self, number: te.Index) -> tuple[te.Index, te.Index, te.Index]:
-        """A tile's image, row and column."""
+        """Return a tile's image, row and column."""
         rows, columns = self.tiles
         per_image = rows * columns
         return number // per_image, number % per_image // columns, number % columns
 
     def tile_number(self, image: te.Index, row: te.Index, column: te.Index) -> te.Index:
-        """The number of a tile."""
+        """Return the number of a tile, given its image, row and column."""
         rows, columns = self.tiles
         return (image * rows + row) * columns + column
 
     def covered(self, x: te.Tensor) -> tuple[te.Tensor, tuple[int, int]]:
-        """Data that all tiles lie inside of, and where the first one starts.
+        """Return data that contains all tiles, and the position where the first tile starts.
 
-        That is x, or a stage with zeros around it.
+        The data is x, or a stage with zeros around it.
         """
         low, size = self.window.low, self.reach
         if not self.copies_to_pad:

@@ -115,5 +115,5 @@ def test_pipeline_has_the_pass_only_if_asked() -> None:
 @pytest.mark.parametrize(("operands", "result"), [(bf16, i32), (f32, bf16)])
 def test_sums_have_the_operands_type_or_f32(operands, result) -> None:
     source = test.TestOp(result_types=[tensor([4, 4], operands)]).results[0]
-    with pytest.raises(VerifyException, match="are not summed in"):
+    with pytest.raises(VerifyException, match="cannot be summed in"):
         graph.MatmulOp(source, source, result_element=result)

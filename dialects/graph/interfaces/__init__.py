@@ -1,14 +1,13 @@
-"""What every operator says about itself: one interface a concern, with defaults.
+"""Interfaces of graph ops: one for each concern, with default implementations.
 
-A pass asks these methods and never lists op names. To add an operator, write a class
-with operands, properties, `infer`, `compute` and `tensor_expression` in a new file of this
-package's parent; the dialect finds it. An operator of which a default is not the best answer
-overrides that method.
+Passes call these methods and never list op names. To add an operator, write a class with operands,
+properties, `infer`, `compute` and `tensor_expression` in a new file of this package's parent; the
+dialect finds it. An operator overrides the methods whose default is not the best answer for it.
 
-| interface | who asks |
+| interface | used by |
 |---|---|
 | `FusionInterface` | `fuse-ops`, `decompose` |
-| `MemoryInterface` | `fuse-ops`, lowering of host functions: views, slices and joins in place |
+| `MemoryInterface` | `fuse-ops`, lowering of host functions: views, in-place slices and joins |
 | `LayoutInterface` | `convert-layout` |
 | `PaddingInterface` | `propagate-padding` |
 | `PrecisionInterface` | quantisation, conversions of element types, `fold-scale` |

@@ -1,4 +1,4 @@
-"""What an operator simplifies to."""
+"""Interface for folding and canonicalisation."""
 
 from __future__ import annotations
 
@@ -10,38 +10,39 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 
 class FoldingInterface(HasFolderInterface, HasCanonicalizationPatternsInterface):
-    """What canonicalization asks: existing values or fewer ops for an op."""
+    """Interface used by canonicalisation: existing values or fewer ops that replace an op."""
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
-        """The existing values that equal the results, if the op changes nothing."""
+        """Return existing values that equal the results, if the op is an identity."""
         value = self.unchanged()
         return None if value is None or value.type != self.results[0].type else (value,)
 
     def unchanged(self) -> SSAValue | None:
-        """An operand that equals the result if it has the result's type; None without one."""
+        """Return an operand that equals the result if it has the result's type; None if there is
+        none."""
         return None
 
     @property
     def is_folded_early(self) -> bool:
-        """Whether an import may compute few elements at once that follow from constants; not where
-        passes look for what they are made of."""
+        """Whether an import may evaluate the op on small constants; False where passes match the
+        structure of its operands."""
         return True
 
     def simplify(self) -> Sequence[Operation] | None:
-        """Fewer or cheaper ops that compute the same, the last one the result.
+        """Return fewer or cheaper ops that compute the same, the last one being the result.
 
-        Canonicalization puts them in the op's place; None if the op is canonical.
+        Canonicalisation replaces the op by them; None if the op is canonical.
         """
         return None
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        """The pattern that applies `simplify`."""
+        """Return the pattern that applies `simplify`."""
         return (Simplify(),)
 
 
 class Simplify(RewritePattern):
-    """Replace a graph op by what its `simplify` gives.
+    """Replace a graph op by the ops that its `simplify` returns.
 
     %i = graph.constant dense<[1, 3]> : tensor<2xi64>
     %y = graph.gather %x, %i {axis = 0} : tensor<2x8xf32>

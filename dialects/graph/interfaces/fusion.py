@@ -1,4 +1,4 @@
-"""How an operator fuses with others."""
+"""Interface for operator fusion."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from tcopt.dialects.graph.types import shape_of
 
 
 class FusionInterface(Operation):
-    """What `fuse-ops` asks: whether an op may share a kernel with its producers and users."""
+    """Interface used by `fuse-ops`: whether an op may share a kernel with its producers and
+    users."""
 
     FUSION: ClassVar[FusionKind] = FusionKind.INJECTIVE
     ELEMENTWISE: ClassVar[bool] = False
 
     @property
     def fusion_kind(self) -> FusionKind:
-        """The op's kind in the fusion rules."""
+        """Kind of the op in the fusion rules."""
         return self.FUSION
 
     @property
@@ -30,41 +31,44 @@ class FusionInterface(Operation):
 
     @property
     def is_opaque(self) -> bool:
-        """Whether the op is a kernel of its own, written as loops (see `OpaqueOp`)."""
+        """Whether the op becomes a kernel of its own, written as loops (see `OpaqueOp`)."""
         return False
 
     @property
     def is_host_call(self) -> bool:
-        """Whether Python computes the op, with what only a running program has at hand."""
+        """Whether the op is computed in Python at run time, from data that only a running program
+        has."""
         return False
 
     @property
     def reduced_axes(self) -> tuple[int, ...]:
-        """The first operand's axes along which the op combines elements, where rows along
-        them are all that it combines; empty for other ops."""
+        """Axes of the first operand that the op reduces, if each row along them is reduced on its
+        own; empty for other ops."""
         return ()
 
     @property
     def stores_anywhere(self) -> bool:
-        """Whether elements of the result are complete in registers, a tile at a time.
+        """Whether elements of the result are completed in registers, one tile at a time.
 
-        A kernel can then store them in another order than the result's.
+        A kernel can then store them in an order other than the result's.
         """
         return False
 
     @property
     def fills_registers(self) -> bool:
-        """Whether registers full of small elements take as long as a few of them, so that the op
-        has a loop of its own behind sums, whose registers hold a quarter as many."""
+        """Whether the op processes a full register of narrow elements in the time of a few, so that
+        it gets a loop of its own after a contraction, whose registers of wide sums hold a quarter
+        as many."""
         return False
 
     def work(self) -> int:
-        """Rough number of scalar operations, to compare ops with one another."""
+        """Return a rough number of scalar operations, for comparing ops."""
         return math.prod(shape_of(self.results[0]))
 
     def decompose(self) -> Sequence[Operation] | None:
-        """Simpler ops that compute the same, the last one the result, where that helps fusion.
+        """Return simpler ops that compute the same, the last one being the result, if that helps
+        fusion.
 
-        None if the op is best as it is.
+        None if the op should not be decomposed.
         """
         return None

@@ -1,4 +1,4 @@
-"""The base class of graph ops: types, values and definition of an operator."""
+"""Base class of graph ops: types, evaluation and definition of an operator."""
 
 from __future__ import annotations
 
@@ -48,17 +48,18 @@ class GraphOp(
     """An operator on static tensors.
 
     Text form: `%y = graph.conv %x, %w {strides = [2, 2]} : tensor<1x8x4x4xf32>`: operands,
-    properties that differ from their default, result type. Operand types are those of the
-    operands' definitions.
+    properties that differ from their defaults, result type. Operand types are not printed: they
+    follow from the definitions of the operands.
 
-    What it is, is said here; what passes ask beyond that are interfaces, whose methods have
-    defaults that are right for every operator.
+    This class declares types, evaluation and the tensor expression. Everything else that passes ask
+    is in interfaces, whose methods have defaults that are correct for every operator.
     """
 
     traits = traits_def(Pure())
 
     COUNTS_ON: ClassVar[str] = ""
-    """The form (`forms.py`) that a schedule rule has to carry out; empty for any rule."""
+    """Name of the form (`forms.py`) that a schedule rule must implement; empty if any rule will
+    do."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class GraphOp(
         properties: Mapping[str, Attribute | None] | None = None,
         result_type: AnyTensor | None = None,
     ):
-        """Build the op; result types not given are inferred (VerifyException if impossible)."""
+        """Build the op. Without `result_type`, types are inferred (VerifyException on failure)."""
         kept = {} if properties is None else {k: v for k, v in properties.items() if v is not None}
         values = [SSAValue.get(operand) for operand in operands]
         init_op(self, values, () if result_type is None else (result_type,), kept)
@@ -74,29 +75,30 @@ class GraphOp(
             types = self.infer()
             self.results = SSAValues(OpResult(t, self, i) for i, t in enumerate(types))
 
-    # What the op says about itself.
+    # Definition of the op.
 
     @abstractmethod
     def infer(self) -> Sequence[AnyTensor]:
-        """Result types from operands and properties; VerifyException if they contradict.
+        """Infer the result types from operands and properties; VerifyException on a mismatch.
 
-        Ops whose result type is a choice (reshape, cast, slice, ...) check it and return it.
+        Ops whose result type is a parameter (reshape, cast, slice, ...) check it and return it.
         """
 
     @abstractmethod
     def compute(self, *args: Any, **kwargs: Any) -> Array:
-        """The op's value by numpy, from one array for each operand.
+        """Evaluate the op with numpy, from one array for each operand.
 
-        16-bit floats arrive as f32; `evaluate` rounds the value to the result's type.
+        16-bit floats are passed as f32; `evaluate` rounds the value to the result's type.
         """
 
     def compute_all(self, *args: Any, **kwargs: Any) -> Sequence[Array]:
-        """All results by numpy, as `compute` gives the only one."""
+        """Evaluate all results with numpy; `compute` returns the only one of an op with one
+        result."""
         return (self.compute(*args, **kwargs),)
 
     @abstractmethod
     def tensor_expression(self, *args: Any, **kwargs: Any) -> te.Tensor:
-        """The op's definition: the te tensor of its result from those of its operands."""
+        """Return the te tensor of the result, given the te tensors of the operands."""
 
     @property
     def type(self) -> AnyTensor:
@@ -109,10 +111,9 @@ class GraphOp(
         return self.type.get_shape()
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
-        """The results by numpy, with the shapes and dtypes of the result types.
+        """Evaluate the results with numpy, with the shapes and dtypes of the result types.
 
-        `compute` only sees operators that have something to compute: results without elements
-        need no values.
+        `compute` is called only if some result has elements; empty results are created directly.
         """
         if not any(math.prod(type_of(result).get_shape()) for result in self.results):
             return tuple(zeros(type_of(result)) for result in self.results)
@@ -130,7 +131,7 @@ class GraphOp(
         return tuple(values)
 
     def verify_(self) -> None:
-        """Recompute `infer` and compare; operands and results must be static tensors."""
+        """Check the result types against `infer`; operands and results must be static tensors."""
         for value in (*self.operands, *self.results):
             type = type_of(value)
             if not type.has_static_shape():
@@ -144,7 +145,7 @@ class GraphOp(
                     f"result has type {result.type}, but operands and attributes give {expected}"
                 )
 
-    # Text.
+    # Printing and parsing.
 
     def print(self, printer: Printer) -> None:
         """Print operands, attributes and result types."""
@@ -155,7 +156,7 @@ class GraphOp(
 
     @classmethod
     def parse(cls, parser: Parser) -> GraphOp:
-        """Parse what `print` prints."""
+        """Parse the text form that `print` emits."""
         operands = parse_operands(parser)
         properties, attributes = parse_properties(parser, cls)
         parser.parse_punctuation(":")

@@ -1,4 +1,4 @@
-"""How an operator computes on data in blocks of channels."""
+"""Interface for operators on data in blocks of channels."""
 
 from __future__ import annotations
 
@@ -12,73 +12,74 @@ if TYPE_CHECKING:
 
 
 class BlockLayouts(Protocol):
-    """The values that an op computes with when it is put in blocks of channels."""
+    """Provider of operand layouts for an op that is converted to blocks of channels."""
 
     @property
     def lanes(self) -> int:
-        """Most channels in a block: those of a full vector."""
+        """Maximum number of channels in a block: the lanes of a full vector."""
         ...
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """Those of the target."""
+        """Capabilities of the target."""
         ...
 
     def block_of(self, channels: int) -> int:
-        """Channels in a block of a value that has so many."""
+        """Return the block size of a value with `channels` channels."""
         ...
 
     def is_blocked(self, value: SSAValue) -> bool:
-        """Whether a value is computed in blocks, so that its plain form costs a copy."""
+        """Whether a value is computed in blocks, so that its plain layout costs a copy."""
         ...
 
     def blocked(self, value: SSAValue) -> SSAValue:
-        """A value [N, C, ...] as [N, C / block, ..., block]."""
+        """Convert a value [N, C, ...] to [N, C / block, ..., block]."""
         ...
 
     def plain(self, value: SSAValue) -> SSAValue:
-        """A value as it is without blocks."""
+        """Return a value in the layout without blocks."""
         ...
 
     def stays_plain(self, op: GraphOp, wasted: float) -> bool:
-        """Whether an op had better compute on plain data: its results end up plain, and changes of
-        the layout would cost more than the `wasted` cycles that plain data costs it."""
+        """Whether an op should compute on plain data: its results are needed in plain layout, and
+        the conversions would cost more than the `wasted` cycles that it loses on plain data."""
         ...
 
     def insert(self, op: Operation) -> SSAValue:
-        """Put an op in front of the one that is converted; its result."""
+        """Insert an op before the one that is converted, and return its result."""
         ...
 
 
 class LayoutInterface(Operation):
-    """What `convert-layout` asks: the form of an op whose channels are in blocks, if it has one."""
+    """Interface used by `convert-layout`: the form of an op on channels in blocks, if it has
+    one."""
 
     @property
     def makes_blocks(self) -> bool:
-        """Whether the op contracts channels, so that it computes in blocks of them whatever its
-        operands' layout is."""
+        """Whether the op contracts channels, so that it computes in blocks of them regardless of
+        the layout of its operands."""
         return False
 
     def with_dims_kept(self) -> Sequence[GraphOp] | None:
-        """The same by ops that keep all dimensions, and one that drops some of size 1 at the end;
-        None where the op drops no dimensions behind the channels."""
+        """Return equivalent ops that keep all dimensions, followed by one that drops dimensions of
+        size 1; None if the op drops no dimensions after the channels."""
         return None
 
     def in_blocks(self, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
-        """The same op on data whose channels are in blocks, or None if it has no such form.
+        """Return the op on data whose channels are in blocks, or None if it has no such form.
 
         Args:
-            operands: the operands; those of the op's own rank are [N, C / block, ..., block],
-                lower ranks broadcast against that.
+            operands: the operands. Those of the op's own rank are [N, C / block, ..., block],
+                operands of lower rank broadcast against that.
             block: channels in a block.
         """
         return None
 
     def contracted_in_blocks(self, layouts: BlockLayouts) -> GraphOp | None:
-        """For an op that `makes_blocks`, an op, not yet inserted, that gives its result in blocks
-        of `layouts.block_of` channels; None where it computes on plain data."""
+        """Return an op that computes the result in blocks of `layouts.block_of` channels, not yet
+        inserted. For ops that `makes_blocks`; None if the op should compute on plain data."""
         return None
 
     def stays_plain(self, block: int) -> bool:
-        """Whether the op is known to have no form in blocks, of so many channels."""
+        """Whether the op is known to have no form in blocks of `block` channels."""
         return False

@@ -1,4 +1,4 @@
-"""Where an operator's result lies."""
+"""Interface for the placement of results in memory."""
 
 from __future__ import annotations
 
@@ -8,39 +8,41 @@ from xdsl.ir import Operation
 
 
 class MemoryInterface(Operation):
-    """What plans of memory ask: whether a result is other data in place, and needs no kernel."""
+    """Interface used by memory planning: whether a result shares memory with other values and needs
+    no kernel."""
 
     VIEW: ClassVar[bool] = False
     PACKS: ClassVar[bool] = False
 
     @property
     def is_view(self) -> bool:
-        """Whether the result is the first operand's data under another shape."""
+        """Whether the result is the first operand's data with another shape."""
         return self.VIEW
 
     @property
     def is_part(self) -> bool:
-        """Whether the op takes a part of its operand, which can be read in place."""
+        """Whether the result is a part of the operand that can be read in place."""
         return False
 
     @property
     def is_joined(self) -> bool:
-        """Whether the result is the operands' data, one after the other from aligned places.
+        """Whether the result is a concatenation of the operands' data, each at an aligned offset.
 
-        The operands' producers can write them there, and nothing is computed.
+        The operands' producers can write into the result directly, so nothing is computed.
         """
         return False
 
     @property
     def subview_offset(self) -> int | None:
-        """The byte of the first operand's data from which the result's lies there, in one piece.
+        """Byte offset of the result in the first operand's data, where it is contiguous.
 
-        Outside of groups the op is then a view of its operand's buffer, and nothing is copied.
-        None where the data is scattered, or does not start where buffers may.
+        Outside of groups the op is then a view of its operand's buffer, and nothing is copied. None
+        if the data is not contiguous or its offset is not aligned.
         """
         return None
 
     @property
     def packs_weights(self) -> bool:
-        """Whether the result replaces a constant operand at compile time, whatever its size."""
+        """Whether the result replaces a constant operand at compile time, regardless of its
+        size."""
         return self.PACKS

@@ -1,4 +1,4 @@
-"""How an operator reads or makes padding."""
+"""Interface for operators that read or create padding."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 
 
 class PaddingInterface(Operation):
-    """What `propagate-padding` asks: which border around an operand an op could read."""
+    """Interface used by `propagate-padding`: the border around an operand that an op could read."""
 
     def border(self, nonnegative: bool) -> Border | None:
-        """The border around the first operand in which the op could read its padding.
+        """Return the border around the first operand in which the op could read its padding.
 
-        It is empty where nothing is padded, and None for ops that do not move a window over
-        that operand, or whose padding is not a number that is known.
+        It is empty if nothing is padded. It is None for ops that do not move a window over that
+        operand, and where the padding is not a known constant.
 
         Args:
-            nonnegative: whether the operand has no element below zero.
+            nonnegative: whether all elements of the operand are non-negative.
         """
         return None
 
     def inside_border(self, x: SSAValue, border: Border) -> GraphOp:
-        """The same op with `x` as first operand, that operand with a border around it.
+        """Return the same op on `x`, the first operand extended by a border.
 
         Args:
-            x: the operand inside of the border.
-            border: one that holds what `border` gave.
+            x: the first operand with the border around it.
+            border: the border of `x`, which contains the one that `border` returned.
         """
         raise NotImplementedError(f"{self.name} has no border")
 
@@ -43,16 +43,16 @@ class PaddingInterface(Operation):
 
     @property
     def is_border(self) -> bool:
-        """Whether the op only puts elements of one known number around its first operand.
+        """Whether the op only surrounds its first operand with elements of one known value.
 
-        The operand's producer can write its result inside of them at once.
+        The operand's producer can write its result inside such a border directly.
         """
         return False
 
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """Whether no element of the result is below zero.
+        """Whether all elements of the result are non-negative.
 
         Args:
-            operands: of each operand, whether none of its elements is.
+            operands: for each operand, whether all its elements are non-negative.
         """
         return False

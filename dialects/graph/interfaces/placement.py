@@ -1,4 +1,4 @@
-"""What an accelerator with a matrix unit, or an alu, can compute of an operator."""
+"""Interface for operators on an accelerator with a matrix unit or an ALU."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ LARGEST_PRODUCT = 1 << 14
 
 
 OTHER_REGISTERS = 4
-"""Registers beside those that are reduced: results, and what is combined with these."""
+"""Registers in addition to those that are reduced: results, and operands combined with them."""
 
 
 @dataclass(frozen=True)
 class Offload:
-    """An operator as one on blocks of channels, as an accelerator takes them.
+    """An operator rewritten on blocks of channels for an accelerator.
 
     Attributes:
-        before: ops on the host that make its operands, in order.
-        body: what the accelerator computes.
-        after: ops on the host that make the operator's result, layouts and reshapes.
-        products: multiplications, those with what fills up blocks included.
-        bound: the greatest magnitude of the integers of the body's result.
-        steps: how many elements an alu works on with others in registers.
-        registers: how many of them, each of a block's channels, the smallest piece needs.
-        channel: which dimension of the operator's result becomes blocks.
+        before: ops on the host that prepare the operands, in order.
+        body: ops that the accelerator computes.
+        after: ops on the host that produce the operator's result: layouts and reshapes.
+        products: number of multiplications, padding of blocks included.
+        bound: maximum magnitude of the integers in the body's result.
+        steps: number of elements that an ALU combines with other elements in registers.
+        registers: number of registers, each for the channels of a block, that the smallest tile
+            needs.
+        channel: dimension of the operator's result that is divided into blocks.
     """
 
     before: Sequence[GraphOp]
@@ -49,13 +50,13 @@ class Offload:
 
 @dataclass(frozen=True)
 class Reals:
-    """Numbers that are a function of integers in registers, one that never goes down.
+    """Real values that are a non-decreasing function of integers in registers.
 
     Attributes:
         terms: the integers.
-        function: of arrays of integers for each term, whose last dimension are channels: exactly
-            what operators make of them.
-        slopes: about how much it goes up for one of each term, by channel.
+        function: maps an array of integers for each term, with channels as the last dimension, to
+            exactly the values that the operators compute.
+        slopes: approximate increase of the function per unit of each term, by channel.
     """
 
     terms: tuple[Registers, ...]
@@ -65,14 +66,14 @@ class Reals:
 
 @dataclass(frozen=True)
 class Registers:
-    """Integers of 32 bits in registers of an alu, on blocks of channels.
+    """32-bit integers in registers of an ALU, on blocks of channels.
 
     Attributes:
-        value: what is in the registers.
-        offset: what is still to be added, one number or one for each channel.
-        limits: what is to be the least and the greatest, after that.
-        bound: the greatest magnitude of the integers.
-        reals: the numbers that these stand for, where they are not yet integers again.
+        value: contents of the registers.
+        offset: pending addend: a scalar, or one value for each channel.
+        limits: pending minimum and maximum, applied after the offset.
+        bound: maximum magnitude of the integers.
+        reals: the real values that the integers represent, until they are requantised.
     """
 
     value: SSAValue
@@ -83,11 +84,11 @@ class Registers:
 
 
 class Alu(Protocol):
-    """An alu that adds and compares integers of 32 bits, and shifts them, as operators see it.
+    """An ALU that adds, compares and shifts 32-bit integers, as seen by operators.
 
     Attributes:
         multiplies: whether it computes the high halves of products.
-        slack: how far integers may be from what operators compute.
+        slack: maximum difference between its integers and those that operators compute.
     """
 
     @property
@@ -97,62 +98,64 @@ class Alu(Protocol):
     def slack(self) -> int: ...
 
     def number(self, value: SSAValue) -> Array | None:
-        """The value of what is made of constants: one number, of no dimensions, or one for each
-        channel; None for anything else."""
+        """Return the value of an expression of constants: a scalar, or one value for each channel;
+        None for anything else."""
         ...
 
     def operand(self, value: SSAValue) -> Registers | None:
-        """An operand in registers; None if it cannot be there."""
+        """Return an operand in registers; None if it cannot be loaded into them."""
         ...
 
     def settled(self, registers: Registers) -> Registers:
-        """The same with nothing left to be added or compared."""
+        """Apply the pending offset and limits."""
         ...
 
     def add(self, op: GraphOp) -> SSAValue:
-        """Let the alu compute an operation; its result."""
+        """Add an operation for the ALU and return its result."""
         ...
 
     def constant(self, number: int) -> SSAValue:
-        """A number of 32 bits."""
+        """Return a 32-bit constant."""
         ...
 
     def table(self, numbers: Array, *, is_register: bool = False) -> SSAValue:
-        """Numbers of 32 bits, one for all channels or one for each.
+        """Return a table of 32-bit values, one for all channels or one for each.
 
         Args:
-            is_register: an instruction takes no number in their place.
+            is_register: whether the table must be in registers because the instruction takes no
+                immediate.
         """
         ...
 
     def by_channel(self, numbers: Array) -> Array:
-        """Numbers as an array with one for each channel."""
+        """Broadcast numbers to an array with one entry for each channel."""
         ...
 
     def reach(self, registers: Registers) -> tuple[Array, Array]:
-        """The least and the greatest of what is in registers, by channel."""
+        """Return the minimum and maximum of the register contents, by channel."""
         ...
 
     def note(self, text: str) -> None:
-        """Say something about the form to people."""
+        """Record a remark about the form for the user."""
         ...
 
 
 class PlacementInterface(Operation):
-    """What the partition of a model between processors asks."""
+    """Interface used by the partition of a model between processors."""
 
     def on_matrix_unit(self, inner: int, lanes: int) -> Offload | str:
-        """The same by a unit that multiplies a row of `inner` signed bytes by `inner` x `lanes`
-        others and sums in 32 bits, where pads are zeros; or why there is no such form.
-        """
-        return "it is not a sum of products"
+        """Return the op for a unit that multiplies a row of `inner` signed bytes by an `inner` x
+        `lanes` matrix and sums in 32 bits, with zero padding; or the reason why there is no such
+        form."""
+        return "it is not a contraction"
 
     def on_alu_in_blocks(self, lanes: int) -> Offload | str | None:
-        """The same by an alu alone, of integers that are loaded into its registers as signed bytes,
-        `lanes` channels at a time; why there is no such form, or None where nobody would ask.
-        """
+        """Return the op for an ALU alone, on integers loaded into its registers as signed bytes,
+        `lanes` channels at a time; the reason why there is no such form, or None if the op is not a
+        candidate."""
         return None
 
     def on_alu(self, alu: Alu) -> Registers | str:
-        """The same integers by sums, comparisons and shifts; or why there is no such form."""
+        """Return the op as integer sums, comparisons and shifts; or the reason why there is no such
+        form."""
         return f"an alu does not compute {self.name}"

@@ -1,4 +1,4 @@
-"""What an operator is on integers, and on numbers of other precision."""
+"""Interface for operators on integers and on values of other precision."""
 
 from __future__ import annotations
 
@@ -15,85 +15,87 @@ if TYPE_CHECKING:
 
 
 class LinearWeight(NamedTuple):
-    """Scaling a channel of an op's result is scaling a slice of one of its operands."""
+    """Operand in which an op is linear: scaling one of its slices scales a channel of the
+    result."""
 
     operand: int
-    """Place of the operand."""
+    """Index of the operand."""
     axis: int
-    """The operand's axis that makes the channels."""
+    """Axis of the operand that corresponds to the channels."""
     channel: int
-    """The result's channel axis."""
+    """Channel axis of the result."""
 
 
 Limits: TypeAlias = tuple[int, int]
-"""The least and the greatest of some integers."""
+"""Minimum and maximum of a set of integers."""
 
 
 class Clamp(NamedTuple):
-    """A tensor whose elements are those of another, or a limit where they are beyond that."""
+    """A tensor clamped to [low, high]."""
 
     x: SSAValue
-    """The other one."""
+    """The tensor that is clamped."""
     low: float
     high: float
 
 
 class PrecisionInterface(Operation):
-    """What quantisation and conversions of element types ask."""
+    """Interface used by quantisation and conversions of element types."""
 
     @property
     def selects(self) -> bool:
-        """Whether each element of the result is an element of an operand, chosen by its place or
-        in comparison with others: what is added to all of them is added to the result."""
+        """Whether each element of the result is an element of an operand, selected by position or
+        by comparison. A constant added to all operands is then added to the result."""
         return False
 
     @property
     def fills(self) -> Sequence[float] | None:
-        """The numbers that elements of the result are beside those of operands; None where an
-        element may be another number, computed of them."""
+        """Values that elements of the result may have in addition to elements of operands; None if
+        other values may be computed."""
         return () if self.selects else None
 
     @property
     def exceeds_halves(self) -> bool:
-        """Whether results for operands of 16-bit floats may be rounded, or too large, in 16 bits;
-        not where elements are moved, selected or compared."""
+        """Whether results for 16-bit operands may be rounded or overflow in 16 bits; False for ops
+        that only move, select or compare elements."""
         return False
 
     @property
     def has_steps(self) -> bool:
-        """Whether the result may change by a whole step if an operand changes by a rounding error.
+        """Whether a rounding error in an operand may change the result by a whole step.
 
-        By default, ops that make integers or truth values of floats have steps.
+        By default, ops from floats to integers or booleans have steps.
         """
         floats = any(is_float(type_of(operand).element_type) for operand in self.operands)
         return floats and not all(is_float(type_of(value).element_type) for value in self.results)
 
     def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
-        """Between which integers all elements of the result are; None if that is not known.
+        """Return bounds of the result's elements as integers; None if they are unknown.
 
         Args:
-            operands: of each operand, between which its elements are.
+            operands: bounds of the elements of each operand.
         """
         return None
 
     def clamped(self) -> Clamp | None:
-        """What the result is within limits; None if that is not what the op does."""
+        """Return the tensor and limits that the result clamps; None if the op is not a clamp."""
         return None
 
     def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
-        """The same on real numbers that are integers times a scale, computed on the integers.
+        """Return the op on scaled integers (integers times a scale), computed on the integers.
 
-        None if the op has no such form, or scales do not allow it. Integers are i16 or i32, and
+        None if the op has no such form, or the scales do not permit it. Integers are i16 or i32 and
         have no zero point.
         """
         return None
 
     def on_elements(self, x: SSAValue) -> GraphOp:
-        """The same op on an operand, its only one, and for a result of other element type."""
+        """Rebuild the op, which has one operand, on `x` and with the element type of `x`."""
         result = tensor(shape_of(self.results[0]), type_of(x).element_type)
         new = type(self).create(operands=[x], result_types=[result], properties=self.properties)
         return cast("GraphOp", new)
 
     def linear_weight(self) -> LinearWeight | None:
-        """The operand in which the result is linear, channel by channel; None without one."""
+        """Return the operand in which the result is linear, channel by channel; None if there is
+        none."""
         return None

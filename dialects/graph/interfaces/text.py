@@ -1,4 +1,5 @@
-"""How operators are printed and parsed: operands, what differs from defaults, result types."""
+"""Printing and parsing of graph ops: operands, properties that differ from defaults, result
+types."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def print_operands(printer: Printer, operands: Sequence[SSAValue]) -> None:
 
 
 def parse_operands(parser: Parser) -> list[SSAValue]:
-    """Parse `%a, %b`; each must be defined already, so that its type is known."""
+    """Parse `%a, %b`. Operands must already be defined, because their types are not printed."""
     operands: list[SSAValue] = []
     unresolved = parser.parse_optional_unresolved_operand()
     while unresolved is not None:
@@ -46,7 +47,7 @@ def parse_operands(parser: Parser) -> list[SSAValue]:
     return operands
 
 
-# Plain classes: `isa` on generic ones is a thousand times slower.
+# Plain classes, because `isa` on generic ones is a thousand times slower.
 _ARRAY: type[Any] = DenseArrayBase
 _FLOAT: type[Any] = FloatAttr
 _INTEGER: type[Any] = IntegerAttr
@@ -61,7 +62,7 @@ def _print_value(printer: Printer, value: Attribute) -> None:
 
 
 def _short_text(value: Any) -> str | None:
-    """The text of an attribute that needs no type; None if it needs one."""
+    """Return the text of an attribute that can be printed without its type; else None."""
     if isinstance(value, EnumAttribute):
         return str(value.data)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
     if isinstance(value, _ARRAY) and value.elt_type == i64:
@@ -76,7 +77,8 @@ def _short_text(value: Any) -> str | None:
 
 
 def print_properties(printer: Printer, op: IRDLOperation, hidden: Sequence[str] = ()) -> None:
-    """Print ` {flag, key = value}` for what differs from its default; nothing if empty."""
+    """Print ` {flag, key = value}` for properties that differ from their defaults; nothing if
+    empty."""
     definitions = op.get_irdl_definition().properties
     entries = [
         (name, value)
@@ -95,7 +97,7 @@ def print_properties(printer: Printer, op: IRDLOperation, hidden: Sequence[str] 
         if isinstance(value, UnitAttr):
             continue
         printer.print_string(" = ")
-        # Without a definition nothing says what the elements of a short list are.
+        # Without a definition, the element type of a short list would be unknown when parsing.
         if index < len(entries) or isinstance(value, _INTEGER | _FLOAT):
             _print_value(printer, value)
         else:
@@ -128,7 +130,8 @@ def _is_array(constraint: Any) -> bool:
 def parse_properties(
     parser: Parser, op: type[IRDLOperation]
 ) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
-    """Parse what `print_properties` prints: the properties and the other attributes."""
+    """Parse the text form that `print_properties` emits, and return properties and other
+    attributes."""
     properties: dict[str, Attribute] = {}
     attributes: dict[str, Attribute] = {}
     definitions = op.get_irdl_definition().properties

@@ -103,7 +103,7 @@ func.func @plain_groups(%x: tensor<1x5x8x8xf32>, %w: tensor<2x3x3x3x4xf32>) {
 // -----
 
 // Channels by themselves are not groups.
-// CHECK: weights of single channels are not convolved in groups
+// CHECK: depthwise weights cannot be grouped
 func.func @depthwise_groups(%x: tensor<1x2x8x8x4xf32>, %w: tensor<2x3x3x4xf32>) {
   %0 = graph.blocked_conv %x, %w {groups = 2} : tensor<1x2x6x6x4xf32>
   return

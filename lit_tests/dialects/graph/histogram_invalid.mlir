@@ -1,7 +1,7 @@
 // RUN: tcopt %s --verify-diagnostics --parsing-diagnostics --split-input-file | filecheck %s
 
 // Floats of single precision are counted.
-// CHECK: counts f32, got tensor<4xi32>
+// CHECK: expects f32, got tensor<4xi32>
 func.func @integers(%x: tensor<4xi32>, %l: tensor<f32>, %h: tensor<f32>) {
   %0 = graph.histogram %x, %l, %h {bins = 8} : tensor<8xi32>
   return

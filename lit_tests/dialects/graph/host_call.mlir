@@ -22,7 +22,7 @@ func.func @unknown(%x: tensor<4xi64>) -> tensor<4xi64> {
 // -----
 
 // A function takes as many tensors as it says.
-// CHECK: string_concat takes 2 tensors and gives 1
+// CHECK: string_concat takes 2 tensors and returns 1
 func.func @count(%x: tensor<4xi64>) -> tensor<4xi64> {
   %0 = graph.host_call %x {function = "string_concat"} : tensor<4xi64>
   return %0 : tensor<4xi64>

@@ -73,7 +73,7 @@ func.func @reshape(%x: tensor<2x3xf32>) {
 // -----
 
 // A slice stays inside its operand.
-// CHECK: 3 elements from 2 by 1 leave axis 0 of tensor<4xf32>
+// CHECK: 3 elements from 2 by 1 exceed axis 0 of tensor<4xf32>
 func.func @slice(%x: tensor<4xf32>) {
   %0 = graph.slice %x {starts = [2]} : tensor<3xf32>
   return
@@ -172,7 +172,7 @@ func.func @signature(%h: tensor<4xf32>, %xs: tensor<3x4xf32>) {
 // -----
 
 // No row has more elements than it has.
-// CHECK: there are no 10 elements in each row of tensor<4x9xf32>
+// CHECK: cannot take 10 elements of each row of tensor<4x9xf32>
 func.func @top_k(%x: tensor<4x9xf32>) {
   %0, %1 = graph.top_k %x {k = 10} : tensor<4x10xf32>, tensor<4x10xi64>
   return
@@ -199,7 +199,7 @@ func.func @bits(%x: tensor<4xf32>) {
 // -----
 
 // Nothing is rounded to exponents alone: the importer computes them and casts the bits.
-// CHECK: exponents are not rounded to: compute one and bitcast it
+// CHECK: cannot cast to an exponent type: compute the exponent and bitcast it
 func.func @exponents(%x: tensor<4xf32>) {
   %0 = graph.cast %x : tensor<4xf8E8M0FNU>
   return
@@ -217,7 +217,7 @@ func.func @places(%x: tensor<4xf32>) {
 // -----
 
 // More boxes than there are cannot be selected.
-// CHECK: no 10 of 9 boxes can be selected
+// CHECK: limit 10 is outside [0, 9], the number of boxes
 func.func @boxes(%b: tensor<1x9x4xf32>, %s: tensor<1x2x9xf32>,
                  %n: tensor<1xi64>, %t: tensor<1xf32>) {
   %0, %1 = graph.non_max_suppression %b, %s, %n, %t, %t {limit = 10} : tensor<20x3xi64>, tensor<1xi64>
@@ -245,7 +245,7 @@ func.func @trees(%x: tensor<8x5xf16>, %n: tensor<16xui32>, %r: tensor<2xi32>, %l
 // -----
 
 // A relation is either common to all tests or varies among them.
-// CHECK: tests cannot have 3 in common and vary in 2
+// CHECK: common = 3 and varying = 2 are not disjoint sets of relations
 func.func @trees(%x: tensor<8x5xf32>, %n: tensor<16xui32>, %r: tensor<2xi32>, %l: tensor<4x1xi32>, %w: tensor<4x1xf32>) {
   %0 = graph.tree_ensemble %x, %n, %r, %l, %w {count = 3, depth = 2, common = 3, varying = 2} : tensor<8x3xf32>
   return
@@ -272,7 +272,7 @@ func.func @taps(%x: tensor<1x12x5x5xf32>) {
 // -----
 
 // A kernel has an extent for each spatial dimension.
-// CHECK: a kernel of rank 1 has no places in data of rank 4
+// CHECK: a kernel of rank 1 does not fit data of rank 4
 func.func @taps(%x: tensor<1x12x5x5xf32>) {
   %0 = graph.sum_taps %x {kernel = [3]} : tensor<1x4x3x5xf32>
   return

@@ -37,7 +37,7 @@ func.func @centred(%x: tensor<4xf32>, %s: tensor<f32>, %z: tensor<i8>) {
 // -----
 
 // Only integers are summed in integers.
-// CHECK: products of f32 are not summed in i32
+// CHECK: products of f32 cannot be summed in i32
 func.func @floats(%x: tensor<3x8xf32>, %w: tensor<8x5xf32>) {
   %0 = graph.matmul %x, %w {result_element = i32} : tensor<3x5xi32>
   return

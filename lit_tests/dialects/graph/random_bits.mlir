@@ -11,7 +11,7 @@ func.func @bits(%key: tensor<1xi64>) -> tensor<4x3xui32> {
 // -----
 
 // A key has 64 bits.
-// CHECK: a key is a tensor<1xi64>, not tensor<2xi32>
+// CHECK: the key must be a tensor<1xi64>, got tensor<2xi32>
 func.func @key(%key: tensor<2xi32>) -> tensor<4xui32> {
   %0 = graph.random_bits %key : tensor<4xui32>
   return %0 : tensor<4xui32>
@@ -20,7 +20,7 @@ func.func @key(%key: tensor<2xi32>) -> tensor<4xui32> {
 // -----
 
 // Bits have no sign.
-// CHECK: bits are ui32, not i32
+// CHECK: bits must be ui32, got i32
 func.func @sign(%key: tensor<1xi64>) -> tensor<4xi32> {
   %0 = graph.random_bits %key : tensor<4xi32>
   return %0 : tensor<4xi32>

@@ -45,7 +45,7 @@ func.func @floats(%x: tensor<1x1x16xf32>) -> tensor<1x1x1x1x16xui8> {
 // -----
 
 func.func @too_many(%x: tensor<1x1x15xi8>) -> tensor<1x2x2x1x16xui8> {
-  // expected-error @+1 {{16 numbers of 15 are in tables}}
+  // expected-error @+1 {{tables of 16 values do not fit the 15 values of x}}
   %0 = graph.sum_tables %x {numbers = 4, groups = 2, steps = 2, bits = 7} : tensor<1x2x2x1x16xui8>
   return %0 : tensor<1x2x2x1x16xui8>
 }

@@ -43,7 +43,7 @@ func.func @kernel(%w: tensor<3x2x5x3x8x8xf32>) {
 // -----
 
 // Each phase has as many taps.
-// CHECK: 3 taps are not those of 2 phases
+// CHECK: 3 taps do not split into 2 phases
 func.func @taps(%w: tensor<3x2x3x3x8x8xf32>) {
   %u = graph.winograd_weights %w {tile = 2, phases = 2} : tensor<4x4x3x2x8x8xf32>
   return

@@ -70,7 +70,7 @@ def test_concat(axis: int):
 
 
 def test_concat_of_unlike_shapes():
-    with pytest.raises(ImportModelError, match="differ beside axis 0"):
+    with pytest.raises(ImportModelError, match="differ in an axis other than 0"):
         import_model(node_model("Concat", [X, X[:, :2]], axis=0))
 
 
