@@ -1,7 +1,7 @@
 """Scaling by arbitrary factors on an ALU with `multiply_high`.
 
 Scaling integers by positive factors and rounding is a non-decreasing function. A multiply, add and
-shift that agree with it on both sides of each step are the same function (`step_fit`).
+shift that agrees with it on both sides of each step is the same function (`step_fit`).
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class BitConvOp(GraphOp):
         return True
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [N, O / b, window positions..., b]."""
+        """Infer the result shape [N, O / b, window positions..., b]."""
         x, w, rank = shape_of(self.x), shape_of(self.w), self.spatial_rank
         if rank < 0 or len(w) != rank + 4:
             raise VerifyException(f"data of rank {len(x)} does not fit weights of rank {len(w)}")

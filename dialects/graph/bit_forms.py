@@ -33,10 +33,11 @@ class BitNumbers(NamedTuple):
 
 
 class BitForm(ABC):
-    """A contraction on words of bits (`graph.bit_conv`), or on tables of sums of data that are
-    indexed by bits of weights (`graph.table_conv`).
+    """A contraction on words of bits, or on tables of sums.
 
-    Masks and sums are returned in shapes that broadcast against the tensors they apply to.
+    The ops are `graph.bit_conv`, or `graph.table_conv`, whose tables of sums of data are indexed by
+    bits of weights. Masks and sums are returned in shapes that broadcast against the tensors they
+    apply to.
     """
 
     pad: int | None = None

@@ -49,7 +49,7 @@ class BitcastOp(GraphOp):
         return self.x
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
-        """Return the same bytes."""
+        """Evaluate with numpy as a view of the same bytes."""
         return (self.compute(*arrays),)
 
     def compute(self, x: Array) -> Array:

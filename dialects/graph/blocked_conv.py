@@ -145,7 +145,7 @@ class BlockedConvOp(ContractionOp):
         return groups_apart(self)
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [N, O / b, window positions..., b]."""
+        """Infer the result shape [N, O / b, window positions..., b]."""
         x, w, rank = shape_of(self.x), shape_of(self.w), self.spatial_rank
         forms = (len(x) + 1,) if self.is_plain else (len(x) - 1, len(x) + 1, len(x) + 2)
         if rank < 1 or len(w) not in forms:

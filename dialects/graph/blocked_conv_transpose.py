@@ -105,7 +105,7 @@ class BlockedConvTransposeOp(ContractionOp):
         return form_of_blocked_conv_transpose(self) if not of_pixels else None
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [N, O / b, positions * strides..., b]."""
+        """Infer the result shape [N, O / b, positions * strides..., b]."""
         x, w, rank = shape_of(self.x), shape_of(self.w), len(shape_of(self.x)) - 3
         if rank < 1 or len(w) != 2 * rank + 4:
             raise VerifyException(f"data of rank {len(x)} does not fit weights of rank {len(w)}")

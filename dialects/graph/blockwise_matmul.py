@@ -73,7 +73,7 @@ class BlockwiseMatmulOp(OpaqueOp):
         return 8 // self.bits.value.data
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [M, N]."""
+        """Infer the result shape [M, N]."""
         x, codes, bits = shape_of(self.x), shape_of(self.codes), self.bits.value.data
         if bits not in (2, 4, 8):
             raise VerifyException(f"codes of {bits} bits do not fill bytes")

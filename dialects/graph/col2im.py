@@ -57,7 +57,7 @@ class Col2ImOp(GraphOp):
         return Window.of(kernel, self.strides, self.pads, self.dilations)
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [N, C, image...]."""
+        """Infer the result shape [N, C, image...]."""
         shape, image = shape_of(self.x), self.image.get_values()
         if len(shape) != 2 + 2 * len(image):
             raise VerifyException(f"{self.x.type} does not hold columns of images")
@@ -88,8 +88,7 @@ class Col2ImOp(GraphOp):
         return result[(..., *inner)]
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """Return a sum over taps for each phase of the strides, and a stage that interleaves the
-        phases.
+        """Return a sum over taps for each phase of the strides, and a stage that interleaves them.
 
         An index of the padded image is stride * m + phase. The taps t with t * dilation = phase +
         stride * j contribute to it, from position m - j.

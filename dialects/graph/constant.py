@@ -31,7 +31,7 @@ from tcopt.dialects.te import api as te
 from tcopt.support.dtypes import is_narrow
 from tcopt.support.reachability import Reaches
 
-# A plain class: the element types of graph tensors are not all known to its constraint.
+# Typed as Any, because its type parameter does not admit all element types of graph tensors.
 Dense: type[Any] = DenseIntOrFPElementsAttr
 
 
@@ -95,7 +95,7 @@ class ConstantOp(GraphOp, HasFolderInterface):
         if (self.weight_ref is None) == (self.value is None):
             raise VerifyException("needs a weight name or a literal, and not both")
         if self.value is not None and self.value.type != self.type:
-            raise VerifyException(f"a literal of type {self.value.type} is declared {self.type}")
+            raise VerifyException(f"a literal of type {self.value.type} is declared as {self.type}")
         numpy_dtype(self.type.element_type)
         return (self.type,)
 

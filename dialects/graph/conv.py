@@ -86,7 +86,7 @@ class ConvolutionOp(ContractionOp, ABC):
 class ConvOp(ConvolutionOp):
     """Convolution of x [N, C, spatial...] with w [O, C / groups, kernel...].
 
-    `pads` lists the pads at the begin of each spatial dimension, then those at the ends; their
+    `pads` lists the pads at the start of each spatial dimension, then those at the ends; their
     elements are `pad_value`. A bias is a separate add.
     """
 
@@ -141,7 +141,7 @@ class ConvOp(ConvolutionOp):
         return (taps // step, 1) if taps % step == 0 and taps > step else None
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [N, O, window positions...]."""
+        """Infer the result shape [N, O, window positions...]."""
         self.check_ranks()
         x, w, groups = shape_of(self.x), shape_of(self.w), self.group_count
         if w[1] * groups != x[1]:

@@ -33,10 +33,11 @@ from tcopt.dialects.te import api as te
 
 @irdl_op_definition
 class ConvTransposeOp(ConvolutionOp):
-    """The gradient of a convolution: x [N, C, spatial...], w [C, O / groups, kernel...].
+    """Transposed convolution, the gradient of a convolution.
 
-    Each input element adds its multiple of the kernel at `strides` times its index. `pads` crops
-    the result, `output_pads` extends its ends.
+    Data x is [N, C, spatial...], weights w are [C, O / groups, kernel...]. Each input element adds
+    its multiple of the kernel at `strides` times its index. `pads` crops the result, `output_pads`
+    extends its ends.
     """
 
     name = "graph.conv_transpose"
@@ -90,7 +91,7 @@ class ConvTransposeOp(ConvolutionOp):
         return (-(-taps // step), step) if taps > step else None
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [N, O, (extent - 1) * stride + span + output pad - pads...]."""
+        """Infer the result shape [N, O, (extent - 1) * stride + span + output pad - pads...]."""
         self.check_ranks()
         x, w, window = shape_of(self.x), shape_of(self.w), self.window
         if w[0] != x[1]:
@@ -128,8 +129,7 @@ class ConvTransposeOp(ConvolutionOp):
         return LinearWeight(operand=1, axis=1, channel=1) if self.group_count == 1 else None
 
     def as_convolution(self) -> Sequence[Operation] | None:
-        """Return a convolution that computes all phases of the result as channels, and their
-        interleaving.
+        """Return a convolution whose channels are all phases of the result, and their interleaving.
 
         With q = index + pad, an element of phase r = q mod stride reads, at b = q div stride, the
         sum over m of x[b - m] * w[r + stride * m]: each phase is a convolution of x by every

@@ -59,7 +59,7 @@ class CountNgramsOp(OpaqueOp):
         super().__init__([rows, children, words, columns], properties)
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [rows, width], f32."""
+        """Infer the result shape [rows, width], f32."""
         rows, nodes = shape_of(self.rows), shape_of(self.words)
         if element_type(self.rows) != i64 or element_type(self.words) != i64:
             raise VerifyException("words must be i64")

@@ -19,7 +19,7 @@ class DeterminantOp(SquareMatricesOp):
     name = "graph.determinant"
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [batch]."""
+        """Infer the result shape [batch]."""
         return (tensor(self.checked_shape()[:1], element_type(self.x)),)
 
     def compute_all(self, x: Array) -> Sequence[Array]:

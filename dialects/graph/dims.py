@@ -86,7 +86,6 @@ class DimsAttr(ParametrizedAttribute):
 
         Raises:
             VerifyException: an attribute does not match.
-            VerifyException: one has not.
         """
         extents: dict[str, tuple[int, str]] = {}
         for where, type_, attribute in positions:

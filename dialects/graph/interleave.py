@@ -71,7 +71,7 @@ class InterleaveOp(MovementOp):
         return math.prod(self.kept_phases)
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [N, C, output..., rest...]."""
+        """Infer the result shape [N, C, output..., rest...]."""
         shape, strides = shape_of(self.x), self.strides.get_values()
         starts, output, rank = self.starts.get_values(), self.output.get_values(), len(strides)
         if not rank == len(starts) == len(output) or len(shape) < 2 + rank:

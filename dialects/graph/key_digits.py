@@ -76,11 +76,11 @@ def _count(
 def choose_by_digits(
     k: KernelWriter, count: int, order: Buffer, keys: Buffer, extent: Scalar | int
 ) -> tuple[Buffer, Buffer]:
-    """Select the `count` smallest keys and their indices into the first halves of buffers
-    [2, count].
+    """Select the `count` smallest keys and their indices.
 
-    Of equal keys, earlier ones are preferred. The selected keys are not sorted. The first `extent`
-    elements of the input buffers are permuted.
+    They are returned in the first halves of buffers [2, count]. Of equal keys, earlier ones are
+    preferred. The selected keys are not sorted. The first `extent` elements of the input buffers
+    are permuted.
     """
     dtype = keys.dtype
     chosen, chosen_keys = k.workspace((2, count), INDEX), k.workspace((2, count), dtype)

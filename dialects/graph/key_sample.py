@@ -16,7 +16,7 @@ _SAMPLE = 1024
 _MOST_KEPT = 4
 """A sample pays off if it keeps at most one key in this many."""
 _LANES, _ROWS = 16, 4
-"""Keys are tested in blocks of this many lanes and vectors."""
+"""Lanes and vectors of the blocks in which keys are tested."""
 
 
 def is_sampled(extent: int, count: int) -> bool:

@@ -73,7 +73,7 @@ class Layout:
         result = dict.fromkeys(self.letters, 1)
         for (letter, block), extent in zip(self.parts, shape, strict=True):
             if block not in (0, extent):
-                raise VerifyException(f"a block of {block} has extent {extent}")
+                raise VerifyException(f"a block of size {block} has extent {extent}")
             result[letter] *= extent
         return result
 

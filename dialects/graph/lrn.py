@@ -21,11 +21,10 @@ from tcopt.dialects.te import api as te
 
 @irdl_op_definition
 class LrnOp(NormalizationOp):
-    """Local response normalisation of [N, C, spatial...] over `size` neighbouring channels: x /
-    (bias + alpha / size * sum(x * x)) ** beta.
+    """Local response normalisation of [N, C, spatial...] over `size` neighbouring channels.
 
-    With `blocked`, x is [N, C / c, spatial..., c]. Neighbours are then in the same block or in an
-    adjacent one.
+    The result is x / (bias + alpha / size * sum(x * x)) ** beta. With `blocked`, x is
+    [N, C / c, spatial..., c]. Neighbours are then in the same block or in an adjacent one.
     """
 
     name = "graph.lrn"

@@ -119,7 +119,7 @@ class MatmulOp(ContractionOp):
 
     @property
     def extents(self) -> tuple[int, int, int]:
-        """M, N and K."""
+        """Extents M, N and K of the product."""
         *_, m, k = shape_of(self.lhs)
         *_, k_rhs, n = shape_of(self.rhs)
         if self.transpose_a is not None:
@@ -131,7 +131,7 @@ class MatmulOp(ContractionOp):
         return m, n, k
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [broadcast batch..., M, N]."""
+        """Infer the result shape [broadcast batch..., M, N]."""
         lhs, rhs = shape_of(self.lhs), shape_of(self.rhs)
         if min(len(lhs), len(rhs)) < 2:
             raise VerifyException("operands must have at least two dimensions")

@@ -71,7 +71,7 @@ class MaxPoolIndicesOp(OpaqueOp):
         return Window.of(self.kernel.get_values(), self.strides, self.pads, self.dilations)
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [N, C, positions...] for values and for indices."""
+        """Infer the result shape [N, C, positions...] for values and for indices."""
         shape, kernel = shape_of(self.x), self.kernel.get_values()
         if len(shape) < 3 or len(kernel) != len(shape) - 2:
             raise VerifyException(f"a kernel of rank {len(kernel)} does not pool {self.x.type}")

@@ -20,8 +20,7 @@ from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
 
 @irdl_op_definition
 class NonMaxSuppressionOp(OpaqueOp):
-    """Greedy selection of boxes in each class, best first, dropping boxes that overlap a selected
-    one.
+    """Greedy selection of boxes in each class, dropping those that overlap a better one.
 
         %selected, %count = graph.non_max_suppression %boxes, %scores, %most, %overlap, %least
             {limit = 6} : tensor<12x3xi64>, tensor<1xi64>

@@ -63,9 +63,11 @@ class PackBitsOp(GraphOp):
             raise VerifyException(f"packs integers of 8 or 16 bits, not {element}")
         assert isinstance(element, IntegerType)
         if len(shape) < 3 or not 0 < shape[-1] <= WORD or 0 in shape:
-            raise VerifyException(f"{list(shape)} should be [N, C, places..., b], b up to {WORD}")
+            raise VerifyException(
+                f"{list(shape)} should be [N, C, positions..., b], b up to {WORD}"
+            )
         if not 0 < self.bit_count <= element.bitwidth:
-            raise VerifyException(f"{element} has no {self.bit_count} bits")
+            raise VerifyException(f"cannot pack {self.bit_count} bits of {element}")
         words = shape[1] // blocks_in_word(shape[1], shape[-1])
         return (tensor((shape[0], *shape[2:-1], words, self.bit_count), WORD_TYPE),)
 

@@ -89,12 +89,12 @@ class PackedMatmulOp(ContractionOp):
 
     @property
     def rows_and_depth(self) -> tuple[int, int]:
-        """M and K."""
+        """Extents M and K of the product."""
         *_, m, k = shape_of(self.lhs)
         return (m, k) if self.transpose_a is None else (k, m)
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [..., M, N]."""
+        """Infer the result shape [..., M, N]."""
         lhs, panels = shape_of(self.lhs), self.panel_shape
         if self.batch_rank < 0:
             raise VerifyException(f"batch = {self.batch_rank} is negative")

@@ -28,7 +28,7 @@ _FEW_CHANNELS = 16
 
 @irdl_op_definition
 class PadOp(GraphOp):
-    """Extend each axis by `low` elements at its begin and `high` at its end; negative counts crop.
+    """Extend each axis by `low` elements at its start and `high` at its end; negative counts crop.
 
     In constant mode the new elements are `value` (a scalar tensor, zero by default), else elements
     of x: mirrored about the edge, copies of the edge, or wrapped around. Along the last axis, every
@@ -163,7 +163,7 @@ class PadOp(GraphOp):
 
     def tensor_expression(self, x: te.Tensor, value: te.Tensor | None = None) -> te.Tensor:
         """Return a guarded read in constant mode, else one stage for each padded axis, starting
-        with the last. A stage reads one element of the one before, so it can be inlined."""
+        with the last. Each stage reads one element of the previous one, which can be inlined."""
         low, high = self.low.get_values(), self.high.get_values()
         if self.mode.data is PadMode.CONSTANT:
             return self._constant_expression(x, value)

@@ -107,7 +107,7 @@ class PoolOp(GraphOp):
         return Window.of(kernel, self.strides, self.pads, self.dilations, crops=True)
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [N, C, positions...], including partial windows if the result type does."""
+        """Infer the result shape [N, C, positions...], including partial windows if the result type does."""
         shape = shape_of(self.x)
         _check_rank(shape, self.kernel.get_values())
         kind = self.kind.data
@@ -143,8 +143,7 @@ class PoolOp(GraphOp):
         return offload_pool(self, lanes)
 
     def border(self, nonnegative: bool) -> Border | None:
-        """Return how far the window extends beyond the data, if zeros there do not affect the
-        result.
+        """Return how far the window extends beyond the data, if zeros there are harmless.
 
         Zeros are never the only maximum of a window that contains a non-negative element. An
         average counts them if it includes pads.
@@ -264,10 +263,10 @@ class PoolOp(GraphOp):
         return np.sum(windows, axis=axes) / counts
 
     def counts(self) -> list[list[int]]:
-        """Return, for each spatial dimension and position, the number of elements that an average
-        counts.
+        """Return the number of elements that an average counts.
 
-        The divisor of an average is the product over the dimensions.
+        There is one number for each spatial dimension and position. The divisor of an average is
+        the product over the dimensions.
         """
         return self._inside_counts(include_pad=self.count_include_pad is not None)
 

@@ -204,7 +204,8 @@ class ReduceOp(ReductionOp):
         return view, parts, total, ReshapeOp(total, self.shape)
 
     def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
-        """Return extrema of the integers; sums in i32; means as sums with a scaled scale."""
+        """Return extrema of the integers; sums in i32; means as sums with the scale divided by the
+        count."""
         (x,), kind = operands, self.kind.data
         if not x.is_uniform:
             return None

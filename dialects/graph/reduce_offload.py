@@ -23,8 +23,7 @@ _LARGEST = 128
 
 
 def offload_reduce(op: ReduceOp, lanes: int) -> Offload | str | None:
-    """Return the form of a sum or maximum over all pixels for an ALU, or the reason why it has
-    none.
+    """Return the form of a sum or maximum over all pixels for an ALU, or why it has none.
 
     None if the op is another kind of reduction. Data becomes [N, C / lanes, space.., lanes], the
     result [N, C / lanes, 1.., lanes].

@@ -319,10 +319,10 @@ class ResizeOp(GraphOp):
     def _sum_by_division(
         self, x: te.Tensor, axis: int, scale: int, offset: int, divisor: int
     ) -> te.Tensor:
-        """Return a sum of taps at quotients; taps out of bounds read zero, and the edge gets their
-        weight.
+        """Return a sum of taps at quotients.
 
-        Adjacent results read adjacent elements, which permits vectors along the axis.
+        Taps out of bounds read zero, and the edge gets their weight. Adjacent results read adjacent
+        elements, which permits vectors along the axis.
         """
         extent, taps = x.shape[axis], self._tap_offsets()
 

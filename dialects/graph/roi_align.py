@@ -117,14 +117,14 @@ class RoiAlignOp(OpaqueOp):
         )
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [R, size..., C]."""
+        """Infer the result shape [R, size..., C]."""
         shape, regions, size = shape_of(self.x), shape_of(self.boxes), self.size.get_values()
         if len(shape) != 4 or len(regions) != 2 or regions[1] != 4:
             raise VerifyException(f"{self.boxes.type} does not hold regions of {self.x.type}")
         if shape_of(self.batch) != regions[:1]:
-            raise VerifyException(f"{self.batch.type} does not hold {regions[0]} image numbers")
+            raise VerifyException(f"{self.batch.type} does not hold {regions[0]} image indices")
         if not isinstance(element_type(self.batch), IntegerType):
-            raise VerifyException(f"image numbers are {self.batch.type}, not integers")
+            raise VerifyException(f"image indices must be integers, got {self.batch.type}")
         elements = {element_type(self.x), element_type(self.boxes)}
         if len(elements) > 1 or not is_float(element_type(self.x)):
             raise VerifyException(
@@ -264,8 +264,7 @@ class RoiAlignOp(OpaqueOp):
     def _near(
         self, k: KernelWriter, side: _Side, place: Scalar, extent: int
     ) -> tuple[Scalar, Scalar]:
-        """Return the first sample of a bin that may be in the image, and the number of such
-        samples.
+        """Return the first sample of a bin that may be in the image, and their number.
 
         A region may have any size, but only a limited part of it is inside the image.
         """

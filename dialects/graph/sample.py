@@ -80,7 +80,7 @@ class SampleOp(GraphOp):
         )
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [N, C, out...], or the equivalent with channels last."""
+        """Infer the result shape [N, C, out...], or the equivalent with channels last."""
         shape, places = shape_of(self.x), shape_of(self.places)
         rank = len(shape) - 2
         if rank < 1 or len(places) < 2 or places[:2] != (shape[0], rank):

@@ -178,7 +178,7 @@ class ScanOp(IRDLOperation, HasCanonicalizationPatternsInterface):
             _slice_type(v) if place >= states else v.type for place, v in enumerate(self.outputs)
         ]
         if [v.type for v in self.inputs[:states]] != expected_outputs[:states]:
-            raise VerifyException("states differ in type before and after")
+            raise VerifyException("a step changes the type of a state")
         expected = FunctionType.from_lists(expected_inputs, expected_outputs)
         if step.function_type != expected:
             raise VerifyException(f"{self.body} has type {step.function_type}, not {expected}")

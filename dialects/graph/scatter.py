@@ -68,7 +68,9 @@ class ScatterOp(OpaqueOp, ABC):
         if not isinstance(element_type(self.indices), IntegerType):
             raise VerifyException(f"indices must be integers, got {element_type(self.indices)}")
         if element_type(self.updates) != element_type(self.x):
-            raise VerifyException(f"updates are {self.updates.type}, not of {self.x.type}'s type")
+            raise VerifyException(
+                f"updates {self.updates.type} and data {self.x.type} differ in type"
+            )
         if not self.check(shape_of(self.x), shape_of(self.indices), shape_of(self.updates)):
             raise VerifyException(
                 f"indices {self.indices.type} and updates {self.updates.type} do not fit "

@@ -297,7 +297,7 @@ class DepthToSpaceOp(BlockOp):
         super().__init__([x], {"blocksize": integer(blocksize), "mode": order})
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [N, C / b / b, H * b, W * b]."""
+        """Infer the result shape [N, C / b / b, H * b, W * b]."""
         n, c, h, w = self.check_operand()
         b = self.block
         if c % (b * b):
@@ -337,7 +337,7 @@ class SpaceToDepthOp(BlockOp):
         super().__init__([x], {"blocksize": integer(blocksize)})
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [N, C * b * b, H / b, W / b]."""
+        """Infer the result shape [N, C * b * b, H / b, W / b]."""
         n, c, h, w = self.check_operand()
         b = self.block
         if h % b or w % b:

@@ -23,10 +23,10 @@ values are needed."""
 def sum_of_shifted(
     lhs: Scaled, rhs: Scaled, add: Callable[[SSAValue, SSAValue], Operation]
 ) -> ScaledOps | None:
-    """Return the sum of two narrow tensors in 32 bits at the smaller scale; None unless scales are
-    powers of two.
+    """Return the sum of two narrow tensors, in 32 bits at the smaller scale.
 
-    The same sum would be exact in floats, so subsequent rounding gives equal results.
+    None unless scales are powers of two. The same sum would be exact in floats, so subsequent
+    rounding gives equal results.
 
     Args:
         add: builds the addition.

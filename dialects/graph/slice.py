@@ -38,7 +38,7 @@ from tcopt.dialects.te import api as te
 from tcopt.support.alignment import ALIGNMENT
 
 CACHE_LINE = 64
-"""Alignment of buffers in bytes."""
+"""Size of a cache line in bytes, to which all buffers are aligned."""
 
 _FEW_PARTS = 8
 """Maximum number of parts of a concatenation that are selected by a linear chain."""

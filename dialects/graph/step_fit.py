@@ -99,8 +99,7 @@ def differing(fit: StepFit, steps: Steps, limits: tuple[int, int]) -> float:
 
 
 def fit_steps(steps: Steps, slope: NDArray[np.float64], slack: int = 0) -> StepFit | None:
-    """Return the form with the fewest operations that equals the function in all channels; None if
-    there is none.
+    """Return the cheapest form that equals the function in all channels; None if there is none.
 
     Args:
         slope: approximate slope of the function.

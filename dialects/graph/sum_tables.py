@@ -109,7 +109,7 @@ class SumTablesOp(GraphOp):
         if not is_quantized(element):
             raise VerifyException(f"adds up integers of 8 or 16 bits, not {element}")
         if len(shape) < 3:
-            raise VerifyException(f"{list(shape)} should be [N, C, places..., b]")
+            raise VerifyException(f"{list(shape)} should be [N, C, positions..., b]")
         if not 0 < made.numbers <= _MOST_NUMBERS or not 0 < made.bits <= MOST_BITS:
             text = f"tables of {made.numbers} numbers with entries of {made.bits} bits"
             raise VerifyException(f"{text}: at most {_MOST_NUMBERS} and {MOST_BITS}")

@@ -70,7 +70,7 @@ class SumTapsOp(GraphOp):
         return self.groups.value.data
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [N, C, window positions...]."""
+        """Infer the result shape [N, C, window positions...]."""
         shape, window, groups = shape_of(self.x), self.window, self.group_count
         if len(shape) < 3 or len(window.kernel) != len(shape) - 2:
             raise VerifyException(

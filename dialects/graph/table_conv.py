@@ -82,14 +82,14 @@ class TableConvOp(GraphOp):
         return True
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [N, O / b, window positions..., b]."""
+        """Infer the result shape [N, O / b, window positions..., b]."""
         x, w, rank = shape_of(self.x), shape_of(self.w), self.spatial_rank
         if rank < 0 or len(w) != rank + 5:
             raise VerifyException(f"tables of rank {len(x)} do not fit weights of rank {len(w)}")
         if any(element_type(each) != BYTE_TYPE for each in self.operands):
             raise VerifyException("operands should be ui8")
         if not 0 < self.entry_bits <= MOST_BITS or x[-2] != len(part_bits(self.entry_bits)):
-            raise VerifyException(f"entries of {self.entry_bits} bits in {x[-2]} parts")
+            raise VerifyException(f"{x[-2]} parts do not hold entries of {self.entry_bits} bits")
         if x[-4] != w[1] or x[-3] != w[-2] or x[-1] & (x[-1] - 1):
             text = f"{x[-4]} x {x[-3]} tables of {x[-1]} entries"
             raise VerifyException(f"{text} do not fit weights {list(w)}")

@@ -39,7 +39,7 @@ class TopKOp(OpaqueOp):
         super().__init__([x], {"k": integer(k), "smallest": flag(smallest)})
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [rows, k] for values and for indices."""
+        """Infer the result shape [rows, k] for values and for indices."""
         shape, k = shape_of(self.x), self.k.value.data
         if len(shape) != 2 or not 0 <= k <= shape[1]:
             raise VerifyException(f"cannot take {k} elements of each row of {self.x.type}")

@@ -90,7 +90,7 @@ class TreeEnsembleOp(OpaqueOp):
         )
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [rows, count], of the weights' element type."""
+        """Infer the result shape [rows, count], of the weights' element type."""
         x, nodes, leaves = shape_of(self.x), shape_of(self.nodes), shape_of(self.weights)
         if any(element_type(v) != i32 for v in (self.roots, self.targets)):
             raise VerifyException("roots and targets must be i32")

@@ -36,8 +36,7 @@ class Window:
         *,
         crops: bool = False,
     ) -> Window:
-        """Build a window from attributes or their defaults; VerifyException on invalid counts or
-        values.
+        """Build a window from attributes or their defaults; VerifyException if they are invalid.
 
         With `crops`, pads may be negative: windows then start inside the data.
         """
@@ -109,8 +108,7 @@ class Window:
         extents: Sequence[int],
         output: Sequence[int],
     ) -> list[int]:
-        """Return the remaining pads on data that is already extended by `low` and `high` on each
-        side.
+        """Return the remaining pads on data already extended by `low` and `high` on each side.
 
         Pads at the end that no window reaches are omitted.
         """

@@ -57,7 +57,7 @@ class WinogradWeightsOp(GraphOp):
         super().__init__([w], {"tile": integer(tile), "phases": integer(phases)})
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [t, t, O / b, C / a, a, b]."""
+        """Infer the result shape [t, t, O / b, C / a, a, b]."""
         shape, phases = shape_of(self.w), self.phases.value.data
         if len(shape) != 6 or shape[2] != shape[3]:
             raise VerifyException(f"weights {list(shape)} are not [O / b, C / a, k, k, a, b]")
@@ -141,7 +141,7 @@ class WinogradConvOp(WinogradTilesOp):
     name = "graph.winograd_conv"
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [N, O / b, window positions, b]."""
+        """Infer the result shape [N, O / b, window positions, b]."""
         x, w = shape_of(self.x), shape_of(self.w)
         if len(x) != 5 or len(w) not in (6, 7):
             raise VerifyException(f"data {list(x)} and weights {list(w)} do not fit tiles")

@@ -14,8 +14,7 @@ sum of two products of it with itself overflows 32 bits."""
 
 
 def inexact(tile: int, taps: int, data: Limits, weights: Array) -> str | None:
-    """Return why F(tile, taps) of integers may differ from a direct convolution; None if it is
-    exact.
+    """Return why F(tile, taps) of integers may differ from a direct convolution, or None.
 
     Sums wrap around, which does not affect results that fit in 32 bits. So transforms of data and
     weights must fit in 16 bits; the results, times the power of two by which they are finally

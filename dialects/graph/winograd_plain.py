@@ -25,7 +25,7 @@ class WinogradPlainConvOp(WinogradTilesOp):
     name = "graph.winograd_plain_conv"
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Return [N, O, window positions]."""
+        """Infer the result shape [N, O, window positions]."""
         x, w = shape_of(self.x), shape_of(self.w)
         if len(x) != 4 or len(w) != 4:
             raise VerifyException(f"data {list(x)} and weights {list(w)} do not fit tiles")

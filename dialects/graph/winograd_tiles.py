@@ -238,10 +238,10 @@ class WinogradTilesOp(GraphOp, ABC):
         return 2 * math.prod(shape_of(self.w)) * self.tile_count
 
     def filtered(self, x: Array, w: Array) -> Array:
-        """Compute the convolution [N, O, H', W'] of data [N, C, H, W] and weights [t, t, C s^2, O]
-        with numpy.
+        """Compute the convolution with numpy.
 
-        With a stride s, channels of weights are ordered (u, v, c), c being the fastest.
+        Data is [N, C, H, W], weights are [t, t, C s^2, O], and the result is [N, O, H', W']. With a
+        stride s, channels of weights are ordered (u, v, c), c being the fastest.
         """
         (down, across), tile, outputs = self.tables, self.tile.value.data, self.outputs
         rows, columns = self.tiles

@@ -56,8 +56,8 @@ class FusionInterface(Operation):
 
     @property
     def fills_registers(self) -> bool:
-        """Whether the op processes a full register of narrow elements in the time of a few, so that
-        it gets a loop of its own after a contraction, whose registers of wide sums hold a quarter
+        """Whether a full register of narrow elements takes no longer than a few elements. The op
+        then gets a loop of its own after a contraction, whose registers of wide sums hold a quarter
         as many."""
         return False
 
@@ -66,8 +66,7 @@ class FusionInterface(Operation):
         return math.prod(shape_of(self.results[0]))
 
     def decompose(self) -> Sequence[Operation] | None:
-        """Return simpler ops that compute the same, the last one being the result, if that helps
-        fusion.
+        """Return simpler ops for the same result, the last one producing it, if that helps fusion.
 
         None if the op should not be decomposed.
         """

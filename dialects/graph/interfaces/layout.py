@@ -77,7 +77,7 @@ class LayoutInterface(Operation):
 
     def contracted_in_blocks(self, layouts: BlockLayouts) -> GraphOp | None:
         """Return an op that computes the result in blocks of `layouts.block_of` channels, not yet
-        inserted. For ops that `makes_blocks`; None if the op should compute on plain data."""
+        inserted. Requires `makes_blocks`; None if the op should compute on plain data."""
         return None
 
     def stays_plain(self, block: int) -> bool:

@@ -32,7 +32,7 @@ class Offload:
         after: ops on the host that produce the operator's result: layouts and reshapes.
         products: number of multiplications, padding of blocks included.
         bound: maximum magnitude of the integers in the body's result.
-        steps: number of elements that an ALU combines with other elements in registers.
+        steps: number of operations of an ALU on elements in registers.
         registers: number of registers, each for the channels of a block, that the smallest tile
             needs.
         channel: dimension of the operator's result that is divided into blocks.

@@ -41,7 +41,7 @@ func.func @floats(%x: tensor<1x1x16xf32>) -> tensor<1x1x1xui32> {
 // -----
 
 func.func @no_such_bit(%x: tensor<1x1x16xi8>) -> tensor<1x1x9xui32> {
-  // expected-error @+1 {{i8 has no 9 bits}}
+  // expected-error @+1 {{cannot pack 9 bits of i8}}
   %0 = graph.pack_bits %x {bits = 9} : tensor<1x1x9xui32>
   return %0 : tensor<1x1x9xui32>
 }
@@ -49,7 +49,7 @@ func.func @no_such_bit(%x: tensor<1x1x16xi8>) -> tensor<1x1x9xui32> {
 // -----
 
 func.func @long_rows(%x: tensor<1x1x64xi8>) -> tensor<1x1x1xui32> {
-  // expected-error @+1 {{[1, 1, 64] should be [N, C, places..., b], b up to 32}}
+  // expected-error @+1 {{[1, 1, 64] should be [N, C, positions..., b], b up to 32}}
   %0 = graph.pack_bits %x {bits = 1} : tensor<1x1x1xui32>
   return %0 : tensor<1x1x1xui32>
 }

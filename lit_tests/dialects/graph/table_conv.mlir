@@ -34,7 +34,7 @@ func.func @tables(%x: tensor<1x5x2x4x2x64xui8>, %w: tensor<3x2x1x1x3x64xui8>) ->
 // -----
 
 func.func @bits(%x: tensor<1x5x2x4x1x64xui8>, %w: tensor<3x2x1x1x4x64xui8>) -> tensor<1x3x5x64xi32> {
-  // expected-error @+1 {{entries of 11 bits in 1 parts}}
+  // expected-error @+1 {{1 parts do not hold entries of 11 bits}}
   %0 = graph.table_conv %x, %w {bits = 11} : tensor<1x3x5x64xi32>
   return %0 : tensor<1x3x5x64xi32>
 }
