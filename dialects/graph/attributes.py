@@ -40,7 +40,7 @@ class FusionKind(StrEnum):
     COMPLEX_OUT_FUSABLE = "complex_out_fusable"
     """A compute-bound op that elementwise consumers can fuse into (convolution, matmul)."""
     OPAQUE = "opaque"
-    """Not fused with anything."""
+    """An op that is never fused."""
 
 
 class GeluApproximation(StrEnum):

@@ -242,7 +242,7 @@ class OneHotOp(GraphOp):
         depth: int,
         axis: int = -1,
     ):
-        """`axis` is an axis of the result; `values` holds off and on."""
+        """`axis` is an axis of the result; `values` holds the off and the on value."""
         value = SSAValue.get(indices)
         place = normalize_axis(axis, len(shape_of(value)) + 1)
         super().__init__([value, values], {"depth": integer(depth), "axis": integer(place)})

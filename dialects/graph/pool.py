@@ -107,7 +107,7 @@ class PoolOp(GraphOp):
         return Window.of(kernel, self.strides, self.pads, self.dilations, crops=True)
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Infer the shape [N, C, positions...], with partial windows if the result type has them."""
+        """Infer [N, C, positions...], with partial windows if the result type has them."""
         shape = shape_of(self.x)
         _check_rank(shape, self.kernel.get_values())
         kind = self.kind.data

@@ -159,7 +159,7 @@ class QuantizeOp(QuantizerOp):
         return integers_on_alu(alu, reals, self._whole_limits(zero))
 
     def scaled(self, x: Any, scale: Any) -> Any:
-        """Return the quotient, which ONNX rounds."""
+        """Return `x / scale`, which ONNX rounds."""
         return x / scale
 
 
@@ -188,7 +188,7 @@ class RequantizeOp(QuantizerOp):
         return integers_on_alu(alu, reals, self._whole_limits(point))
 
     def scaled(self, x: Any, scale: Any) -> Any:
-        """Return the product."""
+        """Return `x * scale`."""
         return x * scale
 
 

@@ -447,7 +447,7 @@ class ResizeOp(GraphOp):
 
 
 _FAR = 2**40
-"""Limit of coordinates: all beyond are far out of bounds."""
+"""Limit to which coordinates are clamped; all beyond it are far out of bounds."""
 
 
 def cubic_weight(distance: Array, a: float) -> Array:

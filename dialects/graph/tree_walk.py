@@ -26,7 +26,7 @@ _PATHS = 248
 With the padding of the last group, they are a power of two."""
 
 _SKIPPED = 16
-"""Number of checks that are skipped at once after the last step."""
+"""Number of checks in an outer iteration; they are skipped together once no path is active."""
 
 _FEW_ROWS = 256
 """Maximum number of rows for which threads divide the trees; for more rows, they divide the

@@ -220,7 +220,7 @@ class RoundOp(UnaryOp):
 
 @irdl_op_definition
 class SignOp(UnaryOp):
-    """-1, 0 or 1; nan stays nan."""
+    """Sign: -1, 0 or 1; nan stays nan."""
 
     name = "graph.sign"
     EXACT: ClassVar[bool] = True
