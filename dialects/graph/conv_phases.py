@@ -28,7 +28,7 @@ class Phases:
 
     Attributes:
         strides: number of phases.
-        starts: index, within its phase, of the first tap of the result's first element.
+        starts: phase, q mod stride, of the first element of the result.
         taps: taps of a phase; if strides do not divide the kernel, it is padded with zeros.
         pads: pads of the data for the windows of all phases, beginnings first.
         places: number of elements of a phase.
