@@ -1,4 +1,4 @@
-"""The kernels of a module for a device with blocks of threads."""
+"""Kernels of a module for a device that runs thread blocks."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tcopt.passes.kernel.lowering.thread_axes import KERNEL
 
 
 def kernels_of(module: ModuleOp) -> Iterable[FuncOp]:
-    """The kernels of a module, in their order."""
+    """Yield the kernels of a module, in order."""
     return (op for op in module.ops if isinstance(op, FuncOp) and KERNEL in op.attributes)
 
 
 def is_read_only(buffer: SSAValue) -> bool:
-    """Whether a kernel does nothing but read a buffer that it is given."""
+    """Whether a kernel only reads a buffer argument."""
     return all(_only_reads(use.operation) for use in buffer.uses)
 
 

@@ -1,4 +1,4 @@
-"""GPUs by name, whatever kind of target reaches them."""
+"""GPUs by name, for any kind of target."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tcopt.support.target_registry import TARGETS, kinds_with
 
 
 def named_gpu(name: str) -> GpuTargetAttr:
-    """A device by its name.
+    """Return the GPU of this name.
 
     Raises:
-        InputError: there is none of it.
+        InputError: there is no such GPU.
     """
     for kind in kinds_with(name):
         device = kind.attribute(name)

@@ -1,4 +1,4 @@
-"""Reports of the programs of accelerators that a compiled model calls."""
+"""Cycle reports of accelerator programs that a compiled model calls."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def report_of_call(
     shapes: Sequence[tuple[int, ...]],
     bits: Sequence[int],
 ) -> ProgramReport | None:
-    """Where the cycles of a program go; None for a call that runs none.
+    """Return the cycle report of a program; None if the call does not run one.
 
     Args:
         function: the host function that is called, with its settings.
-        shapes, bits: of the buffers, and of their elements.
+        shapes, bits: shapes of the buffers, and bit widths of their elements.
     """
     if function == vdla.FUNCTION:
         return _of_vdla(settings, shapes, bits)

@@ -1,4 +1,4 @@
-"""Tables of rules: what a backend does for an op, one function an op, added by decorator."""
+"""Tables of a backend's rules, one function per op, registered by a decorator."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _Own = TypeVar("_Own", bound=Callable[..., None])
 
 
 class RuleTable(Generic[Rule]):
-    """The rules of a backend by the names of their ops.
+    """The rules of a backend, by op name.
 
-    Names, so that xDSL's class of an op and this project's completed one share a rule.
+    Keyed by name, so that xDSL's class of an op and this project's extended one share a rule.
 
     Attributes:
-        registry: where they are.
+        registry: holds the rules.
     """
 
     def __init__(self, package: str):
         """
         Args:
-            package: where the rules are, such as `tcopt.backends.llvm.ops`; its modules are
-                imported when the rules are asked for, so that a new op is a new function there.
+            package: the package with the rules, such as `tcopt.backends.llvm.ops`; its modules are
+                imported on the first look-up, so a new op only needs a new function there.
         """
         self.registry: Registry[str, Rule] = Registry(
             f"rule of {package} for", partial(import_all, package)
@@ -38,7 +38,7 @@ class RuleTable(Generic[Rule]):
         """Register a function as the rule of these op classes.
 
         Raises:
-            InputError: an op has a rule already.
+            InputError: an op already has a rule.
         """
 
         def register(rule: _Own) -> _Own:
@@ -49,5 +49,5 @@ class RuleTable(Generic[Rule]):
         return register
 
     def rules(self) -> Mapping[str, Rule]:
-        """All rules by op name, importing their modules first."""
+        """Return all rules by op name, after importing their modules."""
         return self.registry.values_by_key()

@@ -1,6 +1,6 @@
-"""set-accelerator: say what accelerator stands beside the module's target.
+"""set-accelerator: set the accelerator that is attached to the module's target.
 
-A walk by hand: it gives the module one attribute.
+A walk by hand: it sets one module attribute.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tcopt.support.target_registry import find_target
 
 @dataclass(frozen=True)
 class SetAcceleratorPass(ModulePass):
-    """Give the module an accelerator, whose facts `partition` reads.
+    """Set the module's accelerator, whose facts `partition` reads.
 
         module {...}
     ->

@@ -1,6 +1,6 @@
-"""set-target: say what hardware the module is compiled for.
+"""set-target: set the hardware that the module is compiled for.
 
-A walk by hand: it gives the module one attribute.
+A walk by hand: it sets one module attribute.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tcopt.support.target_registry import HOST_KIND, find_target
 
 @dataclass(frozen=True)
 class SetTargetPass(ModulePass):
-    """Give the module its target: the facts that schedule rules and code generation read.
+    """Set the module's target, whose facts schedule rules and code generation read.
 
     Before `module {`, after
 
@@ -28,8 +28,8 @@ class SetTargetPass(ModulePass):
 
     Options:
         target: a kind of target, or one of its machines: `cpu`, `cpu:haswell`, `cuda:sm_80`.
-        cpu: short for `cpu:NAME`; `host` is this machine, which is what nothing means as well.
-        gpu: the name of a GPU, however it is reached.
+        cpu: short for `cpu:NAME`; `host`, the default, is this machine.
+        gpu: the name of a GPU, for any kind of target.
     """
 
     name = "set-target"

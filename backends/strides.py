@@ -1,4 +1,4 @@
-"""Where the elements of a buffer lie, for code in any language."""
+"""Strides of buffers, for all backends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tcopt.support.errors import UnsupportedError
 
 
 def static_strides(type: MemRefType[Attribute]) -> tuple[int, ...]:
-    """Strides in elements of a memref with static shape.
+    """Return the strides, in elements, of a memref with static shape.
 
     Raises UnsupportedError for dynamic sizes or strides.
     """

@@ -1,9 +1,9 @@
 """xDSL's arith dialect, completed for vectors.
 
-xDSL restricts the casts, `arith.select` and the comparisons to scalars. The definitions
-here accept vectors as MLIR does, with MLIR's names and syntax, and replace the upstream
-ones in `DIALECT`; every other op is xDSL's own class (`from xdsl.dialects import arith`).
-Why, and the traits that xDSL's ops lack: `upstream.py`.
+xDSL restricts the casts, `arith.select` and the comparisons to scalars. The definitions here also
+accept vectors, like MLIR's, with MLIR's names and syntax, and replace the upstream ones in
+`DIALECT`; every other op is xDSL's own class (`from xdsl.dialects import arith`). See
+`upstream.py` for the reasons, and for traits that xDSL's ops lack.
 
 Source: https://mlir.llvm.org/docs/Dialects/ArithOps/
 """
@@ -62,7 +62,7 @@ _FLOAT_LIKE = container_of(AnyFloat)
 
 
 def bool_type_like(operand_type: Attribute) -> Attribute:
-    """The type of a comparison's result: i1, or a vector of i1 of the operand's shape."""
+    """Return the type of a comparison's result: i1, or a vector of i1 of the operand's shape."""
     if isa(operand_type, VectorType):
         return VectorType(i1, operand_type.shape, operand_type.scalable_dims)
     return i1
@@ -79,7 +79,7 @@ def _predicate_number(predicate: int | str, names: Sequence[str]) -> int:
 
 
 class _Comparison(IRDLOperation, ABC):
-    """Shared checks of the two comparisons."""
+    """Verification shared by the two comparisons."""
 
     def _verify_comparison(
         self, lhs: Attribute, rhs: Attribute, result: Attribute, predicate: int, names: list[str]
@@ -94,7 +94,7 @@ class _Comparison(IRDLOperation, ABC):
 
 @irdl_op_definition
 class CmpiOp(_Comparison):
-    """Compares integers, indices or vectors of them, element by element.
+    """Compares integers or indices, or vectors of them elementwise.
 
     Predicates: eq ne slt sle sgt sge ult ule ugt uge. The result is i1, or a vector of i1.
     ```mlir
@@ -153,9 +153,10 @@ class CmpiOp(_Comparison):
 
 @irdl_op_definition
 class CmpfOp(_Comparison):
-    """Compares floats or vectors of them, element by element.
+    """Compares floats, or vectors of them elementwise.
 
-    A predicate starting with `o` is false when an operand is NaN, one with `u` is true.
+    A predicate that starts with `o` is false if an operand is NaN; one that starts with `u` is
+    true.
     ```mlir
     %m = arith.cmpf ogt, %a, %b fastmath<nnan> : vector<16xf32>
     ```
@@ -227,10 +228,10 @@ class CmpfOp(_Comparison):
 
 @irdl_op_definition
 class SelectOp(IRDLOperation):
-    """Chooses `lhs` where the condition is 1 and `rhs` where it is 0.
+    """Selects `lhs` where the condition is 1 and `rhs` where it is 0.
 
-    The condition is an i1 that picks a whole value, or a vector of i1 of the values' shape
-    that picks element by element; the text names its type only in the second case.
+    The condition is an i1 that selects a whole value, or a vector of i1 of the values' shape that
+    selects elementwise; its type is printed only in the second case.
     ```mlir
     %r = arith.select %c, %a, %b : f32
     %v = arith.select %m, %x, %y : vector<16xi1>, vector<16xf32>
@@ -292,7 +293,7 @@ class SelectOp(IRDLOperation):
 
 
 class CastOperation(IRDLOperation, ABC):
-    """A conversion of every element of a scalar or vector: `op %x : from to to`."""
+    """A conversion of each element of a scalar or vector: `op %x : from to to`."""
 
     assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
 
@@ -308,7 +309,7 @@ class CastOperation(IRDLOperation, ABC):
         self._verify_elements(get_element_type_or_self(source), get_element_type_or_self(target))
 
     def _verify_elements(self, source: Attribute, target: Attribute) -> None:
-        """Raise unless elements of `source` type convert to `target` by this op."""
+        """Raise VerifyException unless the op converts elements of type `source` to `target`."""
 
 
 def _bit_width(type: Attribute) -> int:
@@ -327,23 +328,23 @@ class _IntegerWidening(CastOperation, ABC):
 
 @irdl_op_definition
 class ExtSIOp(_IntegerWidening):
-    """Widens integers, repeating the sign bit."""
+    """Sign-extends integers."""
 
     name = "arith.extsi"
 
 
 @irdl_op_definition
 class ExtUIOp(_IntegerWidening):
-    """Widens integers with zero bits."""
+    """Zero-extends integers."""
 
     name = "arith.extui"
 
 
 @irdl_op_definition
 class RemFOp(FloatingPointLikeBinaryOperation):
-    """Remainder of a float division towards zero, exactly: C's `fmod`.
+    """Exact remainder of a float division truncated towards zero, like C's `fmod`.
 
-    The result has the sign of the dividend, and a smaller magnitude than the divisor.
+    The result has the sign of the dividend and a smaller magnitude than the divisor.
     """
 
     name = "arith.remf"
@@ -353,7 +354,7 @@ class RemFOp(FloatingPointLikeBinaryOperation):
 
 @irdl_op_definition
 class TruncIOp(CastOperation):
-    """Keeps the low bits of integers."""
+    """Truncates integers to their low bits."""
 
     name = "arith.trunci"
 
@@ -372,14 +373,14 @@ class _FloatToInteger(CastOperation, ABC):
 
 @irdl_op_definition
 class FPToSIOp(_FloatToInteger):
-    """Rounds floats towards zero to signed integers; out of range is poison."""
+    """Converts floats to signed integers, rounding towards zero; out of range is poison."""
 
     name = "arith.fptosi"
 
 
 @irdl_op_definition
 class FPToUIOp(_FloatToInteger):
-    """Rounds floats towards zero to unsigned integers; out of range is poison."""
+    """Converts floats to unsigned integers, rounding towards zero; out of range is poison."""
 
     name = "arith.fptoui"
 
@@ -391,14 +392,14 @@ class _IntegerToFloat(CastOperation, ABC):
 
 @irdl_op_definition
 class SIToFPOp(_IntegerToFloat):
-    """The nearest float of each signed integer."""
+    """Converts signed integers to the nearest float."""
 
     name = "arith.sitofp"
 
 
 @irdl_op_definition
 class UIToFPOp(_IntegerToFloat):
-    """The nearest float of each unsigned integer."""
+    """Converts unsigned integers to the nearest float."""
 
     name = "arith.uitofp"
 
@@ -414,14 +415,14 @@ class _IndexConversion(CastOperation, ABC):
 
 @irdl_op_definition
 class IndexCastOp(_IndexConversion):
-    """Converts between index and integers, extending by the sign or truncating."""
+    """Converts between index and integers with sign extension or truncation."""
 
     name = "arith.index_cast"
 
 
 @irdl_op_definition
 class IndexCastUIOp(_IndexConversion):
-    """Converts between index and integers, extending by zeros or truncating."""
+    """Converts between index and integers with zero extension or truncation."""
 
     name = "arith.index_castui"
 

@@ -1,18 +1,19 @@
-"""What an op on floats leaves open: the `fastmath` flags of MLIR that this compiler goes by.
+"""Use of MLIR's `fastmath` flags, which permit optimisations that change rounding.
 
-An op without flags is exact: it rounds once, and a sum takes its terms in the order in which they
-come. Two flags say that a result may differ in how it was rounded:
+An op without flags is exact: it rounds once, and a sum adds its terms in order. Two flags permit a
+result to be rounded differently:
 
-- `contract`: a product and the sum that it is a term of may round once, as a fused multiply-add.
-  Both ops have it.
-- `reassoc`: the terms of a sum, or factors of a product, come in any order and in any groups.
+- `contract`: a product and the sum that uses it may be fused into one multiply-add, which rounds
+  once. Both ops need the flag.
+- `reassoc`: the terms of a sum, or the factors of a product, may be reordered and regrouped.
 
     %p = arith.mulf %a, %b fastmath<contract> : f32
     %s = arith.addf %c, %p fastmath<reassoc,contract> : f32
 
-Tensor expressions say what is added, in no order; `lower-te-to-loop` makes loops of them and sets
-flags. From there on no pass and no step of a schedule contracts or reorders floats without.
-Integers, conditions, minima and maxima are the same in any order, and need none.
+Tensor expressions define sums without an order; `lower-te-to-loop` lowers them to loops and sets
+the flags. After that, no pass and no schedule primitive contracts or reorders float operations
+without flags. Integer operations, conditions, minima and maxima do not depend on order and need no
+flags.
 
 Source: https://mlir.llvm.org/docs/Dialects/ArithOps/#fastmathflagsattr
 """
@@ -36,30 +37,30 @@ _CONTRACT, _REASSOC = FastMathFlag.ALLOW_CONTRACT, FastMathFlag.REASSOC
 
 
 def flags_of(op: Operation) -> FastMathFlagsAttr:
-    """The flags of an op; none where it has no such property."""
+    """Return the flags of an op; none if it has no such property."""
     flags = op.properties.get("fastmath")
     return flags if isinstance(flags, FastMathFlagsAttr) else EXACT
 
 
 def may_contract(op: Operation) -> bool:
-    """Whether an op may round together with the sum or product that it is a part of."""
+    """Whether an op may be contracted with the sum or product that it is part of."""
     return _CONTRACT in flags_of(op).data
 
 
 def may_reassociate(op: Operation) -> bool:
-    """Whether an associative op may combine its terms in any order: floats only if they say so."""
+    """Whether an associative op may combine its terms in any order; floats need `reassoc`."""
     return type(op) not in _ROUNDED_SUMS or _REASSOC in flags_of(op).data
 
 
 def allow(op: Operation, *, contract: bool = False, reassoc: bool = False) -> None:
-    """Add flags to a sum or product of floats; other ops have none of these, and stay."""
+    """Add flags to a float sum or product; other ops are left unchanged."""
     kind = type(op)
     if kind in _CONTRACTED and (contract or reassoc):
         op.properties["fastmath"] = _with(flags_of(op), contract, reassoc)
 
 
 def decided(flags: Attribute) -> Attribute:
-    """Flags of an op that nothing is to contract or reorder any more."""
+    """Return flags that forbid further contraction and reordering."""
     return flags if flags is EXACT else _without(flags)
 
 
@@ -77,5 +78,5 @@ def _without(flags: Attribute) -> Attribute:
 
 
 def order_reason(op: Operation) -> str:
-    """Why the terms of an op keep their order."""
+    """Return the reason why the terms of an op must keep their order."""
     return f"{op.name} has no fastmath<reassoc>, so its terms keep their order"

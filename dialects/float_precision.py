@@ -1,6 +1,6 @@
-"""How precise what a function computes can be.
+"""Precision of the floats that a function computes with.
 
-Who compares results of two forms of it accepts differences of this size.
+Comparisons of two forms of a function use it as their tolerance.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tcopt.support.dtypes import is_narrow
 
 
 def precision_of(func: Operation) -> float:
-    """The rounding error of the least precise float that a function computes with."""
+    """Return the relative rounding error of the least precise float type in a function."""
     error = 2.0**-24
     for op in func.walk():
         for value in (*op.results, *(arg for region in op.regions for arg in _arguments(region))):
@@ -41,7 +41,8 @@ _ROUNDERS = ("arith.fptosi", "arith.fptoui", "math.roundeven", "math.round", "ma
 
 
 def rounds(func: Operation) -> bool:
-    """Whether a function rounds to whole numbers, where a small difference makes a step."""
+    """Whether a function rounds to integers, where a small difference can change the result by
+    one."""
     return any(
         op.name in _ROUNDERS or (op.name.startswith("graph.") and _graph_rounds(op))
         for op in func.walk()

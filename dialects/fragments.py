@@ -1,15 +1,15 @@
-"""Which lane of a warp holds which elements of the matrices of `mma.sync`.
+"""Mapping of the matrices of `mma.sync` to the lanes of a warp.
 
-As in the PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" and those for
-m16n8k8: with `group = lane floordiv 4` and `pair = lane mod 4`,
+As in the PTX ISA, sections "Matrix Fragments for mma.m16n8k16 with floating point type" and the
+same for m16n8k8: with `group = lane floordiv 4` and `pair = lane mod 4`,
 
     element                 of            row                    column
     2 * h + i               sums, 16 x 8  group + 8 * h          2 * pair + i
     4 * g + 2 * h + i       left, 16 x k  group + 8 * h          2 * pair + i + 8 * g
     2 * g + i               right, k x 8  2 * pair + i + 8 * g   group
 
-for i, h and g of 0 and 1; where k is 8, g is 0. So each fragment is a box: two neighbours, in
-the same place of several 8x8 matrices.
+for i, h and g in {0, 1}; if k is 8, g is 0. So each fragment is a box: two neighbouring elements,
+at the same position of several 8x8 matrices.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LANES = 32
 """Lanes of a warp."""
 
 MATRIX = 8
-"""Rows and columns of the matrices that tiles are made of."""
+"""Rows and columns of the matrices that tiles consist of."""
 
 _PAIR = 2
 _PAIRS = MATRIX // _PAIR
@@ -30,11 +30,11 @@ _PAIRS = MATRIX // _PAIR
 
 @dataclass(frozen=True)
 class Fragment:
-    """A lane's part of a tile.
+    """The elements of a tile that one lane holds.
 
     Attributes:
-        rows, columns: of the tile.
-        is_right: whether it is a right factor, whose pairs lie along rows.
+        rows, columns: extents of the tile.
+        is_right: whether it is a right factor, whose pairs are adjacent rows.
     """
 
     rows: int
@@ -43,17 +43,17 @@ class Fragment:
 
     @property
     def along(self) -> int:
-        """The dimension along which a lane's neighbours lie."""
+        """The dimension along which a lane's pair of elements is adjacent."""
         return 0 if self.is_right else 1
 
     def origin(self, lane: AffineExpr) -> tuple[AffineExpr, AffineExpr]:
-        """Row and column of a lane's first element."""
+        """Return the row and column of a lane's first element."""
         group, pair = lane // _PAIRS, (lane % _PAIRS) * _PAIR
         return (pair, group) if self.is_right else (group, pair)
 
     @property
     def box(self) -> tuple[tuple[int, tuple[int, int]], ...]:
-        """Extents of the box, each with the steps along rows and columns, outermost first."""
+        """Extents of the box, each with its steps along rows and columns, outermost first."""
         outer: list[tuple[int, tuple[int, int]]] = []
         # Matrices are numbered down the columns of a tile.
         for extent, step in ((self.columns, (0, MATRIX)), (self.rows, (MATRIX, 0))):
@@ -63,15 +63,15 @@ class Fragment:
 
     @property
     def matrices(self) -> int:
-        """How many 8x8 matrices the tile is made of."""
+        """The number of 8x8 matrices in the tile."""
         return self.rows * self.columns // (MATRIX * MATRIX)
 
     def row_origin(self, lane: AffineExpr, *, transposed: bool) -> tuple[AffineExpr, AffineExpr]:
-        """Where the row begins that a lane gives for `simt.exchange_rows`: lanes in order, the
-        matrices in that of the box.
+        """Return the start of the row that a lane provides to `simt.exchange_rows`: lanes in
+        order, matrices in the order of the box.
 
         Args:
-            transposed: rows lie across the direction of a lane's neighbours.
+            transposed: whether rows are perpendicular to a lane's pairs.
         """
         number, down, across = lane // MATRIX, self.rows // MATRIX, self.columns // MATRIX
         column: AffineExpr = AffineConstantExpr(0)
@@ -84,11 +84,12 @@ class Fragment:
 
 
 def elements_a_lane(rows: int, columns: int) -> int:
-    """How many elements of a tile each lane holds."""
+    """Return the number of elements of a tile that each lane holds."""
     return rows * columns // LANES
 
 
 def place_of_sum(row: AffineExpr, column: AffineExpr) -> tuple[AffineExpr, AffineExpr, AffineExpr]:
-    """The lane that holds an accumulator, which of its matrices it is in, and where in the pair."""
+    """Return the lane that holds an accumulator, the matrix that contains it, and its position in
+    the pair."""
     lane = (row % MATRIX) * _PAIRS + (column % MATRIX) // _PAIR
     return lane, row % (2 * MATRIX) // MATRIX, column % _PAIR

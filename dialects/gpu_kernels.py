@@ -1,4 +1,4 @@
-"""What a function of the kernel level says when it is launched on a grid of blocks of threads."""
+"""Attributes of kernel-level functions that are launched on a grid of thread blocks."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ KERNEL = "gpu.kernel"
 
 BLOCK_SIZE = "gpu.known_block_size"
 GRID_SIZE = "gpu.known_grid_size"
-"""Its sizes along x, y and z, as MLIR names them."""
+"""Sizes of a block and of the grid along x, y and z, under MLIR's attribute names."""
 
 SHARED_SPACE = IntegerAttr(3, i64)
-"""The memory space of buffers that the threads of a block share, numbered as NVVM does."""
+"""The memory space of block-shared buffers, with NVVM's number."""
 
 
 def sizes_of(function: Operation, name: str) -> tuple[int, int, int]:
-    """One of the sizes that a kernel says of its launch: `BLOCK_SIZE` or `GRID_SIZE`.
+    """Return the `BLOCK_SIZE` or `GRID_SIZE` of a kernel.
 
     Raises:
-        VerificationError: it does not.
+        VerificationError: the kernel does not have it.
     """
     sizes = function.attributes.get(name)
     if not isa(sizes, Integers) or len(sizes) != 3:
-        raise VerificationError(f"a kernel has three numbers as {name}", op=function)
+        raise VerificationError(f"a kernel must have three numbers as {name}", op=function)
     x, y, z = integers(sizes)
     return x, y, z

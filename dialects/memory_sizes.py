@@ -12,7 +12,7 @@ _INDEX_BITS = 64
 
 
 def memref_bytes(type_: Attribute) -> int:
-    """The bytes of a memref's elements; i1 takes one byte, index eight."""
+    """Return the size of a memref's elements in bytes; i1 takes one byte, index eight."""
     assert isa(type_, MemRefType)
     element = type_.get_element_type()
     bits = element.bitwidth if isinstance(element, FixedBitwidthType) else _INDEX_BITS

@@ -1,4 +1,4 @@
-"""xDSL's memref dialect, completed by `memref.prefetch` under MLIR's name and syntax.
+"""xDSL's memref dialect, completed by `memref.prefetch` with MLIR's name and syntax.
 
 Source: https://mlir.llvm.org/docs/Dialects/MemRef/
 """
@@ -25,13 +25,13 @@ from xdsl.utils.hints import isa
 
 @irdl_op_definition
 class PrefetchOp(IRDLOperation):
-    """Brings the cache line of an element near.
+    """Prefetches the cache line of an element.
 
     ```mlir
     memref.prefetch %w[%i, %j], read, locality<2>, data : memref<64x16xf32>
     ```
-    A locality of 3 is for data to be kept in all caches, 0 for what is used once. Only data to
-    be read is fetched.
+    A locality of 3 keeps data in all caches; 0 is for data that is used once. Only data prefetches
+    for reading are supported.
     """
 
     name = "memref.prefetch"

@@ -1,10 +1,10 @@
-"""profile: reading the time inside generated code.
+"""profile: reading a clock inside generated code.
 
 ```mlir
 %now = profile.clock : i64
 memref.store %now, %times[%c0] : memref<8xi64>
 ```
-The pass `instrument` puts it around the kernel calls of the host function.
+The pass `instrument` inserts it around the kernel calls of the host function.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, result_def
 
 @irdl_op_definition
 class ClockOp(IRDLOperation):
-    """Nanoseconds of a clock that never goes back, from an arbitrary start.
+    """Reads a monotonic clock, in nanoseconds from an arbitrary origin.
 
-    It has an effect, that of being executed at this place: it is neither moved nor shared.
+    It has a side effect, so it is neither moved nor merged.
     """
 
     name = "profile.clock"

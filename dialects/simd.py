@@ -1,11 +1,12 @@
-"""simd: arithmetic between lanes that CPUs have instructions for, and MLIR's vector dialect no op.
+"""simd: arithmetic across lanes that CPUs have instructions for, but MLIR's vector dialect has no
+op.
 
-`simd.dot` adds products of short groups of narrow elements to wider ones: what AVX-512 BF16's
-`vdpbf16ps`, VNNI's `vpdpbusd` and Arm's `bfdot`, `sdot` and `usdot` do. The backend picks the
-instruction from the element types and the target's features, and without one writes the products
-out, so that kernels which hold the op run on every CPU. `simd.pack_bits` makes words of the bits of
-neighbouring numbers, as masks of comparisons are. `simd.table_sum` adds up entries of small tables,
-which `vpermb`, `vpshufb` and `tbl` find for all bytes of a register.
+`simd.dot` adds products of short groups of narrow elements to wider ones, like AVX-512 BF16's
+`vdpbf16ps`, VNNI's `vpdpbusd` and Arm's `bfdot`, `sdot` and `usdot`. The backend selects the
+instruction by element type and target features, and expands the products if there is none, so
+kernels with this op run on every CPU. `simd.pack_bits` packs the bits of neighbouring integers
+into words, like masks of comparisons. `simd.table_sum` adds up entries of small tables, which
+`vpermb`, `vpshufb` and `tbl` look up for all bytes of a register.
 """
 
 from __future__ import annotations
@@ -49,20 +50,20 @@ Number: TypeAlias = IntegerAttr[I64]
 
 @irdl_op_definition
 class DotOp(IRDLOperation):
-    """Adds to each element of `acc` the products of one group of `lhs` and of `rhs`.
+    """Accumulates the dot product of one group of `lhs` and `rhs` into each element of `acc`.
 
     ```mlir
     %r = simd.dot %acc, %a, %b : vector<16x2xbf16> into vector<16xf32>
     %r = simd.dot %acc, %a, %b {lhs_unsigned} : vector<4xi8> into i32
     ```
-    Factors are vectors whose last dimension is the group; what is in front of it is the shape
-    of `acc`, which is a scalar where nothing is. `r[l] = acc[l] + sum(a[l, p] * b[l, p])`:
+    The last dimension of the factors is the group; the leading dimensions are the shape of `acc`,
+    which is a scalar if there are none. `r[l] = acc[l] + sum(a[l, p] * b[l, p])`:
 
-    - integers are exact and wrap around; those of an operand marked `_unsigned` are not negative;
-    - products of floats are added in the precision of `acc`, in an order and with a rounding of
-      what lies between that are the hardware's own: one fused multiply-add after the other, last
-      of the group first and to nearest even (x86), or all products first and rounded to odd
-      (Arm). Subnormal numbers may count as zero.
+    - integers are exact and wrap around; elements of an operand marked `_unsigned` are unsigned;
+    - float products are added in the precision of `acc`, with the order and intermediate rounding
+      of the hardware: fused multiply-adds in sequence, last of the group first, rounding to
+      nearest even (x86), or all products first, rounding to odd (Arm). Subnormals may be flushed
+      to zero.
     """
 
     name = "simd.dot"
@@ -103,7 +104,7 @@ class DotOp(IRDLOperation):
 
     @property
     def group(self) -> int:
-        """How many products are added to one element."""
+        """The number of products added to one element."""
         assert isa(self.lhs.type, VectorType)
         return self.lhs.type.get_shape()[-1]
 
@@ -117,21 +118,21 @@ class DotOp(IRDLOperation):
         both_floats = isinstance(narrow, AnyFloat) and isinstance(wide, AnyFloat)
         both_integers = isinstance(narrow, IntegerType) and isinstance(wide, IntegerType)
         if (not both_floats and not both_integers) or widths[0] >= widths[1]:
-            raise VerifyException(f"products of {narrow} are not added up in {wide}")
+            raise VerifyException(f"products of {narrow} cannot be accumulated in {wide}")
         if both_floats and (self.lhs_unsigned is not None or self.rhs_unsigned is not None):
             raise VerifyException("only integers are unsigned")
 
 
 @irdl_op_definition
 class PackBitsOp(IRDLOperation):
-    """Adds to words the bits of some numbers, a word for each bit.
+    """Packs bits of integers into words, one word for each bit, and adds them to `acc`.
 
     ```mlir
     %r = simd.pack_bits %acc, %x : vector<2x16xi8> into vector<2xi32>
     %r = simd.pack_bits %acc, %x : vector<16xi8> into i32
     ```
-    Word i gets bit i of each number: `r[i] = acc[i] + sum(((x[n] >> i) & 1) << n)`, where n counts
-    the numbers in row-major order. A single word gets the last bits.
+    Word i collects bit i of each value: `r[i] = acc[i] + sum(((x[n] >> i) & 1) << n)`, where n
+    counts the values in row-major order. A single word collects the lowest bits.
     """
 
     name = "simd.pack_bits"
@@ -152,12 +153,12 @@ class PackBitsOp(IRDLOperation):
 
     @property
     def bits(self) -> int:
-        """How many bits of each number are taken."""
+        """The number of bits taken from each value."""
         return _shape_and_element(self.acc.type)[0][0] if isa(self.acc.type, VectorType) else 1
 
     @property
     def count(self) -> int:
-        """How many numbers there are."""
+        """The number of values."""
         assert isa(self.x.type, VectorType)
         return self.x.type.element_count()
 
@@ -166,7 +167,7 @@ class PackBitsOp(IRDLOperation):
         shape, word = _shape_and_element(self.acc.type)
         narrow = self.x.type.get_element_type()
         if not isinstance(narrow, IntegerType) or not isinstance(word, IntegerType):
-            raise VerifyException(f"bits of {narrow} are not packed into {word}")
+            raise VerifyException(f"bits of {narrow} cannot be packed into {word}")
         if len(shape) > 1 or self.count > word.bitwidth:
             raise VerifyException(f"{self.acc.type} has no room for {self.count} numbers")
         if self.bits > narrow.bitwidth:
@@ -174,27 +175,27 @@ class PackBitsOp(IRDLOperation):
 
 
 LOW_BITS = 7
-"""Bits of an entry that its first table has: two of these add up to a byte."""
+"""Bits of an entry in its first table; the sum of two such parts fits in a byte."""
 
 
 def part_bits(bits: int) -> tuple[int, ...]:
-    """How many bits of an entry each of its tables has, the last bits first."""
+    """Return the number of bits that each table of an entry holds, low bits first."""
     return (bits,) if bits <= LOW_BITS else (LOW_BITS, bits - LOW_BITS)
 
 
 @irdl_op_definition
 class TableSumOp(IRDLOperation):
-    """Adds to `acc` an entry of each table, which an index chooses.
+    """Adds to `acc` one entry of each table, selected by an index.
 
     ```mlir
     %r = simd.table_sum %acc tables(%t, %u) at(%i, %j) {planes = 1, bits = 5}
            : vector<64xi8>, vector<64xi8> at vector<16xi8>, vector<16xi8> into vector<16xi32>
     ```
-    Tables are the same for all lanes. There are indices for `planes` planes, one for each table,
-    plane after plane; `r[l] = acc[l] + sum(2**j * table[p][index[j][p][l] mod entries])`, where the
-    last plane counts negative with `signed`. Of a byte of a table the last `bits` bits count. Of
-    more than 7 bits an entry has two tables, one after the other: one with its last 7 bits, and
-    one with those in front of them.
+    The tables are shared by all lanes. There are `planes` planes of indices, each with one index
+    per table, concatenated; `r[l] = acc[l] + sum(2**j * table[p][index[j][p][l] mod entries])`,
+    where the last plane has a negative weight if `signed`. Only the low `bits` bits of a table's
+    bytes are used. Entries of more than 7 bits take two consecutive tables: one with the low 7
+    bits, and one with the remaining bits.
     """
 
     name = "simd.table_sum"
@@ -240,30 +241,30 @@ class TableSumOp(IRDLOperation):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Bits that count of the tables of an entry."""
+        """The number of bits used of each table of an entry."""
         return part_bits(self.bits.value.data)
 
     @property
     def groups(self) -> int:
-        """How many entries are added up for each plane."""
+        """The number of entries added up for each plane."""
         return len(self.tables) // len(self.widths)
 
     @property
     def entries(self) -> int:
-        """Entries of a table."""
+        """The number of entries of a table."""
         type_ = self.tables[0].type
         assert isa(type_, VectorType)
         return type_.get_shape()[0]
 
     @property
     def weights(self) -> tuple[int, ...]:
-        """What the entries of each plane are multiplied by."""
+        """The weight of each plane."""
         planes = self.planes.value.data
         last = -1 if self.signed is not None else 1
         return (*(1 << j for j in range(planes - 1)), last << (planes - 1))
 
     def serves_all_lanes(self, position: int) -> bool:
-        """Whether an operand is the same for all lanes."""
+        """Whether an operand is shared by all lanes."""
         return 0 < position <= len(self.tables)
 
     def verify_(self) -> None:
@@ -282,7 +283,7 @@ class TableSumOp(IRDLOperation):
         if element != i8 or any(_shape_and_element(t) != (shape, i8) for t in self.indices.types):
             raise VerifyException(f"tables and indices should be i8, for each lane of {shape}")
         if not isinstance(wide, IntegerType) or wide.bitwidth < 32:
-            raise VerifyException(f"entries are not added up in {wide}")
+            raise VerifyException(f"entries cannot be accumulated in {wide}")
 
 
 def _shape_and_element(type: Attribute) -> tuple[tuple[int, ...], Attribute]:

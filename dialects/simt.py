@@ -1,9 +1,10 @@
-"""simt: what threads that run in lockstep, a warp of them, do together.
+"""simt: collective operations of the threads of a warp, which run in lockstep.
 
-`simt.shuffle` hands values from thread to thread of a warp (a sub-group of OpenCL) without memory
-or a barrier; xDSL's gpu dialect has no such op, MLIR's is `gpu.shuffle`. `simt.mma` multiplies
-matrices that a warp holds. `simt.mma_sync` does so on what each lane holds of them, its fragments,
-and `simt.exchange_rows` makes fragments of rows; who holds what is in `dialects/fragments.py`.
+`simt.shuffle` exchanges values between the threads of a warp (an OpenCL sub-group) without memory
+or a barrier; it corresponds to MLIR's `gpu.shuffle`, which xDSL's gpu dialect lacks. `simt.mma`
+multiplies matrices held by a warp. `simt.mma_sync` does so on the fragments held by each lane, and
+`simt.exchange_rows` converts rows to fragments; `dialects/fragments.py` defines the mapping of
+elements to lanes.
 """
 
 from __future__ import annotations
@@ -43,13 +44,14 @@ from tcopt.dialects.fragments import MATRIX, elements_a_lane
 
 @irdl_op_definition
 class ShuffleOp(IRDLOperation):
-    """The value of the thread whose number in the block is this one's xor `offset`.
+    """Returns the value of the thread whose number in the block is this thread's number xor
+    `offset`.
 
     ```mlir
     %r = simt.shuffle %v xor 16 : f32
     ```
-    All threads of the warp reach it together. The offset is a power of two below the warp's size.
-    It stands for communication, so nothing moves, merges or erases it.
+    All threads of the warp must execute it together. The offset is a power of two below the warp
+    size. The op communicates between threads, so it is never moved, merged or erased.
     """
 
     name = "simt.shuffle"
@@ -72,7 +74,7 @@ class ShuffleOp(IRDLOperation):
 
     @property
     def distance(self) -> int:
-        """The offset as a number."""
+        """The offset as an int."""
         return self.offset.value.data
 
     def verify_(self) -> None:
@@ -82,13 +84,13 @@ class ShuffleOp(IRDLOperation):
 
 @irdl_op_definition
 class MmaOp(IRDLOperation):
-    """Adds to `acc` the matrix product of `lhs` and `rhs`: one tile for a whole warp.
+    """Accumulates the matrix product of `lhs` and `rhs` into `acc`: one tile for a whole warp.
 
     ```mlir
     %r = simt.mma %acc, %a, %b : vector<16x16xf16>, vector<16x8xf16> into vector<16x8xf32>
     ```
-    The threads of a warp reach it together and hold each tile together. Products are added in
-    the precision of `acc`, in an order of the hardware's own.
+    The threads of a warp execute it together and hold each tile jointly. Products are added in the
+    precision of `acc`, in an order chosen by the hardware.
     """
 
     name = "simt.mma"
@@ -116,22 +118,20 @@ class MmaOp(IRDLOperation):
             raise VerifyException("tiles have two dimensions")
         (m, n), (rows, depth), (inner, columns) = shapes
         if (rows, columns) != (m, n) or inner != depth:
-            raise VerifyException(
-                f"{rows}x{depth} times {inner}x{columns} gives no {m}x{n} elements"
-            )
+            raise VerifyException(f"{rows}x{depth} times {inner}x{columns} is not {m}x{n}")
 
 
 @irdl_op_definition
 class MmaSyncOp(IRDLOperation):
-    """`simt.mma` for one lane of a warp, on its fragments.
+    """`simt.mma` as executed by one lane of a warp, on its fragments.
 
     ```mlir
     %r = simt.mma_sync %acc, %a, %b shape [16, 8, 16]
       : vector<2x2x2xf16>, vector<2x2xf16> into vector<4xf32>
     ```
-    The shape gives rows, columns and depth. A fragment's elements are those that
-    `dialects/fragments.py` gives the lane, in this order, whatever shape the vector has. All
-    lanes of the warp reach it together.
+    `shape` is rows, columns and depth. A fragment holds the elements that `dialects/fragments.py`
+    assigns to the lane, in that order, whatever the shape of the vector. All lanes of the warp
+    execute it together.
     """
 
     name = "simt.mma_sync"
@@ -182,23 +182,23 @@ class MmaSyncOp(IRDLOperation):
                     f"not {count}"
                 )
         if _element(self.lhs) != _element(self.rhs) or not _is_half(_element(self.lhs)):
-            raise VerifyException("both factors are of f16, or of bf16")
+            raise VerifyException("both factors must be f16 or bf16")
         if not isinstance(_element(self.acc), Float32Type):
-            raise VerifyException("sums are of f32")
+            raise VerifyException("accumulators must be f32")
 
 
 @irdl_op_definition
 class ExchangeRowsOp(IRDLOperation):
-    """Lanes give rows of 8x8 matrices and take fragments of them.
+    """Converts rows of 8x8 matrices, provided by the lanes of a warp, to fragments.
 
     ```mlir
     %r = simt.exchange_rows %row : vector<8xf16> to vector<8xf16>
     ```
-    Lane `8 * m + i` gives row i of matrix m. Of each matrix, in order, a lane takes elements
-    `2 * (lane mod 4)` and the next one of row `lane floordiv 4`; with `transposed` of the column
-    of this number. There are one, two or four matrices, two elements of the result for each; what
-    other lanes give counts for nothing. All lanes of the warp reach it together. PTX has it as
-    part of the load of the rows, `ldmatrix`.
+    Lane `8 * m + i` provides row i of matrix m. From each matrix, in order, a lane receives
+    elements `2 * (lane mod 4)` and the next one of row `lane floordiv 4`, or of that column with
+    `transposed`. There are one, two or four matrices, each of which contributes two elements to
+    the result; rows provided by other lanes are ignored. All lanes of the warp execute it
+    together. In PTX it is part of `ldmatrix`, which also loads the rows.
     """
 
     name = "simt.exchange_rows"
@@ -224,7 +224,7 @@ class ExchangeRowsOp(IRDLOperation):
 
     @property
     def matrices(self) -> int:
-        """How many there are."""
+        """The number of matrices."""
         return prod(_shape(self.result)) // 2
 
     def verify_(self) -> None:

@@ -1,12 +1,12 @@
 """table: products with entries of small constant tables, and functions of bytes as tables.
 
-Fast algorithms for convolutions and transforms multiply by matrices of a few numbers, most of
-them 0, 1 or -1. `table.scale` keeps such a matrix beside the product, so that a body is one
-expression for all rows; where a loop is unrolled the entry is known, and the product becomes
-what that entry needs: nothing, the operand, its negation, or a multiplication by a constant.
+Fast algorithms for convolutions and transforms multiply by small constant matrices whose entries
+are mostly 0, 1 or -1. `table.scale` keeps such a matrix with the product, so that one loop body
+covers all rows; once the loop is unrolled, the entry is known and the product simplifies to
+nothing, the operand, its negation, or a multiplication by a constant.
 
-Any function of a byte that gives a byte is 256 entries. `table.lookup` keeps them beside the
-operand, as a vector's lanes may take different ones: CPUs choose among the bytes of registers.
+A function from bytes to bytes is a table of 256 entries. `table.lookup` keeps the table with the
+operand, because vector lanes may select different entries: CPUs look up bytes in registers.
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ from tcopt.support.quick_ir import init_op
 
 
 def is_scaled_integer(element: Attribute) -> bool:
-    """Whether it is a type of integers that tables scale: without an unsigned reading, and not a
-    condition."""
+    """Whether a type is an integer type that `table.scale` supports: signless and wider than i1."""
     return (
         isa(element, IntegerType)
         and element.width.data > 1
@@ -57,13 +56,13 @@ def is_scaled_integer(element: Attribute) -> bool:
 class ScaleOp(IRDLOperation):
     """`x` times the entry of a constant table at an index.
 
-    Where the entry is 0 the result is a zero whatever x is, infinities and NaNs included: the
-    term is absent. The zero of floats is negative, the one number that changes no sum it is added
-    to. Integers have tables of integers, and wrap around.
+    If the entry is 0, the result is zero for any `x`, even infinities and NaNs: the term is
+    absent. For floats this is the negative zero, which is the identity of addition. Integer
+    operands need tables of integers, and products wrap around.
     ```mlir
     %r = table.scale %x by %i of [4.0, 0.0, -5.0, 0.0, 1.0, 0.0] : f32
     ```
-    With `fastmath<contract>` behind the table, the product may round together with a sum.
+    With `fastmath<contract>` after the table, the product may be contracted with a sum.
     """
 
     name = "table.scale"
@@ -91,7 +90,7 @@ class ScaleOp(IRDLOperation):
 
     @property
     def entries(self) -> tuple[float, ...]:
-        """The numbers of the table."""
+        """The entries of the table."""
         return tuple(float(v) for v in self.table.get_values())
 
     def verify_(self) -> None:
@@ -105,7 +104,9 @@ class ScaleOp(IRDLOperation):
         if not isinstance(element, AnyFloat):
             rest = next((e for e in self.entries if not e.is_integer()), None)
             if rest is not None:
-                raise VerifyException(f"the entry {rest} of a table for {element} is not whole")
+                raise VerifyException(
+                    f"the entry {rest} of a table for {element} is not an integer"
+                )
 
     @classmethod
     def parse(cls, parser: Parser) -> ScaleOp:
@@ -142,12 +143,12 @@ class ScaleOp(IRDLOperation):
 
 
 BYTES = 256
-"""Entries of a function of bytes."""
+"""Number of entries in the table of a function of bytes."""
 
 
 @irdl_op_definition
 class LookupOp(IRDLOperation):
-    """The entry of a constant table at each byte, which counts from 0 to 255.
+    """Looks up each byte, taken as unsigned, in a constant table.
 
     ```mlir
     %r = table.lookup %x of [7, 6, 5, ..., -128] : i8

@@ -1,9 +1,9 @@
-"""What xDSL lacks for this project, and where that is made up for: gaps to close upstream.
+"""Gaps in xDSL that this project works around, to be closed upstream.
 
-Ops of xDSL's dialects that lack traits are given them here; ops that it lacks, or restricts, are
-in `arith_.py`, `memref_.py`, `vector_` and `simt.py`; what its classes do too slowly or too
-strictly is in `support`. Each gap says why, and most can tell whether xDSL still has it, so that a
-test finds what a new version has made needless. Whoever compiles pays for the traits alone.
+Missing traits of xDSL's ops are added here; ops that are missing or too restricted are in
+`arith_.py`, `memref_.py`, `vector_` and `simt.py`; replacements for slow or overly strict methods
+are in `support`. Each gap has a reason, and most can detect whether xDSL still has it, so that a
+test finds workarounds that a new version makes obsolete. A compile only uses the traits.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from xdsl.ir import Attribute, Block, Dialect, Operation, Region
 from xdsl.traits import Commutative, MemoryReadEffect, MemoryWriteEffect, OpTrait, Pure
 
 XDSL_VERSION = "0.74.0"
-"""The version of xDSL that all of this is for."""
+"""The version of xDSL that the workarounds are for."""
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Something that xDSL lacks.
+    """A limitation of xDSL.
 
     Attributes:
-        name: what of xDSL's it is about.
-        reason: what it does not do.
-        place: the file that makes up for it.
-        is_open: whether xDSL still lacks it; None if that takes more than asking.
+        name: the affected part of xDSL.
+        reason: the limitation.
+        place: the file with the workaround.
+        is_open: whether xDSL still has it; None if that cannot be tested easily.
     """
 
     name: str
@@ -61,14 +61,14 @@ _TRAITS: Mapping[str, type[OpTrait]] = {
     "vector.create_mask": Pure,
     "vector.shuffle": Pure,
 }
-"""Traits that ops lack: generic passes take an op without effects for the worst there is."""
+"""Traits that ops lack; without them, generic passes assume that an op has arbitrary effects."""
 
 _lacking: list[str] = []
-"""The ops that did lack theirs."""
+"""The ops that lacked their trait."""
 
 
 def add_traits(dialect: Dialect) -> None:
-    """Give the ops of a dialect of xDSL the traits that they lack; called once for each."""
+    """Add missing traits to the ops of a dialect of xDSL; called once for each dialect."""
     for op in dialect.operations:
         trait = _TRAITS.get(op.name)
         if trait is not None and not any(isinstance(each, trait) for each in op.traits):
@@ -147,7 +147,7 @@ def _reduce() -> Operation:
 
 
 def _unordered_is_accepted() -> bool:
-    """Whether a value may be used in front of the op that gives it."""
+    """Whether a value may be used before the op that defines it."""
     func, test = _upstream("func"), _upstream("test")
     made = _values(i64)
     block = Block([test.TestOp(operands=made.results), made, func.ReturnOp()])

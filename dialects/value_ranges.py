@@ -1,13 +1,13 @@
-"""Which numbers a computed value may be: ranges of arith values, proved from how they are computed.
+"""Value range analysis of arith values.
 
     %0 = te.read %r[%i] : tensor<7xi64>                  any i64
     %1 = arith.maxsi %0, %c0 : i64                       [0, 2^63)
     %2 = arith.minsi %1, %c99 : i64                      [0, 99]
     %3 = arith.index_cast %2 : i64 to index              [0, 99]
 
-What comes from memory may be any number of its type, nan included; limits follow from the
-operations behind it, and from conditions: of a value that is selected, of an `scf.if` around. A
-float without a place among the integers may become any integer.
+A value loaded from memory may be any value of its type, nan included; bounds follow from the
+operations applied to it, and from conditions: those of selects and of enclosing `scf.if` ops. A
+float outside the range of an integer type may convert to any integer.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from tcopt.dialects import arith_
 from tcopt.support.affine import Range
 
 _DEPTH = 64
-"""Operations behind one another that are looked at; beyond, any number is assumed."""
+"""Maximum depth of a chain of operations to analyse; beyond it, any value is assumed."""
 
 _CHOICES = 6
-"""Selections inside of one another whose conditions are taken into account."""
+"""Maximum nesting of selects whose conditions are taken into account."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Numbers from `low` to `high`, ints of an integer value; with `nan`, that too."""
+    """Values from `low` to `high` (ints for an integer value), and nan if `nan` is set."""
 
     low: float
     high: float
     nan: bool = False
 
     def join(self, other: Interval) -> Interval:
-        """What either may be."""
+        """Return the union of both, widened to an interval."""
         return Interval(min(self.low, other.low), max(self.high, other.high), self.nan or other.nan)
 
     def meet(self, other: Interval) -> Interval:
-        """What both may be; without numbers if that is nothing."""
+        """Return the intersection of both, which may be empty."""
         return Interval(
             max(self.low, other.low), min(self.high, other.high), self.nan and other.nan
         )
 
     def within(self, low: float, high: float) -> bool:
-        """Whether it is a number from `low` to `high`."""
+        """Whether all values are in `[low, high]` and none is nan."""
         return not self.nan and low <= self.low and self.high <= high
 
 
@@ -60,12 +60,12 @@ _REALS = Interval(-math.inf, math.inf, True)
 
 
 def _width(type_: Attribute) -> int:
-    """The bits of an integer; an index has 64."""
+    """Return the bit width of an integer; an index has 64."""
     return type_.bitwidth if isinstance(type_, IntegerType) else 64
 
 
 def all_of(type_: Attribute) -> Interval:
-    """Every value of a type; of integers as signed."""
+    """Return the range of a type; integers are treated as signed."""
     if isinstance(type_, AnyFloat):
         return _REALS
     bits = _width(type_)
@@ -78,11 +78,11 @@ Combine = Callable[[float, float], float]
 
 
 class ValueRanges:
-    """The ranges of values at one place of a program.
+    """The ranges of values at one point of a program.
 
     Args:
-        leaf: says what is known of values such as loop variables.
-        facts: what holds of values there beside what follows from how they are computed.
+        leaf: returns the known range of values such as loop variables.
+        facts: additional bounds of values that hold at this point.
     """
 
     def __init__(
@@ -95,12 +95,12 @@ class ValueRanges:
         self._depth = 0
 
     def integers(self, value: SSAValue) -> Range:
-        """The range of an integer or index."""
+        """Return the range of an integer or index."""
         found = self.of(value)
         return int(found.low), int(found.high)
 
     def of(self, value: SSAValue) -> Interval:
-        """What a value may be."""
+        """Return the range of a value."""
         found = self._known.get(value)
         if found is not None:
             return found
@@ -115,7 +115,7 @@ class ValueRanges:
         return found
 
     def assuming(self, condition: SSAValue, holds: bool) -> ValueRanges:
-        """The ranges where a condition holds, or where it does not."""
+        """Return the ranges where a condition holds, or where it does not."""
         facts = dict(self._facts)
         for value, limit in self._implied(condition, holds):
             facts[value] = facts[value].meet(limit) if value in facts else limit
@@ -144,7 +144,7 @@ class ValueRanges:
         return chosen.join(self.assuming(condition, False).of(second))
 
     def _implied(self, condition: SSAValue, holds: bool) -> Iterator[tuple[SSAValue, Interval]]:
-        """What a condition says of values."""
+        """Yield the bounds of values that a condition implies."""
         owner = condition.owner
         match owner:
             case arith.AndIOp() if holds:
@@ -176,7 +176,7 @@ class ValueRanges:
         lhs, rhs = op.lhs, op.rhs
         first, second = self.of(lhs), self.of(rhs)
         if not is_float and kind == "u":
-            # As signed numbers these compare alike if the greater one is not negative.
+            # Unsigned and signed comparison agree if the greater value is non-negative.
             if relation in ("lt", "le") and second.low >= 0:
                 yield lhs, Interval(0, second.high - (relation == "lt"))
             if relation in ("gt", "ge") and first.low >= 0:
@@ -191,7 +191,7 @@ _MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "
 _INTEGER_PREDICATES = [
     name if name[-2:] != name else f"s{name}" for name in arith_.CMPI_COMPARISON_OPERATIONS
 ]
-# `false`, `ord`, `uno` and `true` say nothing of a number.
+# `false`, `ord`, `uno` and `true` imply no bound.
 _FLOAT_PREDICATES = [
     name if len(name) == 3 and name[-2:] in _OPPOSITE else None
     for name in arith_.CMPF_COMPARISON_OPERATIONS
@@ -199,7 +199,7 @@ _FLOAT_PREDICATES = [
 
 
 def _limit(relation: str, other: Interval, step: int, nan: bool) -> Interval:
-    """What a value is that stands in a relation to something in `other`."""
+    """Return the range of a value that is in a relation to some value of `other`."""
     match relation:
         case "lt":
             return Interval(-math.inf, other.high - step, nan)
@@ -220,7 +220,7 @@ def _constant(op: arith.ConstantOp) -> Interval | None:
         case IntegerAttr(value=value):
             number = value.data
             bits = _width(op.result.type)
-            # Signless attributes may hold the same bits as either number.
+            # A signless attribute may hold the signed or the unsigned value of the same bits.
             number -= (number >> (bits - 1) & 1 and number > 0) << bits
             return Interval(number, number)
         case FloatAttr(value=value):
@@ -234,12 +234,12 @@ def _constant(op: arith.ConstantOp) -> Interval | None:
 
 
 def _fitted(found: Interval, whole: Interval) -> Interval:
-    """What is computed in a type that wraps around where it does not fit."""
+    """Return the range of a result in a type that wraps around."""
     return found if whole.low <= found.low and found.high <= whole.high else whole
 
 
 def _rounded(number: float, type_: Attribute) -> float:
-    """A number as floats of a type have it; rounding keeps order, so limits stay limits."""
+    """Round a bound to a float type; rounding is monotone, so bounds stay valid."""
     if isinstance(type_, Float64Type):
         return float(number)
     with np.errstate(over="ignore"):
@@ -247,12 +247,13 @@ def _rounded(number: float, type_: Attribute) -> float:
 
 
 def _slack(type_: Attribute) -> float:
-    """By what part narrow floats may be off from the wider ones that limits are computed in."""
+    """Return the relative error of narrow floats, whose bounds are computed in a wider type."""
     return 2.0**-7 if isinstance(type_, AnyFloat) and type_.bitwidth < 32 else 0.0
 
 
 def _ends(type_: Attribute, a: Interval, b: Interval, combine: Combine) -> Interval:
-    """An operation that is monotone in each operand, from its values at the ends."""
+    """Return the range of an operation that is monotone in each operand, from its values at the
+    ends."""
     ends = [combine(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
     if isinstance(type_, AnyFloat):
         if any(math.isnan(end) for end in ends) or math.inf in map(abs, ends):
@@ -292,7 +293,7 @@ def _lesser_number(type_: Attribute, a: Interval, b: Interval) -> Interval:
 
 
 def _without_nan(a: Interval, b: Interval, found: Interval) -> Interval:
-    """One of two numbers, or the other where one is a nan."""
+    """Return the range of an operation that returns the other operand if one is nan."""
     found = Interval(found.low, found.high)
     if a.nan:
         found = found.join(Interval(b.low, b.high))
@@ -309,13 +310,13 @@ def _lesser_unsigned(type_: Attribute, a: Interval, b: Interval) -> Interval | N
 
 
 def _both(type_: Attribute, a: Interval, b: Interval) -> Interval | None:
-    """Bits of both: no more than one that is not negative."""
+    """Bitwise and: at most any operand that is non-negative."""
     tops = [each.high for each in (a, b) if each.low >= 0]
     return Interval(0, min(tops)) if tops else None
 
 
 def _remainder(type_: Attribute, a: Interval, b: Interval) -> Interval | None:
-    """Of a signed division towards zero."""
+    """Remainder of a signed division that truncates towards zero."""
     if b.low <= 0:
         return None
     most = b.high - 1
@@ -327,7 +328,7 @@ def _unsigned_remainder(type_: Attribute, a: Interval, b: Interval) -> Interval 
 
 
 def _quotient(type_: Attribute, a: Interval, b: Interval) -> Interval | None:
-    """Of integers, by a divisor that is positive; rounded in any way."""
+    """Integer quotient for a positive divisor, with any rounding."""
     if b.low <= 0:
         return None
     low = min(a.low // b.low, a.low // b.high)
@@ -351,7 +352,7 @@ _READS_UNSIGNED = (arith_.ExtUIOp, arith_.IndexCastUIOp, arith_.UIToFPOp)
 
 
 def _as_unsigned(a: Interval, type_: Attribute) -> Interval:
-    """What an integer is without a sign."""
+    """Return the range of an integer reinterpreted as unsigned."""
     bits = _width(type_)
     return a if a.low >= 0 else Interval(0, (1 << bits) - 1)
 
@@ -363,7 +364,8 @@ def _to_float(type_: Attribute, a: Interval) -> Interval:
 
 
 def _to_integer(type_: Attribute, a: Interval) -> Interval | None:
-    """Towards zero; None where the integer may not be there, which may give any."""
+    """Conversion towards zero; None if the value may be out of range, where any integer may
+    result."""
     whole = all_of(type_)
     if not a.within(whole.low, whole.high) or not math.isfinite(a.high - a.low):
         return None

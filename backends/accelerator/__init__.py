@@ -1,1 +1,1 @@
-"""Programs of accelerators, whatever they look like."""
+"""Execution, timing and proofs of accelerator programs, for any accelerator."""

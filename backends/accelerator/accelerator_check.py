@@ -1,6 +1,6 @@
-"""The proof that a program of an accelerator computes the same in every order of its units.
+"""Proof that the result of an accelerator program does not depend on the timing of its units.
 
-A walk by hand: it changes nothing.
+A walk by hand: it is an analysis and changes nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tcopt.dialects.accelerator import ProgramOp
 
 @dataclass(frozen=True)
 class AcceleratorCheckPass(ModulePass):
-    """Refuses a program of an accelerator whose units may get in each other's way.
+    """Reject accelerator programs whose units may conflict.
 
         accelerator.run "tile_load_1x8" [4] out tile_data[0 by 1] in %x[0 by 8]
         accelerator.run "tile_store_1x8" [4] out %y[0 by 8] in tile_data[0 by 1]
@@ -26,15 +26,15 @@ class AcceleratorCheckPass(ModulePass):
     ->
         invalid-ir: 'accelerator.run': race: races with task 0 for tile_data: ...
 
-    The proof holds for every time that instructions may take: no two units touch an entry of a
-    memory or a buffer at the same time if one writes it, none waits forever, all tokens are taken,
-    no queue has to hold more than it can, and nothing runs any more when the program is over. What
-    units wait for is what the accelerator's facts say. A program is left as it is.
+    The proof holds for any duration of instructions: no two units access an entry of a memory or
+    buffer at the same time if one of them writes it, no unit waits forever, all tokens are
+    consumed, no queue overflows, and nothing is still running when the program ends. The
+    accelerator's facts define how units synchronise. Programs are not modified.
 
     Options:
-        print_proof: print to stderr how many steps there are, and tokens at most.
+        print_proof: print the number of steps and the maximum number of tokens to stderr.
     Raises:
-        VerificationError: the first fault, with the step and where it comes from.
+        VerificationError: the first fault, with the step and its location.
     """
 
     name = "accelerator-check"

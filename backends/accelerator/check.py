@@ -1,4 +1,4 @@
-"""The proof of a program of an accelerator that its facts describe."""
+"""Proof for programs of an accelerator that is described by facts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tcopt.support.locations import describe_location, nearest_location
 
 
 def facts_for(program: ProgramOp) -> AcceleratorFacts:
-    """The accelerator that a program names.
+    """Return the target accelerator of a program.
 
     Raises:
-        UnsupportedError: it names none.
+        UnsupportedError: it has none.
     """
     if (facts := facts_of(program)) is None:
         raise UnsupportedError("the program names no accelerator", op=program)
@@ -23,10 +23,10 @@ def facts_for(program: ProgramOp) -> AcceleratorFacts:
 
 
 def check_program(program: ProgramOp) -> tuple[Reading, Proof]:
-    """Show that a program computes the same in every interleaving of its units, and ends.
+    """Prove that a program computes the same in every interleaving of its units, and terminates.
 
     Raises:
-        VerificationError: the first fault, with the step and where it comes from.
+        VerificationError: the first fault, with the step and its location.
     """
     read = read_program(program, facts_for(program))
     proof = prove(read.machine, read.tasks, limit=1)

@@ -1,4 +1,4 @@
-"""Programs of accelerators as what the host program calls."""
+"""Conversion of accelerator programs to functions that the host program calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tcopt.support.rewriting import rewrite
 
 
 class EncodeProgram(RewritePattern):
-    """Declare a function that runs a program, which its attribute holds as text.
+    """Replace a program by the declaration of a function that runs it; an attribute holds its
+    text.
 
         accelerator.program @copy(%x: memref<4x8xi8>, %y: memref<4x8xi8>) {...}
     ->
@@ -41,15 +42,15 @@ class EncodeProgram(RewritePattern):
 
 @dataclass(frozen=True)
 class EncodeAcceleratorPass(ModulePass):
-    """Makes programs of an accelerator functions that the host calls and the runtime defines.
+    """Convert accelerator programs to functions that the host calls and the runtime implements.
 
         accelerator.program @copy(%x: memref<4x8xi8>, %y: memref<4x8xi8>) {...}
     ->
         func.func private @copy(memref<4x8xi8>, memref<4x8xi8>) attributes {
           tcopt.host_call = {function = "accelerator_run", settings = {program = "..."}}}
 
-    A program is kept as its text, with its accelerator, whose intrinsics say what it computes. One
-    that `accelerator-check` refuses is refused here too.
+    A program is stored as text, together with its accelerator; its intrinsics define what it
+    computes. A program that fails `accelerator-check` is rejected here too.
 
     Raises:
         VerificationError: the proof fails.

@@ -1,7 +1,6 @@
-"""What a program of an accelerator computes: its steps, one at a time, by the behaviours of their
-intrinsics.
+"""Execution of an accelerator program, step by step, by the behaviours of its intrinsics.
 
-Entries of memories that nothing has written are poisoned: to read one is an error.
+Memory entries that have not been written are poisoned: reading them is an error.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ def run_program(
     buffers: Sequence[Array],
     order: Iterable[int] | None = None,
 ) -> None:
-    """Execute a program on buffers, which it changes in place.
+    """Execute a program on buffers, which it updates in place.
 
     Args:
         buffers: contiguous arrays for the program's arguments.
-        order: the numbers of its steps; None for their own order.
+        order: the execution order of its steps, by index; None for program order.
     Raises:
-        InputError: an array is none of its buffer's.
-        VerificationError: a step reads what nobody has written.
+        InputError: an array does not match its buffer.
+        VerificationError: a step reads an entry that has not been written.
     """
     steps = program.steps
     memories = Memories(program, facts, buffers)
@@ -75,7 +74,7 @@ class Memories:
         self.buffers = _flat(program, buffers)
 
     def run(self, step: RunOp, number: int) -> None:
-        """Do all iterations of an instruction."""
+        """Execute all iterations of an instruction."""
         declared, extents = step.declared, step.nest.extents
         inside = _inside(step)
         places = [
@@ -97,7 +96,7 @@ class Memories:
             self.write(operand, place, where, result)
 
     def sizes(self, step: RunOp) -> list[int]:
-        """Entries, or elements, of each operand's tile."""
+        """Return the size of each operand's tile, in entries or elements."""
         found: list[int] = []
         for operand, place in zip(step.declared.operands, step.places, strict=True):
             size = prod(operand.shape)
@@ -116,7 +115,8 @@ class Memories:
         where: Indices,
         inside: NDArray[np.bool_] | None,
     ) -> Array:
-        """The tiles of an operand, one for each iteration; its default where that is not inside."""
+        """Return the tiles of an operand, one per iteration; its default for out-of-bounds
+        iterations."""
         dtype = numpy_dtype(operand.element)
         shape = (len(where), *operand.shape)
         if place.buffer is not None:
@@ -155,9 +155,9 @@ class Memories:
 def independent(
     declared: Intrinsic, places: Sequence[Place], first: Sequence[Indices], sizes: Sequence[int]
 ) -> Iterator[Indices]:
-    """Iterations in groups, none of which reads or writes what an earlier one of its group wrote.
+    """Split the iterations into groups without dependences between their members.
 
-    Those that add integers to the same tiles are one group: `_added` adds them up.
+    Iterations that accumulate integers into the same tiles are one group: `_added` adds them up.
     """
     count = len(first[0])
     written = (first[0][:, None] + np.arange(sizes[0])).reshape(-1)
@@ -177,7 +177,7 @@ def independent(
 
 
 def _added(old: Array, terms: Array, places: Indices) -> Array:
-    """Tiles with all terms of each place added, at every iteration that writes it."""
+    """Return, for each iteration, its tile with the terms of all iterations that write it added."""
     _, first, group = np.unique(places, return_index=True, return_inverse=True)
     if len(first) == len(places):
         return (old + terms).astype(old.dtype)
@@ -197,7 +197,8 @@ def _inside(step: RunOp) -> NDArray[np.bool_]:
 
 @lru_cache(maxsize=1024)
 def batched(declared: Intrinsic, count: int) -> FuncOp:
-    """The behaviour of an intrinsic on so many tiles at once: one more axis in front."""
+    """Return the behaviour of an intrinsic on `count` tiles at once, with an additional leading
+    axis."""
     function = declared.function.clone()
     block = function.body.block
     for argument in block.args:
@@ -237,7 +238,7 @@ def _flat(program: ProgramOp, buffers: Sequence[Array]) -> dict[SSAValue, Array]
         dtype, shape = numpy_dtype(value.type.element_type), value.type.get_shape()
         if array.shape != shape or array.dtype != dtype or not array.flags.c_contiguous:
             raise InputError(
-                f"expected {dtype}{list(shape)} without gaps, got {array.dtype}{list(array.shape)}",
+                f"expected contiguous {dtype}{list(shape)}, got {array.dtype}{list(array.shape)}",
                 where=value.name_hint or "a buffer",
             )
         found[value] = array.reshape(-1)

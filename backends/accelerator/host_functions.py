@@ -1,5 +1,4 @@
-"""`accelerator_run`: what a host program calls to run a program on an accelerator, which is
-simulated."""
+"""`accelerator_run`: the host function that runs a program on a simulated accelerator."""
 
 from __future__ import annotations
 
@@ -14,9 +13,9 @@ from tcopt.support.host_functions.registry import buffer_function
 
 @buffer_function(FUNCTION)
 def accelerator_run(settings: Settings, arrays: Sequence[NDArray[Any]]) -> None:
-    """Run the program that the settings tell on buffers, in its own order.
+    """Run the program in the settings on buffers, in program order.
 
-    Bytes without a sign are taken as bytes with one.
+    Unsigned bytes are treated as signed ones.
     """
     from tcopt.backends.accelerator.execution import run_program
 

@@ -1,4 +1,4 @@
-"""Where the cycles of a program go: what each unit does and waits for, and for which node."""
+"""Cycle report of a program: what each unit does and waits for, by node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tcopt.backends.accelerator.simulator.timing import WORK, Timeline, simulate
 from tcopt.dialects.accelerator.tasks import Machine, Task
 
 _BOUND = 0.9
-"""A program is bound by what is busy for such a share of its cycles."""
+"""A unit that is busy for this fraction of a program's cycles is its bottleneck."""
 
 Stalls = Mapping[str, Mapping[str, int]]
 """Cycles by cause, by node."""
@@ -18,15 +18,15 @@ Stalls = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True)
 class ProgramReport:
-    """What a program takes, and why.
+    """Cycles of a program and their causes.
 
     Attributes:
         cycles: from the call to the end.
-        unit: the one that multiplies. products: cycles for which it does that at least.
-        port: cycles for which the port moves data; `bytes`: how many of them.
-        busy: cycles of work by unit.
-        stalls: cycles that units wait, by unit, cause and node.
-        tasks, machine, timeline: what they were found in.
+        unit: the unit that multiplies. products: minimum cycles that its products take.
+        port: cycles for which the port transfers data; `bytes`: the number of bytes transferred.
+        busy: busy cycles by unit.
+        stalls: cycles for which units wait, by unit, cause and node.
+        tasks, machine, timeline: the simulation that the report is based on.
     """
 
     name: str
@@ -43,18 +43,18 @@ class ProgramReport:
 
     @property
     def title(self) -> str:
-        """The nodes that it computes, or its name."""
+        """The nodes that the program computes, or its name."""
         nodes = dict.fromkeys(task.place for task in self.tasks if task.place)
         return ", ".join(nodes) or self.name
 
     @property
     def utilisation(self) -> float:
-        """The share of cycles in which the matrix unit multiplies."""
+        """The fraction of cycles in which the matrix unit multiplies."""
         return self.products / max(self.cycles, 1)
 
     @property
     def bound_by(self) -> str:
-        """What keeps the program from being quicker: a unit, the port, or what is waited for."""
+        """The bottleneck of the program: a unit, the port, or what its unit waits for."""
         shares = {"the port": self.port, **{f"the {u} unit": n for u, n in self.busy.items()}}
         name, most = max(shares.items(), key=lambda item: item[1])
         if most >= _BOUND * self.cycles:
@@ -82,7 +82,7 @@ class ProgramReport:
         return "\n".join(lines)
 
     def summary(self) -> str:
-        """The same in a few words; waits are told by node if there are several."""
+        """Return a one-line summary; waits are listed per node if there are several."""
         nodes = {node for stalls in self.stalls.values() for node in stalls} - {""}
         told: list[str] = []
         for unit, stalls in self.stalls.items():
@@ -104,10 +104,10 @@ class ProgramReport:
 def make_report(
     name: str, machine: Machine, tasks: list[Task], unit: str, products: int
 ) -> ProgramReport:
-    """Simulate tasks and say where their cycles go.
+    """Simulate tasks and report where their cycles are spent.
 
     Raises:
-        VerificationError: units wait for each other forever.
+        VerificationError: there is a deadlock.
     """
     timeline = simulate(machine, tasks)
     units = list(machine.units)

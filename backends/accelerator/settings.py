@@ -1,4 +1,4 @@
-"""Programs as settings of a host function: texts, which IR and JSON hold."""
+"""Programs as settings of a host function, in a textual form for IR attributes and JSON."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Settings = Mapping[str, Any]
 
 
 def settings_of(program: ProgramOp) -> dict[str, Any]:
-    """A program and its accelerator as text, and where its steps come from."""
+    """Return a program, its accelerator and the locations of its steps as text."""
     alone = program.clone()
     places = [", ".join(node_names(nearest_location(step))) for step in program.steps]
     facts = facts_of(program)
@@ -42,10 +42,10 @@ def settings_of(program: ProgramOp) -> dict[str, Any]:
 
 
 def program_in(settings: Settings) -> tuple[ProgramOp, AcceleratorFacts]:
-    """The program and accelerator that settings tell.
+    """Return the program and accelerator in settings.
 
     Raises:
-        InputError: they tell none.
+        InputError: there is none.
     """
     return _parsed(str(settings.get("program", "")), str(settings.get("accelerator", "")))
 
@@ -68,8 +68,8 @@ def _parsed(text: str, accelerator: str) -> tuple[ProgramOp, AcceleratorFacts]:
         (program,) = module.ops
         module.verify()
     except (ParseError, VerifyException, ValueError) as error:
-        raise InputError(f"this is not a program of an accelerator: {error}") from error
+        raise InputError(f"this is not an accelerator program: {error}") from error
     facts = program.attributes.get(TARGET_ATTRIBUTE)
     if not isinstance(program, ProgramOp) or not isinstance(facts, AcceleratorFacts):
-        raise InputError("this is not a program of an accelerator")
+        raise InputError("this is not an accelerator program")
     return program, facts

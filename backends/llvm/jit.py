@@ -1,4 +1,4 @@
-"""Compile a kernel-level module in this process and call it with numpy arrays.
+"""Compile a kernel-level module in this process and call it with NumPy arrays.
 
 ```python
 loaded = compile_module(module)
@@ -33,7 +33,7 @@ from tcopt.support.errors import InputError
 
 
 class NativeFunction:
-    """A compiled function that takes numpy arrays for memrefs and numbers for scalars.
+    """A compiled function that takes NumPy arrays for memrefs and numbers for scalars.
 
     Calling it checks each argument: shape, dtype and C order must be those of the memref.
     Arrays are passed by address and written in place. Returns the function's result, if any.
@@ -46,7 +46,7 @@ class NativeFunction:
         self.name = name
         self.address = address
         self.owner: LoadedModule | None = None
-        """Keeps the code in memory."""
+        """Keeps the code loaded."""
         self.inputs = tuple(inputs)
         self.output = output
         result = None if output is None else _scalar_ctype(output)
@@ -65,7 +65,7 @@ class NativeFunction:
 
 
 class LoadedModule:
-    """A module in memory: its functions by name, and the number of threads they use."""
+    """A module loaded into memory: its functions by name, and the number of threads they use."""
 
     def __init__(
         self, module: ModuleOp, target: CpuTarget, objects: Sequence[bytes], externals: set[str]
@@ -95,7 +95,7 @@ class LoadedModule:
 
     @property
     def threads(self) -> int:
-        """How many threads parallel loops may use."""
+        """The maximum number of threads for parallel loops."""
         return self._threads.value
 
     @threads.setter
@@ -109,7 +109,7 @@ class LoadedModule:
         return ctypes.c_int32.from_address(self._tracker[THREADS_VARIABLE])
 
     def address(self, name: str) -> int:
-        """The address of a function taking bare pointers.
+        """Return the address of a function that takes bare pointers.
 
         Raises InputError if the module has no such function.
         """
@@ -117,14 +117,14 @@ class LoadedModule:
         return self._tracker[symbol_of(name)]
 
     def entry(self, name: str = "main") -> int:
-        """The address of a public function's C entry point, `int32_t f(void **args)`."""
+        """Return the address of a public function's C entry point, `int32_t f(void **args)`."""
         self._check(name)
         if name not in self._public:
             raise InputError(f"function '{name}' is private, it has no C entry point")
         return self._tracker[entry_symbol(name)]
 
     def function(self, name: str = "main") -> NativeFunction:
-        """A function to be called from Python.
+        """Return a function that can be called from Python.
 
         Raises InputError if the module has no such function.
         """
@@ -144,7 +144,7 @@ def compile_module(module: ModuleOp, target: CpuTarget | None = None) -> LoadedM
     """Compile a kernel-level module and load it into this process.
 
     Args:
-        module: func, scf, memref, arith, math and vector ops; it is not changed.
+        module: func, scf, memref, arith, math and vector ops; not modified.
         target: by default the module's `tcopt.target`, else this machine.
 
     Raises:
@@ -164,13 +164,13 @@ def compile_module(module: ModuleOp, target: CpuTarget | None = None) -> LoadedM
 def load_objects(
     module: ModuleOp, target: CpuTarget, objects: Sequence[bytes], externals: set[str]
 ) -> LoadedModule:
-    """Load object code that was generated from `module` before."""
+    """Load object code that was generated from `module` earlier."""
     objects = [*objects, threads_object(target)]
     return LoadedModule(module, target, objects, externals)
 
 
 def external_names(text: str) -> set[str]:
-    """The C functions that LLVM IR text declares."""
+    """Return the C functions that LLVM IR text declares."""
     names = {
         line.split("@", 1)[1].split("(", 1)[0]
         for line in text.splitlines()
@@ -199,7 +199,7 @@ def _argument_ctype(type: Attribute) -> Any:
 
 
 def _converter(function: str, number: int, type: Attribute) -> Callable[[Any], Any]:
-    """Checks one argument and makes the ctypes value for it."""
+    """Return a function that checks one argument and converts it to a ctypes value."""
     if not isa(type, MemRefType):
         return lambda value: value
     shape, dtype = tuple(type.get_shape()), numpy_dtype(type.element_type)

@@ -1,4 +1,4 @@
-"""Object code into this process; needs no IR."""
+"""Linking of object code into this process, without any IR."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _numbers = count()
 
 @cache
 def _jit() -> llvm.LLJIT:
-    """One just-in-time linker for the process; each module is a library in it."""
+    """Return the JIT linker of the process, in which each module is a library."""
     return new_linker()
 
 
@@ -30,17 +30,17 @@ def link_objects(
     stop: int,
     own: Mapping[str, int] | None = None,
 ) -> llvm.ResourceTracker:
-    """Load object code into this process; it stays for as long as the result is kept.
+    """Load object code into this process; it stays loaded for the lifetime of the result.
 
     Args:
         externals: C functions that the code calls.
-        exported: symbols whose addresses the result gives, by `result[symbol]`.
-        stop: the address of the variable that makes the code stop.
-        own: addresses of functions that the code calls and no library has, by name.
+        exported: symbols whose addresses can be looked up by `result[symbol]`.
+        stop: the address of the stop variable.
+        own: addresses by name of called functions that no library defines.
 
     Raises:
         BackendError: a symbol is missing.
-        MemoryError: there is too little memory.
+        MemoryError: too little memory.
     """
     check_room()
     library = llvm.JITLibraryBuilder()
@@ -62,5 +62,5 @@ def link_objects(
 
 @cache
 def threads_object(target: CpuTarget) -> bytes:
-    """Object code of the variable that holds the number of threads of what it is linked to."""
+    """Return object code that defines the thread-count variable for code linked with it."""
     return assemble_object(f"@{THREADS_VARIABLE} = global i32 1\n", target)

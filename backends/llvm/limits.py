@@ -1,8 +1,8 @@
-"""The limits of this machine, measured by code that this compiler generates.
+"""Peak performance of this machine, measured with generated code.
 
-Peak: independent fused multiply-adds on registers, nothing else. Bandwidth: one buffer
-copied to another, each of half the bytes asked for, so that it shows the level of cache in
-which a kernel of that footprint finds its data.
+Compute: independent fused multiply-adds on registers, nothing else. Bandwidth: one buffer is
+copied to another, each of half the footprint, so the result is that of the cache level which holds
+a kernel's data at that footprint.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ from tcopt.support.parsing import TextParser
 from tcopt.support.running import new_context
 
 _CHAINS = 12
-"""Independent accumulators: more than two units of latency five, and few enough registers."""
+"""Independent accumulators: enough for two units with latency five, few enough for the
+registers."""
 _STEPS = 100_000
 _FLOAT_BITS = 32
 _COPIED = 1 << 24
-"""Bytes a call copies at least, so that what the call costs does not count."""
+"""Minimum bytes copied per call, which makes the call overhead negligible."""
 
 
 def peak_gflops(threads: int = 1, seconds: float = 0.01) -> float:
-    """Billions of float32 operations a second, two for each multiply-add, on `threads` cores."""
+    """Return the peak GFLOP/s in float32 on `threads` cores; a multiply-add counts as two
+    operations."""
     function, lanes = _multiply_adds()
     outs = [np.zeros((_CHAINS, lanes), np.float32) for _ in range(threads)]
     work = 2 * _CHAINS * lanes * _STEPS
@@ -43,10 +45,10 @@ def peak_gflops(threads: int = 1, seconds: float = 0.01) -> float:
 
 
 def copy_gbps(footprint: int, threads: int = 1, seconds: float = 0.01) -> float:
-    """Billions of bytes a second, reads and writes, of copies that touch `footprint` bytes.
+    """Return the GB/s, reads plus writes, of copies with a footprint of `footprint` bytes.
 
     Args:
-        threads: the footprint is split among them.
+        threads: threads among which the footprint is split.
     """
     lanes = host_target().vector_bits // _FLOAT_BITS
     count = max(footprint // (8 * threads * lanes), 1) * lanes
@@ -80,7 +82,7 @@ def _least_seconds(run: Callable[[], object], limit: float) -> float:
 
 @cache
 def _multiply_adds() -> tuple[NativeFunction, int]:
-    """A function that runs `_CHAINS` chains of `_STEPS` multiply-adds, and its lanes."""
+    """Return a function that runs `_CHAINS` chains of `_STEPS` multiply-adds, and its lanes."""
     lanes = host_target().vector_bits // _FLOAT_BITS
     vector = f"vector<{lanes}xf32>"
     names = [f"%a{i}" for i in range(_CHAINS)]
@@ -115,7 +117,7 @@ func.func @main(%out: memref<{_CHAINS}x{lanes}xf32>) {{
 
 @cache
 def _copy(count: int, lanes: int, repeats: int) -> NativeFunction:
-    """A function that copies `count` floats `repeats` times, `lanes` at a time."""
+    """Return a function that copies `count` floats `repeats` times, `lanes` at a time."""
     vector = f"vector<{lanes}xf32>"
     text = f"""
 func.func @main(%from: memref<{count}xf32>, %to: memref<{count}xf32>) {{

@@ -1,9 +1,9 @@
-"""Modules: functions, globals and the C entry points, put together as LLVM IR text.
+"""Assembly of functions, globals and C entry points to the LLVM IR text of a module.
 
-Every function with a body becomes `@tcopt.<name>` taking bare pointers for memrefs. Every
-public one also gets `i32 @tcopt_<name>(ptr args)`, to be called from C with an array of
-pointers: to the data of a memref argument, or to the value of a scalar one. It returns 0, or what
-made it stop before its end (see `stops.py`).
+Every function with a body becomes `@tcopt.<name>`, which takes bare pointers for memrefs. A public
+function also gets an entry point `i32 @tcopt_<name>(ptr args)` for C, with an array of pointers:
+to the data of a memref argument, or to the value of a scalar. It returns 0, or the reason why it
+stopped early (see `stops.py`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import UnsupportedError
 
 SYMBOL_ATTRIBUTE = "tcopt.symbol"
-"""On a declaration: the symbol of the function, by default its name."""
+"""Attribute of a declaration: the symbol of the function; by default its name."""
 
 _METADATA = """!0 = distinct !{!0, !1}
 !1 = !{!"llvm.loop.unroll.disable"}
@@ -46,7 +46,7 @@ _METADATA = """!0 = distinct !{!0, !1}
 
 
 def target_of(module: ModuleOp) -> CpuTarget:
-    """The CPU that a module is for: the one it names, else this machine."""
+    """Return the target CPU of a module; by default this machine."""
     named = cpu_target_of(module)
     return default_target() if named is None else named.values()
 
@@ -59,13 +59,14 @@ def emit_module(
     capabilities: frozenset[str] = frozenset(),
     export_private: bool = True,
 ) -> str:
-    """LLVM IR text of a kernel-level module.
+    """Return the LLVM IR text of a kernel-level module.
 
     Args:
-        triple, data_layout: written into the module when given.
-        capabilities: of the target, by which instructions are chosen that not all CPUs have.
-        export_private: whether private functions can be found by the loader; false hides
-            them in a library.
+        triple, data_layout: included in the module if given.
+        capabilities: capabilities of the target, which determine the choice of optional
+            instructions.
+        export_private: whether the loader can find private functions; if false, they are hidden in
+            a library.
 
     Raises:
         UnsupportedError: an op or type has no LLVM form.
@@ -89,7 +90,7 @@ def emit_module(
 def assemble(
     state: ModuleState, triple: str = "", data_layout: str = "", metadata: str = _METADATA
 ) -> str:
-    """The module text of everything a `ModuleState` has gathered."""
+    """Return the module text of everything gathered in a `ModuleState`."""
     parts: list[str] = []
     if data_layout:
         parts.append(f'target datalayout = "{data_layout}"')
@@ -112,7 +113,7 @@ def _external_symbols(functions: Iterable[func.FuncOp]) -> dict[str, str]:
 
 
 def _external_symbol(function: func.FuncOp) -> str:
-    """What a declared function is called outside of the module."""
+    """Return the external symbol of a declared function."""
     symbol = function.attributes.get(SYMBOL_ATTRIBUTE)
     name = symbol.data if isinstance(symbol, StringAttr) else function.sym_name.data
     return external_symbol(name)
@@ -128,14 +129,14 @@ def _declare(state: ModuleState, function: func.FuncOp) -> None:
 
 
 def emit_function(function: func.FuncOp, state: ModuleState, *, export_private: bool = True) -> str:
-    """Write one function, and the parallel bodies it contains, into `state.functions`.
+    """Emit one function and its outlined parallel bodies into `state.functions`.
 
-    Memref parameters of private functions, the kernels, are `noalias` unless the function
-    carries the unit attribute `tcopt.may_alias`. Alignment is that of the element unless the
-    argument has an attribute `llvm.align`. Returns the function's text.
+    Memref parameters of private functions (the kernels) are `noalias` unless the function has the
+    unit attribute `tcopt.may_alias`. Their alignment is that of the element unless the argument
+    has an attribute `llvm.align`. Returns the function's text.
     """
     if len(function.body.blocks) != 1:
-        raise UnsupportedError("functions of several blocks have no LLVM form", op=function)
+        raise UnsupportedError("functions with several blocks have no LLVM form", op=function)
     e = FunctionEmitter(state, symbol_of(function.sym_name.data))
     kernel = not is_public(function) and "tcopt.may_alias" not in function.attributes
     parameters: list[str] = []
@@ -168,7 +169,7 @@ def emit_function(function: func.FuncOp, state: ModuleState, *, export_private: 
 
 
 def argument_alignment(function: func.FuncOp, number: int, type: MemRefType[Attribute]) -> int:
-    """What the bytes in front of a buffer that a function is given are a multiple of."""
+    """Return the known alignment of a buffer argument in bytes."""
     attributes = function.arg_attrs.data[number] if function.arg_attrs else None
     if isinstance(attributes, DictionaryAttr):
         given = attributes.data.get("llvm.align")
@@ -178,10 +179,10 @@ def argument_alignment(function: func.FuncOp, number: int, type: MemRefType[Attr
 
 
 def emit_packed_entry(function: func.FuncOp, stops: bool) -> str:
-    """The C entry point of a public function.
+    """Return the C entry point of a public function.
 
     Args:
-        stops: whether the function may stop before its end.
+        stops: whether the function may stop early.
     """
     lines: list[str] = []
     arguments: list[str] = []
@@ -210,7 +211,7 @@ def emit_packed_entry(function: func.FuncOp, stops: bool) -> str:
 
 
 def emit_global(op: GlobalOp) -> str:
-    """A memref global: its initial elements, zeros, or nothing known."""
+    """Emit a memref global: with initial elements, zeros, or uninitialised."""
     type = op.type
     assert isa(type, MemRefType)
     size = memref_bytes(type)

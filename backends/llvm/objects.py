@@ -1,8 +1,8 @@
-"""Object files, assembly and shared libraries, for this machine or another.
+"""Object files, assembly and shared libraries, for this machine or for cross compilation.
 
-A program in C calls `int32_t tcopt_main(void **args)` of the result. With parallel loops the
-thread pool is part of the result, and so is `void tcopt_set_threads(int32_t)`; systems that
-keep threads in a library of their own need `-lpthread` when linking.
+A C program calls `int32_t tcopt_main(void **args)` of the result. With parallel loops, the result
+contains the thread pool and `void tcopt_set_threads(int32_t)`; systems with a separate thread
+library need `-lpthread` for linking.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tcopt.support.cpu_target import CpuTarget
 
 
 def emit_text(module: ModuleOp, target: CpuTarget | None = None) -> str:
-    """LLVM IR text of a module for a target, private functions hidden."""
+    """Return the LLVM IR text of a module for a target, with private functions hidden."""
     target = target or target_of(module)
     return emit_module(
         module,
@@ -32,13 +32,14 @@ def emit_text(module: ModuleOp, target: CpuTarget | None = None) -> str:
 
 
 def emit_object(module: ModuleOp, target: CpuTarget | None = None) -> bytes:
-    """Object code of a kernel-level module, with the thread pool if it has parallel loops.
+    """Return the object code of a kernel-level module, with the thread pool if it has parallel
+    loops.
 
     Args:
         target: by default the module's `tcopt.target`, else this machine.
     Raises:
         UnsupportedError: an op or type has no LLVM form.
-        InputError: this LLVM has no such target.
+        InputError: this LLVM does not support the target.
     """
     target = target or target_of(module)
     text = emit_text(module, target)
@@ -50,16 +51,16 @@ def emit_object(module: ModuleOp, target: CpuTarget | None = None) -> bytes:
 
 
 def emit_assembly(module: ModuleOp, target: CpuTarget | None = None) -> str:
-    """Assembly of a kernel-level module; arguments and errors as for `emit_object`."""
+    """Return the assembly of a kernel-level module; see `emit_object` for arguments and errors."""
     target = target or target_of(module)
     return assemble_text(emit_text(module, target), target)
 
 
 def emit_library(module: ModuleOp, path: str | Path, target: CpuTarget | None = None) -> None:
-    """Write a shared library with the module's public functions.
+    """Write a shared library with the public functions of a module.
 
     Raises:
-        BackendError: no C compiler to link with, or linking fails.
+        BackendError: there is no C compiler to link with, or linking fails.
     """
     target = target or target_of(module)
     link_library([emit_object(module, target)], path, target)

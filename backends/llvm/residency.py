@@ -1,4 +1,4 @@
-"""Memory that LLVM's own code takes while nothing is compiled."""
+"""Release of memory that LLVM's own code occupies between compiles."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _DONT_NEED = 4
 
 
 def release_code_pages() -> int:
-    """Give the pages of LLVM's machine code, tens of megabytes, back to the system.
+    """Return the pages of LLVM's machine code, tens of megabytes, to the system.
 
-    They are clean copies of a file, and come back one by one if LLVM is used again. Only
-    Linux is asked to.
+    The pages are clean copies of a file and are loaded again on demand if LLVM is used. This is
+    implemented for Linux only.
 
     Returns:
-        Bytes of address space released.
+        The number of bytes of address space released.
     """
     try:
         lines = _MAPS.read_text().splitlines()
@@ -26,7 +26,7 @@ def release_code_pages() -> int:
     madvise.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
     released = 0
     for line in lines:
-        # Code alone: pages of data have been written to when the library was relocated.
+        # Code pages only: data pages were modified by relocation.
         fields = line.split(maxsplit=5)
         if len(fields) == 6 and fields[1] == "r-xp" and "libllvmlite" in fields[5]:
             start, end = (int(text, 16) for text in fields[0].split("-"))

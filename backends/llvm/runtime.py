@@ -1,4 +1,4 @@
-"""What generated code calls outside itself: the C library, libgcc and our thread pool."""
+"""External functions that generated code calls: the C library, libgcc and the thread pool."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _address(function: object) -> int:
 @cache
 def _libraries() -> tuple[ctypes.CDLL, ...]:
     found = [ctypes.CDLL(None)]
-    # Asking where a library is starts other programs, which takes long.
+    # `find_library` would start other programs, which is slow.
     for name in ("libm.so.6", "libgcc_s.so.1"):
         try:
             found.append(ctypes.CDLL(name))
@@ -29,9 +29,9 @@ def _libraries() -> tuple[ctypes.CDLL, ...]:
 
 
 def symbol_address(name: str) -> int:
-    """The address of a C function that generated code refers to.
+    """Return the address of a C function that generated code refers to.
 
-    Raises BackendError if no library of this process has it.
+    Raises BackendError if no library of this process defines it.
     """
     if name == PARALLEL_SYMBOL:
         return pool_address()
@@ -41,7 +41,7 @@ def symbol_address(name: str) -> int:
         except AttributeError:
             continue
     raise BackendError(
-        f"the generated code calls '{name}', which no loaded library has",
+        f"the generated code calls '{name}', which no loaded library defines",
         hint="load the library that defines it before compiling",
     )
 
@@ -74,7 +74,7 @@ _COMPILER_HELPERS = (
 
 @cache
 def helper_addresses() -> dict[str, int]:
-    """Functions that LLVM's code generator may call on its own, those that exist here."""
+    """Return the available functions that LLVM's code generator may call implicitly."""
     found: dict[str, int] = {}
     for name in _COMPILER_HELPERS:
         try:

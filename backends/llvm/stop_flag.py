@@ -1,4 +1,4 @@
-"""The variable that makes code in this process stop, see `stops.py`."""
+"""The variable that makes generated code in this process stop; see `stops.py`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import ctypes
 
 
 class StopFlag:
-    """The variable of one program or module.
+    """The stop variable of one program or module.
 
     Attributes:
-        address: where it is, for as long as the process lives: a signal may come at any time.
+        address: its address, valid for the lifetime of the process, because a signal may arrive at
+            any time.
     """
 
     _free: list[ctypes.c_int32] = []
@@ -23,11 +24,11 @@ class StopFlag:
         self._free.append(self._value)
 
     def set(self) -> None:
-        """Make the code stop."""
+        """Request that the code stops."""
         self._value.value = 1
 
     def clear(self) -> None:
-        """Let it run."""
+        """Clear the request."""
         self._value.value = 0
 
     def check_memory(self) -> None:

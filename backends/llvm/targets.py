@@ -14,7 +14,7 @@ from tcopt.support.cpu_target import CpuTarget
 
 
 def _cpu(name: str) -> CpuTarget | None:
-    """The named CPU; nothing named means the module's own target, or this machine."""
+    """Return the named CPU; an empty name means the module's target, or this machine."""
     from tcopt.backends.llvm.machine.host import named_target
 
     return named_target(name) if name else None
@@ -24,8 +24,8 @@ def _cpu(name: str) -> CpuTarget | None:
 class LLVMTarget(Target):
     """LLVM IR text. The option `cpu` names a target, see `tcopt.backends.llvm.machine.host`.
 
-    Without a target, in the option or the module, the text carries no triple and no data
-    layout and is the same on every machine.
+    Without a target, in the option or the module, the text has no triple and no data layout and is
+    the same on every machine.
     """
 
     name = "llvm"
@@ -46,7 +46,7 @@ class LLVMTarget(Target):
 
 @dataclass(frozen=True)
 class AssemblyTarget(Target):
-    """Assembly text for the named CPU, else the module's target, else this machine."""
+    """Assembly text for the named CPU; by default for the module's target, or this machine."""
 
     name = "asm"
 

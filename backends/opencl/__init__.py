@@ -1,1 +1,2 @@
-"""OpenCL C from kernel-level IR: structured, so that the text can be read beside the IR."""
+"""OpenCL C from kernel-level IR, with the structure of the IR so that both can be read side by
+side."""

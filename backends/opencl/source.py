@@ -1,4 +1,4 @@
-"""From a kernel-level module to OpenCL C."""
+"""Translation of a kernel-level module to OpenCL C."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _EXTENSIONS = {
     "half": "cl_khr_fp16",
     "sub_group_shuffle_xor": "cl_khr_subgroup_shuffle",
 }
-"""What has to be enabled for a type or a function."""
+"""Extensions required by a type or a function."""
 
 _CONTRACT = "#pragma OPENCL FP_CONTRACT OFF"
-"""A product and a sum round once in a multiply-add, and nowhere else."""
+"""Multiply-adds round once only where they are explicit."""
 
 
 def write_source(module: ModuleOp) -> str:
-    """The source of all kernels of a module: the functions marked `gpu.kernel`.
+    """Return the source of all kernels of a module, which are the functions marked `gpu.kernel`.
 
     Raises:
-        UnsupportedError: an op or a type has no form in OpenCL C.
+        UnsupportedError: an op or type has no OpenCL C form.
     """
     target = gpu_target_of(module)
     halves = target is not None and target.has("fp16")
@@ -49,16 +49,17 @@ def write_source(module: ModuleOp) -> str:
 
 
 def _words(code: str) -> set[str]:
-    """The words of code, vector types as those of their elements, and none of comments."""
+    """Return the words of code, without comments; vector types also count as their element
+    types."""
     words = re.findall(r"[A-Za-z_]\w*", re.sub(r"//.*", "", code))
     return {*words, *(word.rstrip("0123456789") for word in words)}
 
 
 def write_kernel(function: FuncOp, helpers: Helpers, halves: bool = False) -> str:
-    """One kernel; functions that it needs go to `helpers`.
+    """Return one kernel; required functions are added to `helpers`.
 
     Args:
-        halves: whether the device computes in `half`.
+        halves: whether the device supports arithmetic on `half`.
     """
     writer = KernelWriter(helpers, halves)
     arguments = function.body.block.args

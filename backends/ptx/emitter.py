@@ -1,8 +1,8 @@
-"""Writes one kernel as LLVM IR for NVPTX: what differs from a function for a CPU.
+"""Emission of one kernel as LLVM IR for NVPTX, where it differs from a CPU function.
 
-Pointers say in which memory they point (`ptr addrspace(1)`), and index values have 32 bits
-where all buffers of the kernel are small enough, since a GPU computes 64 bits in two steps and
-divides them slowly.
+Pointers have address spaces (`ptr addrspace(1)`), and index values have 32 bits if all buffers of
+the kernel are small enough, because a GPU takes two instructions for 64-bit arithmetic and divides
+64-bit integers slowly.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ from tcopt.dialects.target import GpuTargetAttr
 Sizes = tuple[int, int, int]
 
 GLOBAL, SHARED = 1, 3
-"""LLVM's address spaces of a device's memory and of that of a block. A thread's own is reached
-by generic pointers, which the code generator finds to be local."""
+"""LLVM's address spaces of global and of block-shared memory. Thread-private memory is accessed
+through generic pointers, which the code generator infers to be local."""
 
 LIBRARY_PREFIX = "__nv_"
 
 LARGEST_NARROW = 1 << 30
-"""Bytes of the largest buffer whose offsets, and those a tile behind its end, fit 32 bits."""
+"""Maximum size in bytes of a buffer whose offsets, including those one tile past its end, fit in
+32 bits."""
 
 
 ROLLED = "!llvm.loop !3"
-"""Marks loops that ptxas is to leave as they are."""
+"""Metadata of loops that ptxas must not unroll."""
 
 
 class KernelEmitter(FunctionEmitter):
-    """The state of writing one kernel; rules receive it."""
+    """State of the emission of one kernel; passed to the rules."""
 
     no_rule = "this op has no form in PTX"
     converts_to_nearest: ClassVar[bool] = False
@@ -49,14 +50,14 @@ class KernelEmitter(FunctionEmitter):
         super().__init__(module, name)
         self.target = target
         self.grid = grid
-        """Blocks along x, y and z."""
+        """The number of blocks along x, y and z."""
         self.threads = block
-        """Threads of a block along x, y and z."""
+        """The number of threads of a block along x, y and z."""
         self._rules = ptx_rules()
         self._spaces: dict[str, int] = {}
 
     def choose_index(self, types: list[MemRefType[Attribute]]) -> None:
-        """Let index values be as wide as buffers of these types need."""
+        """Choose the width of index values by the largest buffer type."""
         largest = max((memref_bytes(type) for type in types), default=0)
         self.index_type = I32 if largest <= LARGEST_NARROW else I64
 
@@ -64,7 +65,7 @@ class KernelEmitter(FunctionEmitter):
         return pointer_in(self._spaces.get(pointer, 0))
 
     def bind_buffer(self, value: SSAValue, root: str, space: int, alignment: int) -> None:
-        """Bind a memref whose first element lies at a pointer into some memory."""
+        """Bind a memref whose first element is at a pointer in an address space."""
         type = value.type
         assert isa(type, MemRefType)
         self._spaces[root] = space
@@ -73,15 +74,16 @@ class KernelEmitter(FunctionEmitter):
         self.define_buffer(value, buffer)
 
     def library_name(self, function: str) -> str:
-        """The name in NVIDIA's libdevice, which has the C library's functions."""
+        """Return the name in NVIDIA's libdevice, which provides the C library's functions."""
         return f"{LIBRARY_PREFIX}{function}"
 
     def alloca(self, type: str, alignment: int, count: int = 1) -> str:
-        """A variable of the thread; as one array the code generator may split it."""
+        """Allocate a thread-private variable; as a single array the code generator may split it."""
         return super().alloca(f"[{count} x {type}]", alignment)
 
     def assign_opaque(self, expression: str) -> str:
-        """An index: quotients need not be hidden, the code generator shares what they address."""
+        """Emit an index; quotients need not be opaque, because the code generator shares
+        addresses."""
         return self.assign(expression)
 
     def _advance(self, pointer: str, offset: str, depth: int) -> str:

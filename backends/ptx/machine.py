@@ -1,13 +1,12 @@
 """LLVM's NVPTX code generator: PTX from LLVM IR text.
 
-As for CPUs no pipeline of IR passes runs, the code is in its final shape; what the code generator
-runs itself brings variables of a thread into registers, narrows addresses to their memory and
-shares parts of addresses. Only where kernels call functions of libdevice are these linked, the
-unused ones removed.
+As for CPUs, no pipeline of IR passes is run, because the code is in its final shape. The code
+generator itself promotes thread-private variables to registers, infers address spaces and shares
+parts of addresses. If kernels call functions of libdevice, these are linked and unused ones are
+removed.
 
-An addition and a multiplication become one `fma.rn` where both carry `fastmath<contract>` or the
-IR has an `fma`; all other arithmetic is written with its rounding (`add.rn`), which ptxas leaves
-as it is.
+An addition and a multiplication become one `fma.rn` if both have `fastmath<contract>` or the IR
+has an `fma`; all other arithmetic has explicit rounding (`add.rn`), which ptxas preserves.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from tcopt.support.errors import InputError, UnsupportedError
 
 @cache
 def target_machine(target: GpuTargetAttr) -> llvm.TargetMachine:
-    """LLVM's description of a device.
+    """Return LLVM's target machine for a device.
 
     Raises:
         InputError: the target is not a CUDA device, or LLVM was built without NVPTX.
     """
     if "cuda" not in target.capabilities:
         raise InputError(
-            f"{target.arch.data} with {target.kind} takes no PTX",
+            f"{target.arch.data} with {target.kind} does not support PTX",
             hint="name a CUDA device, as in set-target{gpu=sm_80}",
         )
     llvm.initialize_all_targets()
@@ -49,16 +48,16 @@ def target_machine(target: GpuTargetAttr) -> llvm.TargetMachine:
 
 
 def data_layout(target: GpuTargetAttr) -> str:
-    """The data layout string of modules for a device."""
+    """Return the data layout string of modules for a device."""
     return str(target_machine(target).target_data)
 
 
 def assemble_ptx(text: str, target: GpuTargetAttr) -> str:
-    """PTX of LLVM IR text.
+    """Return the PTX of LLVM IR text.
 
     Raises:
-        BackendError: LLVM does not take the text.
-        UnsupportedError: it calls functions of libdevice, which is not there.
+        BackendError: LLVM rejects the text.
+        UnsupportedError: it calls functions of libdevice, which is not installed.
     """
     module = parse_llvm(text)
     wanted = [f.name for f in module.functions if f.name.startswith(LIBRARY_PREFIX)]
@@ -68,12 +67,12 @@ def assemble_ptx(text: str, target: GpuTargetAttr) -> str:
 
 
 def _link_library(module: llvm.ModuleRef, wanted: list[str], target: GpuTargetAttr) -> None:
-    """Add the bodies of functions that are called, and of those that they call."""
+    """Link the definitions of called library functions, and of the functions that these call."""
     path = cuda_files.find_libdevice()
     if path is None:
         names = ", ".join(name.removeprefix(LIBRARY_PREFIX) for name in sorted(wanted))
         raise UnsupportedError(
-            f"kernels call {names}, and NVIDIA's libdevice is not here", hint=cuda_files.HINT
+            f"kernels call {names}, but NVIDIA's libdevice is not installed", hint=cuda_files.HINT
         )
     library = llvm.parse_bitcode(path.read_bytes())
     library.triple, library.data_layout = module.triple, module.data_layout

@@ -1,7 +1,7 @@
-"""From a kernel-level module to LLVM IR for NVPTX: an entry point for each kernel.
+"""Translation of a kernel-level module to LLVM IR for NVPTX, with an entry point for each kernel.
 
-What a kernel says of its launch becomes bounds that ptxas allocates registers by; buffers do not
-overlap, and start at a multiple of what the argument's attribute `llvm.align` says.
+The launch attributes of a kernel become bounds that ptxas uses for register allocation. Buffers do
+not alias, and their alignment is given by the argument attribute `llvm.align`.
 """
 
 from __future__ import annotations
@@ -31,20 +31,21 @@ _METADATA = """!0 = distinct !{!0}
 !2 = !{i32 1}
 !3 = distinct !{!3, !4}
 !4 = !{!"llvm.loop.unroll.disable"}"""
-"""What loops and accesses refer to, see `loop_metadata` and `ops/memref.py` of `backends.llvm`: as
-most loops have no wish of their own here, ptxas unrolls what it finds worth it."""
+"""Metadata of loops and accesses, see `loop_metadata`, and `ops/memref.py` of `backends.llvm`.
+Most loops have no unroll metadata here, so ptxas decides about unrolling."""
 
 
 def emit_kernels(
     module: ModuleOp, target: GpuTargetAttr, data_layout: str = "", *, planned: bool = False
 ) -> str:
-    """LLVM IR text of all kernels of a module: the functions marked `gpu.kernel`.
+    """Return the LLVM IR text of all kernels of a module, which are the functions marked
+    `gpu.kernel`.
 
     Args:
-        planned: whether what kernels are given are buffers of a memory plan, or slices of them,
-            which start at a multiple of their size.
+        planned: whether buffer arguments are buffers of a memory plan, or slices of them, which
+            are aligned to their size.
     Raises:
-        UnsupportedError: an op or a type has no form in PTX.
+        UnsupportedError: an op or type has no PTX form.
     """
     state = ModuleState(capabilities=frozenset(target.features.data.split(",")))
     for function in kernels_of(module):
@@ -53,7 +54,7 @@ def emit_kernels(
 
 
 def emit_kernel(function: FuncOp, state: ModuleState, target: GpuTargetAttr, planned: bool) -> None:
-    """Write one kernel into `state.functions`."""
+    """Emit one kernel into `state.functions`."""
     name = entry_name(function.sym_name.data)
     grid, block = (sizes_of(function, size) for size in (GRID_SIZE, BLOCK_SIZE))
     e = KernelEmitter(state, name, target, grid, block)
@@ -76,8 +77,8 @@ def emit_kernel(function: FuncOp, state: ModuleState, target: GpuTargetAttr, pla
     e.write("  ret void")
     attributes = [f'"nvvm.reqntid"="{",".join(map(str, block))}"']
     if any(isinstance(op, MmaSyncOp) for op in function.walk()):
-        # Left to itself, ptxas gives registers up for more blocks at once, whose matrices shared
-        # memory has no room for.
+        # By default ptxas limits registers so that more blocks fit on a multiprocessor, but their
+        # tiles would not fit in shared memory.
         attributes.append(f'"nvvm.maxnreg"="{target.registers.data}"')
     state.functions.append(
         f"define ptx_kernel void @{name}({', '.join(parameters)}) nounwind "
@@ -87,5 +88,7 @@ def emit_kernel(function: FuncOp, state: ModuleState, target: GpuTargetAttr, pla
 
 def _buffer_type(function: FuncOp, value: SSAValue) -> MemRefType[Attribute]:
     if not isa(value.type, MemRefType):
-        raise UnsupportedError(f"a kernel cannot be given a {value.type}", op=function)
+        raise UnsupportedError(
+            f"a kernel cannot take an argument of type {value.type}", op=function
+        )
     return value.type

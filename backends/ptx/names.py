@@ -1,14 +1,15 @@
-"""Names that PTX takes, and of what it is for."""
+"""Names in PTX, and the default architecture."""
 
 from __future__ import annotations
 
 from tcopt.support.identifiers import distinct
 
 DEFAULT_ARCH = "sm_80"
-"""What PTX is for where nothing names a device; newer devices take it too."""
+"""Architecture of PTX if no device is named; newer devices support it too."""
 
 
 def entry_name(symbol: str) -> str:
-    """What a kernel is called in PTX: letters, digits and underscores, a letter first."""
+    """Return the name of a kernel in PTX: letters, digits and underscores, starting with a
+    letter."""
     name = distinct(symbol, "kernel_")
     return f"kernel{name}" if name.startswith("_") else name

@@ -1,4 +1,4 @@
-"""What ptxas makes of PTX: whether it assembles, and the registers and memory that it takes."""
+"""Assembly of PTX by ptxas, and the registers and memory that kernels use."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _MULTIPROCESSOR_REGISTERS, _REGISTER_UNIT, _WARP, _MOST_THREADS = 65536, 8, 32, 
 
 @dataclass(frozen=True)
 class KernelResources:
-    """What a thread or a block of a kernel takes.
+    """Resources used by a kernel.
 
     Attributes:
-        registers: 32-bit registers of a thread.
-        stack: bytes of a thread's memory, what is spilled included.
-        spill_stores, spill_loads: bytes that a thread moves since registers do not suffice.
-        shared: bytes of memory that the threads of a block share.
+        registers: 32-bit registers per thread.
+        stack: bytes of thread-private memory, including spills.
+        spill_stores, spill_loads: bytes of spills per thread.
+        shared: bytes of shared memory per block.
     """
 
     kernel: str
@@ -37,17 +37,17 @@ class KernelResources:
     shared: int
 
     def threads_at_once(self) -> int:
-        """How many threads the registers of a multiprocessor suffice for."""
+        """Return the number of threads that the registers of a multiprocessor suffice for."""
         each = -(-max(self.registers, 1) // _REGISTER_UNIT) * _REGISTER_UNIT
         return min(_MULTIPROCESSOR_REGISTERS // (each * _WARP) * _WARP, _MOST_THREADS)
 
 
 def assemble(ptx: str, arch: str) -> tuple[bytes, list[KernelResources]]:
-    """The machine code of PTX, and what its kernels take.
+    """Return the machine code of PTX, and the resources that its kernels use.
 
     Raises:
-        UnsupportedError: there is no ptxas.
-        BackendError: ptxas does not take the text.
+        UnsupportedError: ptxas is not installed.
+        BackendError: ptxas rejects the text.
     """
     ptxas = cuda_files.find_ptxas()
     if ptxas is None:
@@ -66,7 +66,7 @@ def assemble(ptx: str, arch: str) -> tuple[bytes, list[KernelResources]]:
 
 
 def _resources(said: str) -> list[KernelResources]:
-    """Read what `-v` prints of each kernel."""
+    """Parse the output of `-v` for each kernel."""
     found: list[KernelResources] = []
     parts = _ENTRY.split(said)
     for name, text in zip(parts[1::2], parts[2::2], strict=True):

@@ -1,4 +1,4 @@
-"""The table of rules for kernels: those of `backends.llvm`, and those that a GPU has instead.
+"""The table of rules for kernels: those of `backends.llvm`, with replacements for GPUs.
 
 ```python
 @emits_ptx(gpu.BarrierOp)
@@ -25,5 +25,5 @@ rules = _TABLE.registry
 
 
 def ptx_rules() -> Mapping[str, PtxRule]:
-    """All rules by op name."""
+    """Return all rules by op name."""
     return {**emit_rules(), **_TABLE.rules()}

@@ -1,4 +1,4 @@
-"""From a kernel-level module to PTX."""
+"""Translation of a kernel-level module to PTX."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tcopt.dialects.target import GpuTargetAttr, gpu_target_of
 
 
 def write_llvm(module: ModuleOp, target: GpuTargetAttr | None = None) -> str:
-    """LLVM IR text of all kernels of a module for NVPTX."""
+    """Return the LLVM IR text of all kernels of a module for NVPTX."""
     target = target or gpu_target_of(module) or named_gpu(DEFAULT_ARCH)
     return emit_kernels(module, target, data_layout(target))
 
@@ -20,13 +20,13 @@ def write_llvm(module: ModuleOp, target: GpuTargetAttr | None = None) -> str:
 def write_ptx(
     module: ModuleOp, target: GpuTargetAttr | None = None, *, planned: bool = False
 ) -> str:
-    """PTX of all kernels of a module: the functions marked `gpu.kernel`.
+    """Return the PTX of all kernels of a module, which are the functions marked `gpu.kernel`.
 
     Args:
-        target: by default the module's own, else `DEFAULT_ARCH`.
-        planned: whether kernels are given buffers of a memory plan, see `emit_kernels`.
+        target: by default the module's target, or `DEFAULT_ARCH`.
+        planned: whether buffer arguments are part of a memory plan, see `emit_kernels`.
     Raises:
-        UnsupportedError: an op or a type has no form in PTX.
+        UnsupportedError: an op or type has no PTX form.
         InputError: the target is not a CUDA device.
     """
     target = target or gpu_target_of(module) or named_gpu(DEFAULT_ARCH)

@@ -1,4 +1,4 @@
-"""Output targets of the `tcopt` tool: PTX, and the LLVM IR it is made from."""
+"""Output targets of the `tcopt` tool: PTX, and the LLVM IR that it is generated from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tcopt.dialects.target import GpuTargetAttr
 
 
 def _gpu(name: str) -> GpuTargetAttr | None:
-    """The named device; nothing named means the module's own target."""
+    """Return the named device; an empty name means the module's target."""
     from tcopt.backends.named_gpus import named_gpu
 
     return named_gpu(name) if name else None
@@ -36,7 +36,7 @@ class PtxTarget(Target):
 
 @dataclass(frozen=True)
 class NvvmTarget(Target):
-    """LLVM IR of a module's kernels, from which PTX is made; options as for `ptx`."""
+    """LLVM IR of a module's kernels, from which PTX is generated; options as for `ptx`."""
 
     name = "nvptx-llvm"
 

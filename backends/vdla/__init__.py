@@ -1,1 +1,1 @@
-"""Programs of the accelerator as 128-bit instructions, and a simulator of the machine."""
+"""Encoding of VDLA programs as 128-bit instructions, and a simulator of the accelerator."""

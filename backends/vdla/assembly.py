@@ -1,4 +1,4 @@
-"""Encoded programs as text: words in hexadecimal, and what they say behind a semicolon."""
+"""Textual form of encoded programs: words in hexadecimal, with a description after a semicolon."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tcopt.support.errors import ParsingError, printable
 from tcopt.support.locations import describe_location, nearest_location
 
 _LONGEST = 200
-"""Of a location behind an instruction."""
+"""Maximum length of a source location in a description."""
 
 _LINE = re.compile(r"\d+: ((?:[0-9a-f]+ ?)+)")
 _BUFFER = re.compile(r'("(?:[^"\\]|\\.)*") i(8|32) \[([\d, ]*)\] at 0x([0-9a-f]+)')
 
 
 def write_assembly(stream: Stream, target: VdlaTargetAttr) -> str:
-    """The text of a stream.
+    """Return the text of a stream.
 
         .program "copy"
         .buffer "x" i32 [4, 16] at 0x0
@@ -33,7 +33,7 @@ def write_assembly(stream: Stream, target: VdlaTargetAttr) -> str:
           0: 0000000000000180 0000000400040001 ; compute: load acc 0, x[0] : 1x4
 
     Raises:
-        UnsupportedError: the stream has no encoding.
+        UnsupportedError: the stream cannot be encoded.
     """
     encoded = encode(stream, target)
     lines = [f".program {json.dumps(encoded.name)}"]
@@ -59,7 +59,7 @@ def write_assembly(stream: Stream, target: VdlaTargetAttr) -> str:
 
 @dataclass
 class _Part:
-    """What has been read of one program."""
+    """Parsed parts of one program."""
 
     name: str
     buffers: list[tuple[Buffer, int]] = field(default_factory=list[tuple[Buffer, int]])
@@ -69,10 +69,10 @@ class _Part:
 
 
 def read_assembly(text: str, name: str = "<text>") -> list[Encoded]:
-    """The programs that a text holds; what is behind semicolons is not looked at.
+    """Parse the programs in a text; anything after a semicolon is ignored.
 
     Raises:
-        ParsingError: a line is none of the form.
+        ParsingError: a line is malformed.
     """
     parts: list[_Part] = []
     section = ""

@@ -1,4 +1,5 @@
-"""Streams as programs of the dialect: kernels are found again from what uses micro-ops."""
+"""Conversion of streams to programs of the dialect; kernels are recovered from the use of
+micro-ops."""
 
 from __future__ import annotations
 
@@ -36,14 +37,14 @@ from tcopt.support.errors import InputError
 from tcopt.support.locations import is_known
 
 _Place = tuple[int, int, int]
-"""Where micro-ops are loaded to, where from in the table, and how many."""
+"""Destination of a micro-op load, its start in the table, and the number of micro-ops."""
 
 
 def program_of(stream: Stream) -> ProgramOp:
-    """The program that a stream is of. Kernels stand in front of it, each with its loops.
+    """Return the program of a stream. It starts with the kernels, each with its loops.
 
     Raises:
-        InputError: micro-ops are executed that no load brought.
+        InputError: micro-ops are executed that have not been loaded.
     """
     return _Disassembler(stream).run()
 
@@ -73,7 +74,7 @@ class _Disassembler:
         return ProgramOp(stream.name, types, Region(block))
 
     def body(self, instruction: Instruction) -> KernelOp | None:
-        """The kernel of an instruction, from what is in the memory of micro-ops by then."""
+        """Return the kernel of an instruction, from the current contents of the micro-op memory."""
         for place in _places(instruction):
             to, start, count = place
             for n, micro_op in enumerate(self.stream.micro_ops[start : start + count]):
@@ -108,7 +109,7 @@ class _Disassembler:
         steps: list[tuple[int, ...]],
         micro_ops: Iterable[MicroOp],
     ) -> KernelOp:
-        """One kernel for all that are equal."""
+        """Return a kernel, shared by all uses of an equal one."""
         fields = len(steps)
         rows = tuple(row[:fields] for row in micro_ops)
         key = (kind, at, loops, tuple(steps), rows)
@@ -118,7 +119,7 @@ class _Disassembler:
         return self.kernels[key]
 
     def tiles(self, place: _Place) -> list[KernelOp]:
-        """Kernels that are what a load brings, one after the other."""
+        """Return adjacent kernels that together are the micro-ops of a load."""
         to, _, count = place
         end, found = to, list[KernelOp]()
         for kernel in sorted(self.used[place], key=lambda each: each.place):
@@ -133,7 +134,7 @@ class _Disassembler:
         return found
 
     def filler(self, place: _Place, begin: int, end: int) -> KernelOp:
-        """A kernel for micro-ops that nothing executes."""
+        """Return a kernel for micro-ops that are not executed."""
         to, start, _ = place
         rows = self.stream.micro_ops[start + begin - to : start + end - to]
         return self.shared(KernelKind.GEMM, begin, (), [(), (), ()], rows)
@@ -181,7 +182,7 @@ class _Disassembler:
 
 
 def _places(instruction: Instruction) -> list[_Place]:
-    """Where an instruction loads micro-ops to, if it does."""
+    """Return the destinations to which an instruction loads micro-ops, if it does."""
     if isinstance(instruction, Transfer) and instruction.buffer == MICRO_OPS:
         return [(instruction.sram, instruction.offset, instruction.columns)]
     return []
@@ -190,7 +191,7 @@ def _places(instruction: Instruction) -> list[_Place]:
 def _without_outer(
     loops: Pair, factors: list[Pair]
 ) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
-    """Loops and factors without outer loops that run once and move nothing."""
+    """Drop outer loops with one iteration and zero steps."""
     if loops[0] > 1 or any(outer for outer, _ in factors):
         return loops, list(factors)
     inner = [(step,) for _, step in factors]

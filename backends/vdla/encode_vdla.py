@@ -1,4 +1,4 @@
-"""Programs of the accelerator as what the host program calls."""
+"""Conversion of VDLA programs to functions that the host program calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from tcopt.support.rewriting import rewrite
 
 
 class EncodeProgram(RewritePattern):
-    """Declare a function that runs a program, which its attribute holds as 128-bit instructions.
+    """Replace a program by the declaration of a function that runs it; an attribute holds its
+    128-bit instructions.
 
         vdla.program @copy(%x: memref<4x16xi32>, %y: memref<4x16xi32>) {...}
     ->
@@ -49,7 +50,7 @@ class EncodeProgram(RewritePattern):
 
 @dataclass(frozen=True)
 class EncodeVdlaPass(ModulePass):
-    """Makes programs of the accelerator functions that the host calls and the runtime defines.
+    """Convert VDLA programs to functions that the host calls and the runtime implements.
 
         vdla.program @copy(%x: memref<4x16xi32>, %y: memref<4x16xi32>) {
           vdla.load acc 0, %x[0] : 1x4 push(store)
@@ -61,12 +62,13 @@ class EncodeVdlaPass(ModulePass):
           tcopt.host_call = {function = "vdla_run", settings = {
             instructions = "8001...", micro_ops = "", machine = "{...}", ...}}}
 
-    The encoding is that of docs/vdla.md, for the machine that the program names, by default `vdla`.
-    A program that `vdla-check` refuses is refused here too, so none is encoded without its proof.
+    The encoding is described in docs/vdla.md; the machine is the target of the program, by default
+    `vdla`. A program that fails `vdla-check` is rejected here too, so no program is encoded
+    without proof.
 
     Raises:
         VerificationError: the proof fails, or the machine lacks what an instruction needs.
-        UnsupportedError: buffers are larger than addresses reach.
+        UnsupportedError: buffers exceed the address range.
     """
 
     name = "encode-vdla"

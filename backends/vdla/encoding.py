@@ -1,8 +1,8 @@
-"""Streams as 128-bit instructions and 32-bit micro-ops, and back.
+"""Encoding of streams as 128-bit instructions and 32-bit micro-ops, and decoding.
 
-The layout of instructions is in `fields.py`; docs/vdla.md has it as a table. An address in an
-instruction counts entries from address 0. The table of micro-ops lies there, and the buffers
-follow, each at a multiple of every entry's size.
+The layout of instructions is defined in `fields.py` and shown as a table in docs/vdla.md.
+Addresses in instructions are in entries, relative to address 0. The micro-op table is at address 0
+and the buffers follow, aligned to every entry size.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _HALF = 64
 
 @dataclass(frozen=True)
 class Encoded:
-    """A program in the form in which the machine reads it.
+    """A program in its machine-readable form.
 
     Attributes:
-        buffers: with their addresses in bytes.
+        buffers: buffers with their byte addresses.
         table: the address of the micro-ops.
-        micro_ops: one number of 32 bits each.
-        instructions: two numbers of 64 bits each, the low half first.
+        micro_ops: one 32-bit word each.
+        instructions: two 64-bit words each, the low half first.
     """
 
     name: str
@@ -69,10 +69,10 @@ class Encoded:
 
 
 def encode(stream: Stream, target: VdlaTargetAttr) -> Encoded:
-    """The instructions and micro-ops of a stream.
+    """Return the encoded instructions and micro-ops of a stream.
 
     Raises:
-        UnsupportedError: buffers are larger than addresses reach.
+        UnsupportedError: buffers exceed the address range.
     """
     align = lcm(*target.entry_bytes.values())
     address = _up(4 * len(stream.micro_ops), align)
@@ -93,10 +93,10 @@ def encode(stream: Stream, target: VdlaTargetAttr) -> Encoded:
 
 
 def decode(encoded: Encoded, target: VdlaTargetAttr) -> Stream:
-    """The stream that instructions are of.
+    """Return the stream of encoded instructions.
 
     Raises:
-        InputError: an instruction is none, or addresses no buffer.
+        InputError: an instruction is invalid, or addresses no buffer.
     """
     reader = _Reader(target, encoded)
     pairs: list[list[int]] = encoded.instructions.tolist()
@@ -122,7 +122,7 @@ def _micro_op(word: int) -> MicroOp:
 
 
 class _Writer:
-    """Writes instructions."""
+    """Encoder of instructions."""
 
     def __init__(self, target: VdlaTargetAttr, addresses: Sequence[int]):
         self.entry_bytes = target.entry_bytes
@@ -153,7 +153,7 @@ class _Writer:
             raise UnsupportedError(
                 f"entry {dram} of memory is beyond the {WIDTHS['dram']} bits of an address",
                 op=instruction.op,
-                hint="smaller buffers, or several programs",
+                hint="use smaller buffers, or several programs",
             )
         values |= {
             "memory": memory.number,
@@ -185,7 +185,7 @@ def _pair(name: str, numbers: tuple[int, int]) -> dict[str, int]:
 
 
 class _Reader:
-    """Reads instructions."""
+    """Decoder of instructions."""
 
     def __init__(self, target: VdlaTargetAttr, encoded: Encoded):
         self.entry_bytes = target.entry_bytes
@@ -206,13 +206,13 @@ class _Reader:
         layout = "transfer" if opcode in ("load", "store") else opcode
         fields = unpack(LAYOUTS[layout], word)
         if fields["-"]:
-            raise ValueError("bits that hold nothing are set")
+            raise ValueError("reserved bits are set")
         if layout == "transfer":
             return self.transfer(opcode == "store", fields)
         tokens = _tokens(Unit.COMPUTE, fields)
         if opcode == "finish":
             return Finish(unit=Unit.COMPUTE, pops=tokens[0], pushes=tokens[1])
-        # One call for both would hide the types of their fields.
+        # A single call for both would lose the types of their fields.
         kernel: dict[str, Any] = {
             "unit": Unit.COMPUTE,
             "pops": tokens[0],
@@ -255,13 +255,13 @@ class _Reader:
         )
 
     def place(self, dram: int, memory: Memory) -> tuple[int, int]:
-        """The buffer that an address is in, and the entry there."""
+        """Return the buffer that contains an address, and the entry in it."""
         entry = self.entry_bytes[memory]
         if memory is Memory.UOP:
             return MICRO_OPS, dram - self.table // entry
         number = bisect_right(self.starts, dram * entry) - 1
         if number < 0:
-            raise ValueError(f"nothing lies at address {dram * entry}")
+            raise ValueError(f"there is nothing at address {dram * entry}")
         return number, dram - self.starts[number] // entry
 
 

@@ -1,4 +1,4 @@
-"""The layout of instructions: fields from the lowest bit up, by kind."""
+"""Layout of instructions: fields by kind of instruction, from the lowest bit up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from tcopt.dialects.vdla import FLAGS, WIDTHS
 
 Layout = tuple[tuple[str, int], ...]
-"""Names and widths of fields, from bit 0 up; a dash holds nothing."""
+"""Names and widths of fields, from bit 0 up; a dash is padding."""
 
 INSTRUCTION_BITS = 128
 OPCODES = ("load", "store", "gemm", "finish", "alu")
@@ -53,11 +53,11 @@ LAYOUTS: Mapping[str, Layout] = {
     "finish": _HEAD,
     "micro_op": (("dst", WIDTHS["dst"]), ("src", WIDTHS["src"]), ("wgt", WIDTHS["wgt"])),
 }
-"""By kind of instruction. Fields begin anew at bit 64, which the paddings see to."""
+"""Layouts by kind of instruction. Padding makes sure that no field crosses bit 64."""
 
 
 def pack(layout: Layout, values: Mapping[str, int]) -> int:
-    """A number of these fields; each must be in its range, without a sign."""
+    """Pack unsigned field values into an integer."""
     word, at = 0, 0
     for name, width in layout:
         value = values.get(name, 0)
@@ -68,7 +68,7 @@ def pack(layout: Layout, values: Mapping[str, int]) -> int:
 
 
 def unpack(layout: Layout, word: int) -> dict[str, int]:
-    """The fields of a number."""
+    """Unpack the fields of an integer."""
     values: dict[str, int] = {"-": 0}
     for name, width in layout:
         value = word & ((1 << width) - 1)

@@ -1,4 +1,4 @@
-"""`vdla_run`: what a host program calls to run a program on the accelerator, which is simulated."""
+"""`vdla_run`: the host function that runs a program on a simulated VDLA."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tcopt.dialects.vdla.stream import Stream
 from tcopt.support.host_functions.registry import buffer_function
 
 _KEPT = 256
-"""Programs that are kept decoded."""
+"""Maximum number of decoded programs to cache."""
 
 
 @buffer_function(FUNCTION)
 def vdla_run(settings: Settings, arrays: Sequence[Array]) -> None:
-    """Run the program that the settings tell on buffers, in the order of its stream.
+    """Run the program in the settings on buffers, in the order of its stream.
 
-    Bytes without a sign are taken as bytes with one.
+    Unsigned bytes are treated as signed ones.
     """
     views = [_as_signed(array) for array in arrays]
     shapes = tuple(array.shape for array in views)
@@ -44,5 +44,5 @@ def _as_signed(array: Array) -> Array:
 
 
 def _frozen(value: Any) -> Any:
-    """A setting as what can be looked up; files have lists."""
+    """Convert a setting to a hashable value; settings from files have lists."""
     return tuple(cast("list[Any]", value)) if isinstance(value, list) else value

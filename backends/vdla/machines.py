@@ -1,11 +1,11 @@
-"""Accelerators that can be named.
+"""Named accelerators.
 
-`vdla` is the machine of the TVM paper (section 6.4): results of 32 bits, no alu. `vta` has VTA's
-alu, and results of a byte; the alu of `vta-mulh` multiplies as well. `pynq` is VTA's default
-configuration, with more room for weights, and constants with which the ten times come out that TVM
-published for ResNet-18's convolutions on a Pynq board (docs/vdla.md): its port moves 3.7 bytes a
-cycle and takes 36 cycles more for each row.
-They stand for what the board's memory and driver do together; nobody has measured them one by one.
+`vdla` is the machine of the TVM paper (section 6.4): 32-bit results, no alu. `vta` has VTA's alu
+and 8-bit results; the alu of `vta-mulh` also multiplies. `pynq` is VTA's default configuration
+with a larger weight memory. Its parameters were fitted to the ten times that TVM published for
+ResNet-18's convolutions on a Pynq board (docs/vdla.md): its port moves 3.7 bytes per cycle, plus
+36 cycles per row. They model the board's memory and driver together and have not been measured
+individually.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ MACHINES.add(
 
 
 def named_machine(name: str) -> VdlaTargetAttr:
-    """A machine by its name.
+    """Return the machine of this name.
 
     Raises:
-        InputError: there is none of it.
+        InputError: there is no such machine.
     """
     if name not in MACHINES:
         raise InputError(

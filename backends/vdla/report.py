@@ -1,4 +1,4 @@
-"""Where the cycles of a program of the VDLA go."""
+"""Cycle report of a VDLA program."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["ProgramReport", "attainable_cycles", "report_of"]
 
 
 def report_of(stream: Stream, target: VdlaTargetAttr) -> ProgramReport:
-    """Simulate a stream and say where its cycles go.
+    """Simulate a stream and report where its cycles are spent.
 
     Raises:
-        VerificationError: units wait for each other forever, or micro-ops are not there.
+        VerificationError: there is a deadlock, or micro-ops are missing.
     """
     tasks, faults = tasks_of(stream, target)
     if faults:
@@ -29,6 +29,6 @@ def report_of(stream: Stream, target: VdlaTargetAttr) -> ProgramReport:
 
 
 def attainable_cycles(products: int, moved: int, target: VdlaTargetAttr) -> int:
-    """Cycles that products and the bytes moved take at least, whichever takes longer."""
+    """Return a lower bound on cycles, from the number of products and the bytes transferred."""
     port = ceil(moved * target.port_cycles.data / target.port_bytes.data)
     return max(products * target.gemm_cycles.data, port)

@@ -1,4 +1,5 @@
-"""Encoded programs as settings of a host function: texts and numbers, which IR and JSON hold."""
+"""Encoded programs as settings of a host function: strings and integers for IR attributes and
+JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ Settings = Mapping[str, Any]
 
 
 def settings_of(encoded: Encoded, target: VdlaTargetAttr) -> dict[str, Any]:
-    """An encoded program and its machine; shapes and types are those of the arrays."""
+    """Return an encoded program and its machine; shapes and types come from the arrays at run
+    time."""
     return {
         "program": encoded.name,
         "machine": [f"{name}={value}" for name, value in target.facts().items()],
@@ -36,12 +38,12 @@ def settings_of(encoded: Encoded, target: VdlaTargetAttr) -> dict[str, Any]:
 def program_in(
     settings: Settings, shapes: Sequence[tuple[int, ...]], bits: Sequence[int]
 ) -> tuple[Encoded, VdlaTargetAttr]:
-    """The program and machine that settings tell.
+    """Return the program and machine in settings.
 
     Args:
-        shapes: of the buffers. bits: of their elements.
+        shapes: shapes of the buffers. bits: widths of their elements.
     Raises:
-        InputError: they tell none.
+        InputError: there is none.
     """
     try:
         names, addresses = settings["buffers"], settings["addresses"]
@@ -58,7 +60,7 @@ def program_in(
         )
         return encoded, _machine(settings["machine"])
     except (LookupError, TypeError, ValueError, AttributeError, VerifyException) as error:
-        raise InputError(f"this is not a program of an accelerator: {error}") from error
+        raise InputError(f"this is not an accelerator program: {error}") from error
 
 
 def _machine(facts: Iterable[str]) -> VdlaTargetAttr:

@@ -1,4 +1,4 @@
-"""From modules to streams for a machine."""
+"""Conversion of modules to streams for a machine."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tcopt.dialects.vdla.stream import Stream, stream_of
 from tcopt.support.errors import UnsupportedError, VerificationError
 
 DEFAULT = "vdla"
-"""The machine of programs whose module names none."""
+"""The machine of programs without a target."""
 
 
 def stream_for(program: ProgramOp, target: VdlaTargetAttr | None = None) -> Stream:
-    """A program as a stream for a machine, by default the one that it names.
+    """Convert a program to a stream for a machine, by default its target.
 
     Raises:
-        VerificationError: the machine does not have what an instruction needs.
+        VerificationError: the machine lacks what an instruction needs.
     """
     machine = target or machine_of(program)
     for op in program.instructions:
@@ -34,23 +34,23 @@ def stream_for(program: ProgramOp, target: VdlaTargetAttr | None = None) -> Stre
 
 
 def machine_of(program: ProgramOp) -> VdlaTargetAttr:
-    """The machine that a program names, else `DEFAULT`."""
+    """Return the target machine of a program, by default `DEFAULT`."""
     return program.target or named_machine(DEFAULT)
 
 
 def programs_of(module: ModuleOp) -> Iterator[ProgramOp]:
-    """The programs of a module, in their order."""
+    """Yield the programs of a module, in order."""
     return (op for op in module.ops if isinstance(op, ProgramOp))
 
 
 def write_streams(module: ModuleOp, target: VdlaTargetAttr | None = None) -> str:
-    """The programs of a module as assembly text.
+    """Return the programs of a module as assembly text.
 
     Args:
-        target: by default what each program names.
+        target: by default the target of each program.
     Raises:
-        UnsupportedError: there is no program, or one has no encoding.
-        VerificationError: the machine does not have what an instruction needs.
+        UnsupportedError: there is no program, or one cannot be encoded.
+        VerificationError: the machine lacks what an instruction needs.
     """
     texts = [
         write_assembly(stream_for(each, target), target or machine_of(each))

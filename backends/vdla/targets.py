@@ -1,4 +1,4 @@
-"""Output target of the `tcopt` tool: instructions of the accelerator."""
+"""Output target of the `tcopt` tool: VDLA instructions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xdsl.utils.target import Target
 
 @dataclass(frozen=True)
 class VdlaTarget(Target):
-    """Encoded instructions and micro-ops, as text. The option `machine` names a machine."""
+    """Encoded instructions and micro-ops as text. The option `machine` selects a machine."""
 
     name = "vdla"
 

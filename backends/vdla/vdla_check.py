@@ -1,6 +1,6 @@
-"""The proof that a program of the accelerator computes the same in every order of its units.
+"""Proof that the result of a VDLA program does not depend on the timing of its units.
 
-A walk by hand: it changes nothing.
+A walk by hand: it is an analysis and changes nothing.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from tcopt.backends.vdla.source import machine_of, programs_of, stream_for
 
 @dataclass(frozen=True)
 class VdlaCheckPass(ModulePass):
-    """Refuses a program of the accelerator whose units may get in each other's way.
+    """Reject VDLA programs whose units may conflict.
 
         vdla.load inp 0, %x[0] : 1x4
         vdla.gemm %k
     ->
         invalid-ir: 'vdla.gemm': race: races with task 0 for inp: gemm ..., and load inp 0, x[0]
 
-    The proof holds for every time that instructions may take (docs/vdla.md): no two units touch an
-    entry of a memory or a buffer at the same time if one writes it, none waits forever, all tokens
-    are taken, no queue has to hold more than it can, nothing runs any more when the program is
-    over, and micro-ops are there when they are executed. A program is left as it is.
+    The proof holds for any duration of instructions (docs/vdla.md): no two units access an entry
+    of a memory or buffer at the same time if one of them writes it, no unit waits forever, all
+    tokens are consumed, no queue overflows, nothing is still running when the program ends, and
+    micro-ops have been loaded when they are executed. Programs are not modified.
 
     Options:
-        print_proof: print to stderr how many tokens each queue may hold at most.
+        print_proof: print the maximum number of tokens in each queue to stderr.
     Raises:
-        VerificationError: the first fault, with the instruction and where it comes from.
+        VerificationError: the first fault, with the instruction and its location.
     """
 
     name = "vdla-check"

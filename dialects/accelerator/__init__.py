@@ -1,8 +1,8 @@
-"""accelerator: programs of an accelerator that a file of facts and intrinsics describes.
+"""accelerator: programs for accelerators that are described by facts and intrinsics.
 
-A step is one instruction: calls of an intrinsic in the loops that the machine has, on places in its
-memories. What it computes is the intrinsic's behaviour; which unit executes it, how long that takes
-and how units wait for each other, the facts say (docs/adding_an_accelerator.md).
+A step is one instruction: calls of an intrinsic, in the loops that the hardware supports, on
+addresses in its memories. The intrinsic defines what it computes; the facts define the unit that
+executes it, its duration and how units synchronise (docs/adding_an_accelerator.md).
 """
 
 from xdsl.ir import Dialect

@@ -1,7 +1,8 @@
-"""Which tasks of a stream must come one after the other, and why.
+"""Dependences between the tasks of an instruction stream.
 
-The stream's own order is what the program means. For each task and each other unit it is enough to
-know the last task of that unit that touches what this one does: all before it come earlier anyway.
+The order of the stream defines the semantics of the program. For each task it suffices to know,
+for each other unit, the last earlier task that accesses the same data: that unit executes its
+tasks in order.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from numpy.typing import NDArray
 from tcopt.dialects.accelerator.tasks import Access, Machine, Task
 
 END = "end"
-"""The kind of what the end of a program waits for."""
+"""The kind of dependence of the end of a program."""
 
 
 @dataclass(frozen=True, order=True)
 class Dependence:
-    """A task that must be done before another one of another unit starts.
+    """A task that must finish before a task of another unit starts.
 
-    Attributes:
+    first, second: their positions in the stream.
         first, second: their numbers, in the order of the stream.
         kind: `RAW`, `WAR`, `WAW`, or `end`.
-        space: the memory that both touch.
+        space: the memory that both access.
     """
 
     first: int
@@ -39,15 +40,15 @@ class Dependence:
 
 
 def dependences_of(machine: Machine, tasks: Sequence[Task]) -> list[Dependence]:
-    """For each task, the last task of each other unit that it must come after.
+    """Return the dependences of each task on the last conflicting task of each other unit.
 
-    The end of a program comes after the last task of every unit.
+    The end of a program depends on the last task of every unit.
     """
     return list(_Finder(machine, tasks).run())
 
 
 class _Finder:
-    """Goes over a stream with the last task of each unit that read or wrote each entry."""
+    """Records, per unit, the last task that read or wrote each entry while traversing a stream."""
 
     def __init__(self, machine: Machine, tasks: Sequence[Task]):
         self.machine = machine
@@ -64,7 +65,7 @@ class _Finder:
             self.note(task)
 
     def last_before(self, task: Task, unit: str) -> Dependence | None:
-        """The last task of a unit that a task must come after."""
+        """Return the dependence of a task on the last conflicting task of a unit."""
         if task.is_end:
             last = self.newest.get(unit)
             return None if last is None else Dependence(last, task.number, END)
@@ -79,7 +80,8 @@ class _Finder:
         return found
 
     def accesses(self, task: Task) -> Iterator[tuple[Access, bool]]:
-        """What a task touches, and whether it writes it; what nobody writes is left out."""
+        """Yield the accesses of a task and whether they write; reads of data that no task writes
+        are skipped."""
         for access in task.writes:
             yield access, True
         for access in task.reads:

@@ -1,4 +1,4 @@
-"""What is in an accelerator's program: calls of its intrinsics in loops, and how units wait."""
+"""Instructions of an accelerator's program: intrinsic calls in loops, and synchronisation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Names = ArrayAttr[StringAttr]
 
 
 def facts_of(op: Operation) -> AcceleratorFacts | None:
-    """The accelerator that an op is for: what the nearest op around it names."""
+    """Return the accelerator that is the target of an op, if any."""
     target = target_around(op)
     return target if isinstance(target, AcceleratorFacts) else None
 
@@ -48,8 +48,8 @@ def facts_of(op: Operation) -> AcceleratorFacts | None:
 class StepOp(IRDLOperation, ABC):
     """One step of a program, which a unit executes.
 
-    `pop(load)` waits for a token of the load unit before it starts, `push(store)` sends the store
-    unit one when it is done.
+    `pop(load)` waits for a token from the load unit before the step starts; `push(store)` sends a
+    token to the store unit when it is done.
     """
 
     pops = opt_prop_def(Names)
@@ -58,7 +58,7 @@ class StepOp(IRDLOperation, ABC):
     @property
     @abstractmethod
     def unit(self) -> str | None:
-        """The unit that executes it; None where that is not known."""
+        """The unit that executes it; None if unknown."""
 
     @property
     def waits_for(self) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ class StepOp(IRDLOperation, ABC):
         return _texts(self.pushes)
 
     def set_tokens(self, pops: Sequence[str] = (), pushes: Sequence[str] = ()) -> None:
-        """Say what tokens it waits for and sends, whatever it did before."""
+        """Set the tokens that the step waits for and sends, replacing previous ones."""
         for name, units in (("pops", pops), ("pushes", pushes)):
             self.properties.pop(name, None)
             if units:
@@ -91,7 +91,7 @@ class StepOp(IRDLOperation, ABC):
         self.verify_for(facts)
 
     def verify_for(self, facts: AcceleratorFacts) -> None:
-        """VerifyException for what an accelerator does not have."""
+        """Raise VerifyException if the accelerator lacks what the step needs."""
         return None
 
     def parse_tail(self, parser: Parser) -> None:
@@ -106,7 +106,7 @@ class StepOp(IRDLOperation, ABC):
         self.attributes.update(parser.parse_optional_attr_dict())
 
     def print_tail(self, printer: Printer) -> None:
-        """Print what `parse_tail` reads."""
+        """Print the syntax that `parse_tail` parses."""
         for verb, units in (("pop", self.waits_for), ("push", self.sends_to)):
             if units:
                 printer.print_string(f" {verb}({', '.join(units)})")
@@ -122,9 +122,9 @@ class Loops:
     """The loops of an instruction.
 
     Attributes:
-        extents: how often each runs, the outermost first.
-        inside: first and end of the iterations in which inputs lie inside of their buffers; in
-            the others they are zeros.
+        extents: trip counts, outermost first.
+        inside: for each loop, the first and the end of the iterations in which inputs are in
+            bounds; in the others they are zero.
     """
 
     extents: tuple[int, ...]
@@ -132,21 +132,21 @@ class Loops:
 
     @property
     def are_inside(self) -> bool:
-        """Whether inputs are inside of their buffers in all iterations."""
+        """Whether inputs are in bounds in all iterations."""
         return all(each == (0, n) for each, n in zip(self.inside, self.extents, strict=True))
 
 
 @irdl_op_definition
 class RunOp(StepOp):
-    """One instruction: calls of an intrinsic in the loops that the machine has.
+    """One instruction: calls of an intrinsic, in the loops that the hardware supports.
 
         accelerator.run "tile_load_1x8" [3, 8] out tile_data[4 by 8, 1] in %x[64 by 64, 8]
           inside [0 to 3, 1 to 8] push(matrix)
 
-    Each operand is a place: a memory of the accelerator, by its memory scope, counted in its
-    entries, or a buffer outside of it, counted in its elements; with how far it moves in a step of
-    each loop. Tiles lie there without gaps. Iterations that are not `inside` read zeros in place of
-    a buffer.
+    Each operand is an address and a step for each loop: either in a memory of the accelerator,
+    named by its memory scope and addressed in entries, or in an external buffer, addressed in
+    elements. Tiles are contiguous. Iterations that are not `inside` read zeros instead of the
+    buffer.
     """
 
     name = "accelerator.run"
@@ -154,17 +154,17 @@ class RunOp(StepOp):
     intrin = prop_def(StringAttr)
     buffers = var_operand_def(MemRefType)
     memories = prop_def(Names)
-    """For each operand, the output first, its memory scope; empty for the next buffer."""
+    """The memory scope of each operand, the output first; empty for an external buffer."""
     loops = prop_def(INTEGERS)
     firsts = prop_def(INTEGERS)
     steps = prop_def(INTEGERS)
-    """For each operand, how far it moves in a step of each loop."""
+    """The step of each operand in each loop."""
     insides = prop_def(INTEGERS)
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
     def __init__(self, intrin: str, loops: Loops, places: Sequence[Place]):
-        """`places` are those of the operands, the output first."""
+        """`places` are the addresses of the operands, the output first."""
         super().__init__(
             operands=[[place.buffer for place in places if place.buffer is not None]],
             properties={
@@ -179,7 +179,7 @@ class RunOp(StepOp):
 
     @property
     def declared(self) -> Intrinsic:
-        """The intrinsic; UnsupportedError if there is none of its name."""
+        """The intrinsic; raises UnsupportedError if it is not registered."""
         return intrinsic(self.intrin.data)
 
     @property
@@ -189,13 +189,13 @@ class RunOp(StepOp):
 
     @property
     def nest(self) -> Loops:
-        """Its loops."""
+        """The loops of the instruction."""
         numbers = integers(self.insides)
         return Loops(integers(self.loops), tuple(zip(numbers[::2], numbers[1::2], strict=True)))
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """Where its operands are, the output first."""
+        """The addresses of its operands, the output first."""
         rest = iter(self.buffers)
         count, steps = len(self.loops), integers(self.steps)
         return tuple(
@@ -229,7 +229,7 @@ class RunOp(StepOp):
     def _verify_loops(self, found: Instruction) -> None:
         extents = integers(self.loops)
         if len(extents) > len(found.loops):
-            raise VerifyException(f"it has {len(found.loops)} loops at most")
+            raise VerifyException(f"it has at most {len(found.loops)} loops")
         most = found.loops[len(found.loops) - len(extents) :]
         for extent, limit, (low, high) in zip(extents, most, self.nest.inside, strict=True):
             if not 1 <= extent <= limit:
@@ -241,7 +241,7 @@ class RunOp(StepOp):
         wanted = declared.scopes.get(operand.name, "")
         if place.memory != wanted:
             raise VerifyException(
-                f"operand '{operand.name}' lies in {wanted or 'memory'}, not in "
+                f"operand '{operand.name}' must be in {wanted or 'memory'}, not in "
                 f"{place.memory or 'memory'}"
             )
         if place.buffer is None:
@@ -336,7 +336,7 @@ def _pair(parser: Parser) -> tuple[int, int]:
 
 @irdl_op_definition
 class BarrierOp(StepOp):
-    """No unit goes on before all are done with what comes before: `accelerator.barrier`."""
+    """A barrier: no unit continues before all have finished everything before it."""
 
     name = "accelerator.barrier"
 
@@ -365,7 +365,7 @@ class BarrierOp(StepOp):
 
 @irdl_op_definition
 class RelayOp(StepOp):
-    """Passes tokens on, and does nothing: `accelerator.relay matrix pop(load) push(store)`."""
+    """Forwards tokens and does nothing else: `accelerator.relay matrix pop(load) push(store)`."""
 
     name = "accelerator.relay"
 
@@ -393,7 +393,7 @@ class RelayOp(StepOp):
 
 @irdl_op_definition
 class FinishOp(StepOp):
-    """The end of a program; the host goes on when the last unit is done with it."""
+    """The end of a program; the host continues when the last unit has finished it."""
 
     name = "accelerator.finish"
 

@@ -1,4 +1,4 @@
-"""What an accelerator's facts say of the machine that timing and proof look at."""
+"""Construction of the machine model for timing and proofs from an accelerator's facts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tcopt.dialects.target.accelerator import AcceleratorFacts, Tokens
 def machine_for(
     facts: AcceleratorFacts, spaces: Mapping[str, int], local: frozenset[str]
 ) -> Machine:
-    """The machine that executes a program.
+    """Return the model of the machine that executes a program.
 
     Args:
-        spaces: entries of each memory, buffers of the program included.
-        local: the accelerator's own among them.
+        spaces: the number of entries of each memory, including the program's buffers.
+        local: the names of the accelerator's own memories.
     """
     order = facts.order
     queues: dict[str, Queue] = {}
@@ -28,5 +28,5 @@ def machine_for(
 
 
 def queue_name(producer: str, consumer: str) -> str:
-    """The name of the queue of tokens between two units."""
+    """Return the name of the token queue between two units."""
     return f"{producer}->{consumer}"

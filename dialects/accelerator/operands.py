@@ -1,4 +1,4 @@
-"""Operands of instructions: places in memories and buffers."""
+"""Operands of instructions: addresses in memories and buffers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tcopt.dialects.intrinsics import Operand
 
 @dataclass(frozen=True)
 class Instruction:
-    """What executes calls of an intrinsic, as `Intrinsic.instruction` says it.
+    """The instruction that executes calls of an intrinsic; see `Intrinsic.instruction`.
 
     Attributes:
-        unit: of the accelerator.
-        loops: how often each loop that an instruction has around a call may run, the outermost
-            first; no loops for one call.
+        unit: the unit of the accelerator that executes it.
+        loops: maximum trip counts of the loops that an instruction runs around a call, outermost
+            first; empty for a single call.
     """
 
     unit: str
@@ -30,12 +30,12 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an operand is.
+    """The address of an operand.
 
     Attributes:
-        memory: a memory scope; empty for a buffer outside of the accelerator.
+        memory: a memory scope; empty for an external buffer.
         first: the first entry of the memory, or element of the buffer.
-        steps: how far it moves in a step of each loop.
+        steps: the step in each loop.
     """
 
     memory: str
@@ -45,7 +45,7 @@ class Place:
 
 
 def tile_bytes(operand: Operand) -> int:
-    """Bytes of an operand's tile."""
+    """Return the size of an operand's tile in bytes."""
     element = operand.element
     assert isinstance(element, FixedBitwidthType)
     return prod(operand.shape) * element.bitwidth // 8
@@ -79,7 +79,7 @@ def parse_place(parser: Parser, count: int) -> Place:
 
 
 def print_place(printer: Printer, place: Place) -> None:
-    """Print what `parse_place` reads."""
+    """Print the syntax that `parse_place` parses."""
     if place.buffer is None:
         printer.print_string(place.memory)
     else:

@@ -1,4 +1,4 @@
-"""accelerator.program: steps of an accelerator's units, and the buffers that they work on."""
+"""accelerator.program: the steps of an accelerator's units, and the buffers that they access."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tcopt.dialects.target import AcceleratorFacts
 
 @irdl_op_definition
 class ProgramOp(BufferFunction):
-    """A program of an accelerator that its facts describe.
+    """A program for an accelerator that is described by facts.
 
         accelerator.program @copy(%x: memref<4x8xi8>, %y: memref<4x8xi8>) {
           accelerator.run "tile_load_1x8" [4] out tile_data[0 by 1] in %x[0 by 8]
@@ -26,10 +26,10 @@ class ProgramOp(BufferFunction):
           accelerator.finish
         }
 
-    Its arguments are buffers in memory that do not overlap. Each unit executes its steps in their
-    order; beside that, what comes before what is said by tokens or barriers, or found by the
-    machine (`AcceleratorFacts.order`). The accelerator is the one that the attribute `tcopt.target`
-    of the program or its module names.
+    Its arguments are buffers in memory that do not overlap. Each unit executes its steps in order;
+    the order between units is given by tokens or barriers, or enforced by the hardware
+    (`AcceleratorFacts.order`). The accelerator is given by the attribute `tcopt.target` of the
+    program or its module.
     """
 
     name = "accelerator.program"
@@ -38,17 +38,17 @@ class ProgramOp(BufferFunction):
 
     @property
     def steps(self) -> list[StepOp]:
-        """Its steps in their order."""
+        """Its steps, in order."""
         return [op for op in self.body.block.ops if isinstance(op, StepOp)]
 
     @property
     def facts(self) -> AcceleratorFacts | None:
-        """The accelerator that it is for, if it or its module names one."""
+        """The accelerator that is the target of the program, if any."""
         return facts_of(self)
 
     @property
     def stored(self) -> tuple[int, ...]:
-        """The numbers of the arguments that it writes."""
+        """The positions of the arguments that it writes."""
         runs = [step for step in self.steps if isinstance(step, RunOp)]
         written = {run.places[0].buffer for run in runs}
         return tuple(n for n, value in enumerate(self.body.block.args) if value in written)
@@ -64,6 +64,6 @@ class ProgramOp(BufferFunction):
 
 def _verify_buffer(type_: Attribute) -> None:
     if not isa(type_, MemRefType) or not isinstance(type_.layout, NoneAttr):
-        raise VerifyException(f"{type_} is not a buffer without gaps")
+        raise VerifyException(f"{type_} is not a contiguous buffer")
     if not isinstance(type_.element_type, FixedBitwidthType) or -1 in type_.get_shape():
-        raise VerifyException(f"{type_} is not a buffer of a known size")
+        raise VerifyException(f"{type_} is not a buffer of static size")

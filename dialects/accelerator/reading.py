@@ -1,4 +1,4 @@
-"""A program as tasks of the accelerator's units: what they touch, and how long they take."""
+"""Translation of a program to tasks of the accelerator's units, with accesses and durations."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from tcopt.dialects.target.accelerator import Barriers, Interlocks, Issue
 from tcopt.support.locations import describe_location, nearest_location
 
 BARRIER = "barrier"
-"""The unit that barriers are tasks of."""
+"""Pseudo-unit that executes barriers."""
 
 Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A program as timing and proof see it.
+    """A program in the form that timing and proofs use.
 
     Attributes:
-        tasks: one for each step, in their order.
+        tasks: one for each step, in order.
     """
 
     name: str
@@ -45,10 +45,10 @@ class Reading:
 def read_program(
     program: ProgramOp, facts: AcceleratorFacts, places: Sequence[str] = ()
 ) -> Reading:
-    """The tasks of a program for an accelerator, with what it finds itself.
+    """Return the tasks of a program, including dependences that the hardware enforces.
 
     Args:
-        places: where each step comes from, by default what its location says.
+        places: source location of each step; by default taken from its IR location.
     """
     reader = _Reader(program, facts)
     machine = reader.machine()
@@ -64,8 +64,7 @@ def read_program(
 
 
 def interlocked(machine: Machine, tasks: Sequence[Task]) -> list[Task]:
-    """Tasks that wait for what they depend on, as a machine without tokens and barriers makes them
-    wait."""
+    """Add the dependences on which a machine with hardware interlocks waits."""
     after: dict[int, list[tuple[int, str]]] = {}
     for each in dependences_of(machine, tasks):
         reason = " ".join(filter(None, (each.kind, each.space)))
@@ -81,10 +80,10 @@ def interlocked(machine: Machine, tasks: Sequence[Task]) -> list[Task]:
 
 
 def entries_of(place: Place, extents: Sequence[int], ranges: Sequence[tuple[int, int]]) -> Indices:
-    """The first entry of a place's tile in each iteration, in their order.
+    """Return the first entry of the tile in each iteration, in order.
 
     Args:
-        ranges: first and end of each loop; all of its extent where iterations are not left out.
+        ranges: first and end of each loop's iterations; the whole extent unless some are skipped.
     """
     total = np.array([place.first], np.int64)
     for step, (low, high) in zip(place.steps, ranges, strict=True):
@@ -105,7 +104,7 @@ class _Reader:
         self.released: set[str] = set()
 
     def machine(self) -> Machine:
-        """The machine, its program's buffers included, in elements."""
+        """Return the model of the machine, including the program's buffers, in elements."""
         facts = self.facts
         sizes = {scope: memory.entries for scope, memory in facts.memories.items()}
         for value, space in self.spaces.items():
@@ -195,7 +194,7 @@ class _Reader:
         extents: Sequence[int],
         ranges: Sequence[tuple[int, int]],
     ) -> Indices:
-        """All entries, or elements of a buffer, that a place names, each once."""
+        """Return all entries, or elements of a buffer, that an operand covers, each once."""
         size = prod(operand.shape)
         if place.buffer is None:
             size = tile_bytes(operand) // self.facts.memories[place.memory].entry_bytes
@@ -208,19 +207,19 @@ def _element_bytes(operand: Operand) -> int:
 
 
 def _runs(entries: Indices) -> Indices:
-    """How long the pieces without gaps are."""
+    """Return the lengths of contiguous runs."""
     ends = np.flatnonzero(np.diff(entries) != 1)
     return np.diff(np.concatenate(([-1], ends, [len(entries) - 1])))
 
 
 def _compact(entries: Indices) -> Entries:
-    """A range where the entries are one."""
+    """Return a slice if the entries are contiguous."""
     first, last = int(entries[0]), int(entries[-1])
     return slice(first, last + 1) if last - first + 1 == len(entries) else entries
 
 
 def _told(step: RunOp) -> str:
-    """An instruction in words: the intrinsic, its loops, and where the output is."""
+    """Describe an instruction: the intrinsic, its loops, and its output."""
     place = step.places[0]
     where = place.memory
     if place.buffer is not None:

@@ -1,7 +1,7 @@
-"""What timing and proof look at: units, queues of tokens, memories, and tasks of the units.
+"""Machine model for timing and proofs: units, token queues, memories, and tasks of the units.
 
-None of it is the accelerator's own. A machine with other units, or one that waits at barriers or
-finds hazards itself (`Task.after`), is described in the same words.
+The model is independent of a particular accelerator. It also covers machines with other units,
+with barriers or with hardware interlocks (`Task.after`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Entries = slice | NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Queue:
-    """Tokens from one unit to another, in order."""
+    """A first-in first-out queue of tokens from one unit to another."""
 
     name: str
     producer: str
@@ -32,12 +32,12 @@ class Queue:
 
 @dataclass(frozen=True)
 class Machine:
-    """Units that execute tasks, each its own in order.
+    """Units that execute their tasks in order.
 
     Attributes:
-        queues: of tokens, by name.
+        queues: token queues by name.
         spaces: sizes of memories in entries.
-        local: those of the accelerator, the others are memory outside of it.
+        local: memories of the accelerator; the others are external.
     """
 
     units: Sequence[str]
@@ -49,7 +49,7 @@ class Machine:
 
     @property
     def priorities(self) -> list[str]:
-        """Who asks for the port, the most urgent first."""
+        """Requesters of the port, highest priority first."""
         return [FETCH, *self.units]
 
 
@@ -66,19 +66,19 @@ class Access:
 
 @dataclass(frozen=True)
 class Task:
-    """An instruction, as timing and proof see it.
+    """An instruction in the form that timing and proofs use.
 
     Attributes:
         pops, pushes: names of queues.
-        cycles: for which the unit is busy by itself.
-        port_cycles: of a channel of the port, after which its latency passes.
-        channel: which one.
-        after: numbers of tasks that are done before it starts, by what else the machine has;
-            `causes`: what that is, in words, for each.
-        is_end: whether the program is over when it is done.
-        text: what it does, in words.
-        source: the instruction, or the op that it is.
-        place: the ONNX nodes, or the line of a text, that it comes from; empty if none is known.
+        cycles: for which it occupies its unit, excluding transfers.
+        port_cycles: for which it occupies a channel of the port, before the latency.
+        channel: the channel of the port.
+        after: tasks that must finish first because of barriers or interlocks; `causes` describes
+            the reason for each.
+        is_end: whether the program ends when the task is done.
+        text: a description of the task.
+        source: the instruction or op that it represents.
+        place: the ONNX nodes, or the line of a text, that it comes from; empty if unknown.
     """
 
     number: int
@@ -99,5 +99,5 @@ class Task:
     place: str = ""
 
     def cause(self, position: int) -> str:
-        """What it waits for where that is a task of `after`."""
+        """Return the reason for waiting for a task of `after`."""
         return self.causes[position] if self.causes else f"task {self.after[position]}"

@@ -1,7 +1,8 @@
-"""Hardware intrinsics: what they compute, what hardware has them, and what they become.
+"""Hardware intrinsics: their behaviour, the targets that have them, and their lowering.
 
 An intrinsic is declared by its behaviour, a tensor expression, together with its lowering (TVM
-paper, section 4.3). One is a file of this folder that calls `register`; nothing else lists them.
+paper, section 4.3). Each intrinsic is a file of this folder that calls `register`; files are
+discovered automatically.
 
     register(
         Intrinsic(
@@ -13,10 +14,10 @@ paper, section 4.3). One is a file of this folder that calls `register`; nothing
         )
     )
 
-`sched.tensorize` matches loops against the behaviour and puts a `loop.intrin` in their place,
-the interpreters evaluate the behaviour, and `lower-intrinsics` calls the lowering. Operands of
-an accelerator's intrinsics stay in its memories: there is no lowering, and the behaviour may be
-any expression.
+`sched.tensorize` matches loops against the behaviour and replaces them by a `loop.intrin`, the
+interpreters evaluate the behaviour, and `lower-intrinsics` calls the lowering. Operands of an
+accelerator's intrinsics stay in its memories: such intrinsics have no lowering, and their
+behaviour may be any expression.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ from tcopt.support.registration import Registry
 from tcopt.support.registry import import_all
 
 Behaviour = Callable[..., te.Tensor]
-"""From a placeholder for each input, by its name, to the output tile."""
+"""Maps a placeholder for each input, passed by name, to the output tile."""
 
 Lowering = Callable[..., Sequence[Operation]]
-"""From the old output tile, if that counts, and the inputs, as scalars and vectors, to ops of the
-kernel level, the last of which returns the new output tile."""
+"""Maps the old output tile, if it is read, and the inputs, as scalars and vectors, to ops of the
+kernel level; the last op returns the new output tile."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,11 @@ class Operand:
     """A tile that an intrinsic reads or writes.
 
     Attributes:
-        name: for messages.
+        name: name of the operand, for messages.
         shape: extents; () for a single element.
-        element: the element type, as it is in buffers.
-        is_padded: whether it may lie outside of its buffer.
-        outside: what elements are there.
+        element: the element type in buffers.
+        is_padded: whether the tile may leave its buffer.
+        outside: the value of elements outside the buffer.
     """
 
     name: str
@@ -70,25 +71,25 @@ class Operand:
 class Intrinsic:
     """A hardware intrinsic.
 
-    Where its behaviour is a sum, it does `out += behaviour(inputs)`, otherwise
-    `out = behaviour(inputs)`.
+    If its behaviour is a reduction, it computes `out += behaviour(inputs)`, otherwise `out =
+    behaviour(inputs)`.
 
     Attributes:
-        name: what schedules and `loop.intrin` call it.
+        name: its name in schedules and in `loop.intrin`.
         inputs: shape and dtype of each input tile by name.
-        behaviour: what is added to the output tile, one `te.sum` of an element each; or what it
-            becomes, any expression of an element.
-        requires: sets of capabilities, as `Target.capabilities` gives them; a target that has
-            all of one set has the intrinsic.
-        lowering: kernel-level ops for it. Operands may have more dimensions in front, one for
-            each vectorized loop around the intrinsic. None where operands stay in memory: the
-            target's own passes take the calls.
-        old: the input that is the output tile as it was before, which calls do not name.
-        padded: the inputs whose tiles may lie outside of their buffers, where elements are
-            `outside`.
-        scopes: memory scopes by operand, `out` for the output, of an intrinsic whose operands stay
-            in memory; others may lie in any scope that programs do not place buffers in.
-        instruction: what the target's own passes make of calls, for these passes.
+        behaviour: the value added to the output tile, one `te.sum` per element; or the new value
+            of the output tile, any expression per element.
+        requires: sets of capabilities as in `TargetFacts.capabilities`; a target has the intrinsic
+            if it has all capabilities of one of the sets.
+        lowering: builds kernel-level ops. Operands may have additional leading dimensions, one for
+            each vectorized loop around the intrinsic. None if operands stay in memory: the
+            target's own passes then lower the calls.
+        old: the input that is the previous value of the output tile; calls do not pass it.
+        padded: the inputs whose tiles may leave their buffers, where elements are `outside`.
+        scopes: memory scopes by operand, `out` for the output, for an intrinsic whose operands
+            stay in memory. Other operands may be in any scope in which programs do not place
+            buffers.
+        instruction: description of the instruction, for the target's own passes.
     """
 
     name: str
@@ -107,7 +108,7 @@ class Intrinsic:
         """The behaviour as a stage of a tensor expression.
 
         Raises:
-            InputError: it is not one stage, or reduces by another combiner than a sum.
+            InputError: it is not a single stage, or it reduces with a combiner other than a sum.
         """
         made = self.behaviour(*self._placeholders)
         if not isinstance(made, Stage):
@@ -115,18 +116,18 @@ class Intrinsic:
         if made.combiner is not None and made.combiner is not Combiner.SUM:
             raise InputError(
                 f"the behaviour of intrinsic '{self.name}' reduces, but not by te.sum",
-                hint="'old' names what the output was before",
+                hint="name the previous value of the output by 'old'",
             )
         return made
 
     @property
     def adds(self) -> bool:
-        """Whether it adds to the output."""
+        """Whether it accumulates into the output."""
         return self.stage.combiner is not None
 
     @property
     def changes(self) -> bool:
-        """Whether what the output was before counts."""
+        """Whether it reads the previous value of the output."""
         return self.adds or self.old is not None
 
     @cached_property
@@ -164,16 +165,16 @@ class Intrinsic:
 
     @property
     def factors(self) -> tuple[Attribute, ...]:
-        """The element types of the inputs' values, with their signs."""
+        """The element types of the inputs, with their signedness."""
         return tuple(p.dtype for p in self._placeholders)
 
     def is_on(self, capabilities: Collection[str]) -> bool:
-        """Whether a target of these capabilities has the intrinsic."""
+        """Whether a target with these capabilities has the intrinsic."""
         return any(set(needed) <= set(capabilities) for needed in self.requires)
 
     @property
     def is_dot(self) -> bool:
-        """Whether it adds products of two groups of elements to a single one."""
+        """Whether it accumulates a dot product of two groups of elements into a single element."""
         if self.lowering is None:
             return False
         shapes = [operand.shape for operand in self.operands]
@@ -181,20 +182,20 @@ class Intrinsic:
 
 
 INTRINSICS: Registry[str, Intrinsic] = Registry("intrinsic", lambda: import_all(__name__))
-"""Every intrinsic by name."""
+"""Registered intrinsics by name."""
 
 Maker = Callable[[tuple[int, ...], "int | None"], Intrinsic]
-"""From the extents of a unit, and the number that an instruction has in itself, if any."""
+"""Builds an intrinsic from the extents of a unit and the immediate operand, if any."""
 
 FAMILIES: Registry[str, Maker] = Registry("intrinsic family")
-"""What makes an intrinsic of its extents, by the front of the names."""
+"""Builders of parametrised intrinsics by the prefix of their names."""
 
 
 def register_family(name: str) -> Callable[[Maker], Maker]:
-    """Make intrinsics known that are alike but for the unit of the machine that has them.
+    """Register a family of intrinsics that differ in the shape of the hardware unit.
 
-    `vdla_gemm_1x16x16` is what the function gives that is registered as `vdla_gemm` for
-    (1, 16, 16), and `vdla_max_1x16_by_0` what that of `vdla_max` gives for (1, 16) and 0.
+    For the name `vdla_gemm_1x16x16`, the function registered as `vdla_gemm` is called with (1, 16,
+    16); for `vdla_max_1x16_by_0`, that of `vdla_max` is called with (1, 16) and 0.
     """
 
     def add(make: Maker) -> Maker:
@@ -205,10 +206,10 @@ def register_family(name: str) -> Callable[[Maker], Maker]:
 
 
 def register(intrinsic: Intrinsic) -> Intrinsic:
-    """Make an intrinsic known.
+    """Register an intrinsic.
 
     Raises:
-        InputError: there is another one of its name, or no loops can match its behaviour.
+        InputError: the name is taken, or no loops can match its behaviour.
     """
     _check_behaviour(intrinsic)
     INTRINSICS.add(intrinsic.name, intrinsic)
@@ -216,7 +217,7 @@ def register(intrinsic: Intrinsic) -> Intrinsic:
 
 
 def _check_behaviour(intrinsic: Intrinsic) -> None:
-    """Refuse a behaviour that is not one expression of one element of each input."""
+    """Check that a behaviour is one stage that reads each input once."""
     stages = intrinsic.function.stages
     if len(stages) != 1:
         names = ", ".join(f"'{stage.stage.data}'" for stage in stages)
@@ -236,12 +237,12 @@ def _check_behaviour(intrinsic: Intrinsic) -> None:
 
 
 def all_intrinsics() -> dict[str, Intrinsic]:
-    """Every intrinsic by name, in order."""
+    """Return all registered intrinsics by name, sorted."""
     return dict(sorted(INTRINSICS.items()))
 
 
 def intrinsic(name: str) -> Intrinsic:
-    """The intrinsic of a name; UnsupportedError if there is none."""
+    """Return the intrinsic of this name; raise UnsupportedError if there is none."""
     known = all_intrinsics()
     if name in known:
         return known[name]
@@ -263,7 +264,7 @@ _MEMBER = re.compile(
 def _member(
     family: str, extents: tuple[int, ...], number: int | None, generation: int
 ) -> Intrinsic:
-    """One intrinsic of a family, for as long as the table of families stays as it is."""
+    """Return a member of a family, cached until another family is registered."""
     try:
         return FAMILIES[family](extents, number)
     except InputError as error:
@@ -273,10 +274,10 @@ def _member(
 def find_dot(
     capabilities: Collection[str], factors: tuple[Attribute, Attribute], total: Attribute
 ) -> Intrinsic | None:
-    """The dot product that a target has for factors of two element types, of the largest group.
+    """Return the dot product with the largest group that a target has for two element types.
 
     Args:
-        factors: of the values: `ui8` where bytes in a buffer are not negative.
+        factors: types of the values: `ui8` for bytes in a buffer that are not negative.
     """
     found = [
         each
@@ -292,13 +293,13 @@ def find_dot(
 def added_at_once(
     capabilities: Collection[str], factors: tuple[Attribute, Attribute], total: Attribute
 ) -> int:
-    """How many products of two element types a target adds up at once; 1 if it has no dot product
-    of them."""
+    """Return the number of products of two element types that a target accumulates at once; 1
+    without a suitable dot product."""
     found = find_dot(capabilities, factors, total)
     return 1 if found is None else found.operands[1].shape[0]
 
 
 def byte_group(capabilities: Collection[str]) -> int:
-    """How many products of signed bytes a target adds up at once; 0 if it has no dot product."""
+    """Return the group size of a target's dot product of signed bytes; 0 if it has none."""
     found = find_dot(capabilities, (i8, i8), i32)
     return 0 if found is None else found.operands[1].shape[0]

@@ -1,4 +1,4 @@
-"""bf16_dot: two products of bf16 added to an f32."""
+"""bf16_dot: two products of bf16 accumulated into an f32."""
 
 from xdsl.ir import SSAValue
 
@@ -8,7 +8,7 @@ from tcopt.dialects.te import api as te
 
 
 def behaviour(a: te.Tensor, b: te.Tensor) -> te.Tensor:
-    """sum(a[p] * b[p]), in f32."""
+    """Return sum(a[p] * b[p]) in f32."""
     p = te.reduce_axis(2, "p")
     return te.compute(
         (), lambda: te.sum(te.cast(a[p], "f32") * te.cast(b[p], "f32"), axis=p), name="dot"
@@ -16,7 +16,7 @@ def behaviour(a: te.Tensor, b: te.Tensor) -> te.Tensor:
 
 
 def lower(acc: SSAValue, a: SSAValue, b: SSAValue) -> list[DotOp]:
-    """The dot product of groups of the simd dialect."""
+    """Lower to the dot product of groups of the simd dialect."""
     return [DotOp(acc, a, b)]
 
 

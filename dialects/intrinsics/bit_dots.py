@@ -1,11 +1,11 @@
-"""Dot products of numbers of few bits, whose bits lie in words: a word of the number's last bits,
-one of the bits in front of these, and so on (bit-serial arithmetic).
+"""Bit-serial dot products of values of few bits, stored as bit planes: one word holds the lowest
+bits of all values, the next word their second bits, and so on.
 
-`bit_and_dot_2x1x32_by_0` adds to an i32 the products of 32 numbers of 2 bits and 32 numbers of
-one: 2**(i + j) times the bits that word i of the one and word j of the other have in common. With
-`bit_xor_dot` those count in which they differ, which for numbers that are -1 or 1 says how many
-products are -1. Behind `by` is which numbers have a sign: 1 the first ones, 2 the second ones, 3
-both; the last word of these is negative, as in two's complement.
+`bit_and_dot_2x1x32_by_0` adds to an i32 the dot product of 32 2-bit values and 32 1-bit values:
+the sum over words i and j of 2**(i + j) * popcount(lhs[i] & rhs[j]). `bit_xor_dot` counts
+differing bits instead, which is the number of negative products of values in {-1, 1}. The number
+after `by` says which operands are signed: 1 the first, 2 the second, 3 both; the last plane of a
+signed operand has a negative weight, as in two's complement.
 
 Source: Tulloch and Jia, https://arxiv.org/abs/1712.02427; TVM paper, section 6.2.
 """
@@ -26,13 +26,13 @@ WORD = 32
 """Bits of a word."""
 
 MOST_PLANES = 8
-"""Words of a number at most: its bits."""
+"""Maximum number of planes, which is the width of a value."""
 
 AND, XOR = "bit_and_dot", "bit_xor_dot"
 
 
 def bit_dot_name(planes: tuple[int, int], *, exclusive: bool, signs: int) -> str:
-    """The intrinsic for numbers of so many bits."""
+    """Return the name of the intrinsic for values of these widths."""
     family = XOR if exclusive else AND
     return f"{family}_{planes[0]}x{planes[1]}x{WORD}_by_{signs}"
 
@@ -45,7 +45,7 @@ def bit_products(
     exclusive: bool,
     signs: int,
 ) -> te.Expr:
-    """One term of the sum: what the bits at one place of all words give, in i32."""
+    """Return one term of the sum, in i32: the contribution of one bit position of all words."""
     total: te.Expr | None = None
     for i, j, negative in _pairs((len(lhs), len(rhs)), signs):
         both = lhs[i] ^ rhs[j] if exclusive else lhs[i] & rhs[j]
@@ -61,7 +61,7 @@ def bit_products(
 
 
 def _pairs(planes: tuple[int, int], signs: int) -> list[tuple[int, int, bool]]:
-    """Places of words, and whether their product is taken away."""
+    """Return pairs of planes, and whether their product has a negative weight."""
     first, second = planes
     return [
         (i, j, (bool(signs & 1) and i == first - 1) != (bool(signs & 2) and j == second - 1))
@@ -73,7 +73,7 @@ def _pairs(planes: tuple[int, int], signs: int) -> list[tuple[int, int, bool]]:
 def _lower(
     planes: tuple[int, int], exclusive: bool, signs: int, acc: SSAValue, *words: SSAValue
 ) -> list[Operation]:
-    """Counts of bits, those of the same weight together, the largest weight first."""
+    """Emit population counts, grouped by weight, largest weight first."""
     ops: list[Operation] = []
 
     def add(op: Operation) -> SSAValue:
@@ -85,7 +85,7 @@ def _lower(
         combine = arith.XOrIOp if exclusive else arith.AndIOp
         count = add(math.CtPopOp(add(combine(words[i], words[planes[0] + j]))))
         weights.setdefault(i + j, []).append((count, negative))
-    # All counts of one weight have the sign of the first, or a positive one comes first.
+    # Add counts that have the sign of the total, subtract the others; positive ones come first.
     total: SSAValue | None = None
     sign = False
     for weight in sorted(weights, reverse=True):
@@ -105,12 +105,12 @@ def _lower(
 def _make(exclusive: bool, extents: tuple[int, ...], number: int | None) -> Intrinsic:
     if len(extents) != 3 or extents[2] != WORD or not 0 <= (number or 0) <= 3:
         raise InputError(
-            f"a dot product of bits is not {'x'.join(map(str, extents))}",
-            hint=f"bits of both numbers and {WORD}, such as 2x1x{WORD}, and a sign from 0 to 3",
+            f"{'x'.join(map(str, extents))} is not the shape of a bit dot product",
+            hint=f"bits of both operands and {WORD}, such as 2x1x{WORD}, and signs from 0 to 3",
         )
     planes = extents[0], extents[1]
     if max(planes) > MOST_PLANES:
-        raise InputError(f"numbers of {max(planes)} bits", hint=f"at most {MOST_PLANES}")
+        raise InputError(f"values of {max(planes)} bits", hint=f"at most {MOST_PLANES}")
     signs = number or 0
     names = [f"a{i}" for i in range(planes[0])] + [f"b{j}" for j in range(planes[1])]
 

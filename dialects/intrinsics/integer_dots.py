@@ -1,4 +1,4 @@
-"""Products of a few narrow integers, side by side in one register, added to an i32."""
+"""Dot products of groups of narrow integers, accumulated into an i32."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -11,7 +11,7 @@ from tcopt.dialects.te import api as te
 
 
 def behaviour(a: te.Tensor, b: te.Tensor) -> te.Tensor:
-    """sum(a[p] * b[p]), in i32."""
+    """Return sum(a[p] * b[p]) in i32."""
     p = te.reduce_axis(a.shape[0], "p")
     return te.compute(
         (), lambda: te.sum(te.cast(a[p], "i32") * te.cast(b[p], "i32"), axis=p), name="dot"
@@ -19,7 +19,7 @@ def behaviour(a: te.Tensor, b: te.Tensor) -> te.Tensor:
 
 
 def lower(acc: SSAValue, a: SSAValue, b: SSAValue, *, lhs_unsigned: bool) -> list[DotOp]:
-    """The dot product of groups of the simd dialect."""
+    """Lower to the dot product of groups of the simd dialect."""
     return [DotOp(acc, a, b, lhs_unsigned=lhs_unsigned)]
 
 
@@ -44,6 +44,6 @@ _register(
     "i8",
     [{"x86_64", "avx512vnni", "avx512vl"}, {"x86_64", "avxvnni"}, {"aarch64", "i8mm"}],
 )
-# One thread of a GPU.
+# Instructions of a single GPU thread.
 _register("dp4a", 4, "i8", "i8", [{"cuda", "dp4a"}, {"opencl", "dp4a"}])
 _register("dp4a_u8s8", 4, "ui8", "i8", [{"cuda", "dp4a"}, {"opencl", "dp4a"}])

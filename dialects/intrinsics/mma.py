@@ -1,6 +1,6 @@
-"""mma: a product of small matrices, added to a third one by the threads of a warp together.
+"""mma: a product of small matrices, accumulated into a third one by the threads of a warp.
 
-What `mma.sync` of PTX computes, in its shapes: factors of f16 or bf16, sums of f32.
+The shapes and types of PTX's `mma.sync`: factors of f16 or bf16, accumulators of f32.
 """
 
 from xdsl.ir import SSAValue
@@ -11,7 +11,7 @@ from tcopt.dialects.te import api as te
 
 
 def product(m: int, n: int, depth: int) -> Behaviour:
-    """sum(a[i, p] * b[p, j]) over p, in f32."""
+    """Return a behaviour that computes sum(a[i, p] * b[p, j]) over p, in f32."""
 
     def behaviour(a: te.Tensor, b: te.Tensor) -> te.Tensor:
         p = te.reduce_axis(depth, "p")
@@ -26,12 +26,12 @@ def product(m: int, n: int, depth: int) -> Behaviour:
 
 
 def lower(acc: SSAValue, a: SSAValue, b: SSAValue) -> list[MmaOp]:
-    """Tiles of the warp as they are; `distribute-warp` spreads them over its lanes."""
+    """Lower to a product of warp-level tiles; `distribute-warp` distributes them over the lanes."""
     return [MmaOp(acc, a, b)]
 
 
 def declare(m: int, n: int, depth: int, element: str, *features: str) -> None:
-    """Declare the product of one shape and type of factors."""
+    """Register the product for one shape and type of factors."""
     register(
         Intrinsic(
             f"mma_m{m}n{n}k{depth}_{element}",
@@ -43,7 +43,7 @@ def declare(m: int, n: int, depth: int, element: str, *features: str) -> None:
     )
 
 
-# The shapes came with other features: m16n8k8 with integer tiles, m16n8k16 with those of bf16.
+# Features: m16n8k8 was introduced with integer tiles, m16n8k16 with those of bf16.
 declare(16, 8, 8, "f16", "mma_f16", "mma_s8")
 declare(16, 8, 8, "bf16", "mma_bf16")
 declare(16, 8, 16, "f16", "mma_f16", "mma_bf16")

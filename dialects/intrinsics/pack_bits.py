@@ -1,9 +1,9 @@
-"""Bits of neighbouring numbers as words, a word for each bit.
+"""Packing of neighbouring integers into bit planes, one word for each bit.
 
-`pack_bits_2x2x16_by_0` takes two rows of 16 unsigned bytes: 32 numbers, of whose last two bits it
-makes two words. What is behind `by` is the numbers' type: 0 for ui8, 1 for i8, 2 for ui16 and 3
-for i16. On x86 that is a comparison for each bit whose result is a mask; others add up bits that
-stand in different places.
+`pack_bits_2x2x16_by_0` takes two rows of 16 unsigned bytes and packs the two lowest bits of these
+32 values into two words. The number after `by` is the element type: 0 for ui8, 1 for i8, 2 for
+ui16 and 3 for i16. On x86, each bit takes one comparison whose result is a mask; other targets add
+up bits shifted to different positions.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from tcopt.support.errors import InputError
 
 FAMILY = "pack_bits"
 ELEMENTS = ("ui8", "i8", "ui16", "i16")
-"""Types of numbers, by what stands behind `by`."""
+"""Element types, indexed by the number after `by`."""
 
 
 def pack_bits_name(bits: int, blocks: int, lanes: int, element: int) -> str:
-    """The intrinsic for so many blocks of numbers."""
+    """Return the name of the intrinsic for this number and size of blocks."""
     return f"{FAMILY}_{bits}x{blocks}x{lanes}_by_{element}"
 
 
 def packed_bit(
     number: te.Expr, bit: te.Axis | None, block: te.Axis | None, lane: te.Axis, lanes: int
 ) -> te.Expr:
-    """A bit of a number at its place in a word.
+    """Return a bit of a value, shifted to its position in a word.
 
     Args:
-        bit: which one; None where it is the last one alone.
-        block: which of the blocks that share a word the number is in; None where there is one.
+        bit: the bit to extract; None for the lowest bit.
+        block: the block of the value, if several blocks share a word.
     """
     word = te.cast(number, "ui32")
     if bit is not None:

@@ -1,14 +1,14 @@
-"""Sums of table entries that bits of weights choose (table look-up instead of products).
+"""Sums of table entries selected by bits of weights (table look-up instead of multiplication).
 
-The sums that a few numbers can add up to are made once, in a table: entry e is the sum of those
-whose bit e has. A bit of as many weights then is an index, and whatever the number of outputs,
-none of them multiplies. `table_sum_8x1x64_by_22` adds to an i32 one entry of each of 8 tables of 64
-entries, by the indices of one plane of weights; with more planes, the entries of plane j count
-2**j times. What stands behind `by` is twice the bits of an entry, and 1 more where the last plane
-is negative, as in two's complement.
+All subset sums of a few values are precomputed in a table: entry e is the sum of the values whose
+bit in e is set. The bits of as many weights form an index, so no output needs multiplications.
+`table_sum_8x1x64_by_22` adds to an i32 one entry of each of 8 tables of 64 entries, indexed by one
+bit plane of the weights; with more planes, plane j has weight 2**j. The number after `by` is twice
+the bits of an entry, plus 1 if the last plane has a negative weight, as in two's complement.
 
-Entries are not negative. Up to 7 bits they are bytes; of 8 to 11 bits a table of bytes has the last
-7, and a second one the others. Sums of 16 bits hold what one call adds up.
+Entries are non-negative. Entries of up to 7 bits are bytes; entries of 8 to 11 bits are split into
+a byte table with the low 7 bits and one with the remaining bits. The sum of one call fits in 16
+bits.
 
 Source: Wei et al., T-MAC, https://arxiv.org/abs/2407.00088.
 """
@@ -30,17 +30,17 @@ from tcopt.support.errors import InputError
 FAMILY = "table_sum"
 
 MOST_BITS = 11
-"""Bits of an entry at most."""
+"""Maximum bits of an entry."""
 
 MOST_GROUPS, MOST_WEIGHT_BITS = 16, 4
-"""Tables of a call, and planes of weights, at most."""
+"""Maximum number of tables and of weight planes per call."""
 
 
 class Lookup(NamedTuple):
-    """How a target looks entries up.
+    """Byte look-up instruction of a target.
 
     Attributes:
-        numbers: that a table has the sums of.
+        numbers: number of values whose subset sums fill a table.
         lanes: bytes looked up by one instruction.
     """
 
@@ -49,7 +49,7 @@ class Lookup(NamedTuple):
 
     @property
     def entries(self) -> int:
-        """Entries of a table."""
+        """The number of entries of a table."""
         return 1 << self.numbers
 
 
@@ -60,23 +60,23 @@ LOOKUPS = (
     (frozenset({"x86_64", "ssse3"}), Lookup(4, 16)),
     (frozenset({"aarch64"}), Lookup(4, 16)),
 )
-"""By what a target is capable of, the first that fits: `vpermb` takes all bytes of a register as
-one table, `vpshufb` 16 of them, and so does `tbl`."""
+"""Look-up by capabilities; the first match applies. `vpermb` uses all bytes of a register as one
+table, `vpshufb` and `tbl` use 16 of them."""
 
 
 def lookup_of(capabilities: Collection[str]) -> Lookup | None:
-    """How a target looks bytes up in registers; None if it does not."""
+    """Return the byte look-up of a target; None if it has none."""
     known = set(capabilities)
     return next((lookup for needed, lookup in LOOKUPS if needed <= known), None)
 
 
 def table_sum_name(groups: int, planes: int, entries: int, bits: int, *, signed: bool) -> str:
-    """The intrinsic for so many tables and planes of weights."""
+    """Return the name of the intrinsic for this number of tables and weight planes."""
     return f"{FAMILY}_{groups}x{planes}x{entries}_by_{2 * bits + signed}"
 
 
 def table_sum_fits(groups: int, planes: int, bits: int, *, signed: bool) -> bool:
-    """Whether 16 bits hold what a call adds up."""
+    """Whether the sum of a call fits in 16 bits."""
     most = groups * ((1 << bits) - 1)
     if not signed or planes == 1:
         return most * ((1 << planes) - 1) < 1 << 16
@@ -91,11 +91,11 @@ def chosen_entries(
     bits: int,
     signed: bool,
 ) -> te.Expr:
-    """One term of the sum over entries, in i32: an entry times the weights that choose it.
+    """Return one term of the sum over entries, in i32: an entry times the weights that select it.
 
     Args:
-        tables: of each group the parts of the entry.
-        indices: of each plane, and of each group in it.
+        tables: the parts of the entry, for each group.
+        indices: the indices of each group, for each plane.
     """
     number = te.cast(entry, "i32")
     values: list[te.Expr] = []
@@ -139,7 +139,7 @@ def _make(extents: tuple[int, ...], number: int | None) -> Intrinsic:
     bits, signed = divmod(number or 0, 2)
     if len(extents) != 3 or not 0 < bits <= MOST_BITS:
         raise InputError(
-            f"a sum of entries is not {'x'.join(map(str, extents))}",
+            f"{'x'.join(map(str, extents))} is not the shape of a table sum",
             hint=f"tables, planes and entries, such as 8x1x64, of 1 to {MOST_BITS} bits",
         )
     groups, planes, entries = extents

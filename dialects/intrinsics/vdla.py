@@ -1,9 +1,9 @@
-"""What one micro-op of an accelerator does, and what a transfer does with one entry.
+"""Intrinsics of the VDLA: the operation of one micro-op, or of a transfer on one entry.
 
-Loops around a call become those of an instruction, and its micro-ops (`lower-loop-to-vdla`). The
-unit's shape, `rows` x `block_out` x `block_in`, is in the names: `vdla_gemm_1x16x16`, and so is the
-number that an instruction of the alu has: `vdla_max_1x16_by_0`. Operands lie in the accelerator's
-memories. A unit of one row has no dimension for it.
+Loops around a call become the loops of an instruction, and its micro-ops (`lower-loop-to-vdla`).
+The names contain the unit's shape, `rows` x `block_out` x `block_in`, as in `vdla_gemm_1x16x16`,
+and the immediate operand of an alu instruction, as in `vdla_max_1x16_by_0`. Operands are in the
+accelerator's memories. A unit with one row has no row dimension.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Instruction:
-    """The instruction whose micro-op, or whose entry, a call is.
+    """The instruction whose micro-op, or transfer of one entry, implements a call.
 
     Attributes:
-        kind: load, store, gemm, reset, set or alu. Set is a reset, and what makes a number of
-            zeros.
-        name: of the memory of a transfer, or of the operation of the alu.
-        number: what the alu takes in place of a register; what registers are set to, or loaded
-            with where there is nothing in memory.
+        kind: load, store, gemm, reset, set or alu. Set is a reset followed by alu operations that
+            produce a constant.
+        name: the memory of a transfer, or the operation of the alu.
+        number: the immediate operand of the alu; the value that registers are set to; or the value
+            of loaded elements outside the buffer.
     """
 
     kind: str
@@ -48,7 +48,7 @@ def _unit(family: str, extents: Shape, count: int, number: int | None = None) ->
 
 
 def _rows(rows: int, *rest: int) -> Shape:
-    """A shape without the dimension of rows where there is one row."""
+    """Return a shape, without the row dimension if there is one row."""
     return rest if rows == 1 else (rows, *rest)
 
 
@@ -101,12 +101,12 @@ def reset(extents: Shape, number: int | None = None) -> Intrinsic:
 
 @register_family("vdla_set")
 def set_registers(extents: Shape, number: int | None = None) -> Intrinsic:
-    """out[.., o] = number, which is one of 16 bits with zeros behind it."""
+    """out[.., o] = number, a 16-bit value shifted left."""
     rows, lanes = _unit("vdla_set", extents, 2)
     if number is None or parts_of(number) is None:
         raise InputError(
             f"there is no intrinsic '{_name('vdla_set', extents, number)}'",
-            hint="the number of vdla_set has 16 bits, and zeros behind them",
+            hint="the number of vdla_set must be a 16-bit value shifted left",
         )
 
     def behaviour() -> te.Tensor:
@@ -123,8 +123,8 @@ def set_registers(extents: Shape, number: int | None = None) -> Intrinsic:
 
 
 def parts_of(number: int) -> tuple[int, int] | None:
-    """What is added to zero, and by how much that is shifted to the left, to get a number of 32
-    bits; None if there is no such form."""
+    """Return the 16-bit value and the left shift that produce a 32-bit number; None if there is no
+    such pair."""
     places = 0
     while not -_MOST <= number < _MOST and number % 2 == 0:
         number, places = number // 2, places + 1
@@ -142,7 +142,7 @@ def _copy(
     padded: bool = False,
     number: int | None = None,
 ) -> Intrinsic:
-    """out[..] = x[..], converted; with `padded` a number, or 0, where x has no such elements."""
+    """out[..] = x[..], converted; with `padded`, out-of-bounds elements of x are `number`, or 0."""
 
     def behaviour(x: te.Tensor) -> te.Tensor:
         return te.compute(shape, lambda *at: te.cast(x[at], types[1]), name="copy")
@@ -161,7 +161,7 @@ def _copy(
 
 @register_family("vdla_load_inp")
 def load_inp(extents: Shape, number: int | None = None) -> Intrinsic:
-    """Bytes that are factors, and zeros around them."""
+    """Load input bytes, padded with zeros."""
     rows, inner = _unit("vdla_load_inp", extents, 2, number)
     shape = _rows(rows, inner)
     return _copy("vdla_load_inp", extents, shape, ("i8", "i8"), {"out": INPUT}, padded=True)
@@ -169,14 +169,14 @@ def load_inp(extents: Shape, number: int | None = None) -> Intrinsic:
 
 @register_family("vdla_load_wgt")
 def load_wgt(extents: Shape, number: int | None = None) -> Intrinsic:
-    """The bytes of one block of weights, output channels in front, and zeros around them."""
+    """Load the bytes of one block of weights, output channels first, padded with zeros."""
     shape = _unit("vdla_load_wgt", extents, 2, number)
     return _copy("vdla_load_wgt", extents, shape, ("i8", "i8"), {"out": WEIGHT}, padded=True)
 
 
 @register_family("vdla_load_acc")
 def load_acc(extents: Shape, number: int | None = None) -> Intrinsic:
-    """Registers of 32 bits, and zeros around them."""
+    """Load 32-bit registers, padded with zeros."""
     rows, lanes = _unit("vdla_load_acc", extents, 2, number)
     shape = _rows(rows, lanes)
     return _copy("vdla_load_acc", extents, shape, ("i32", "i32"), {"out": REGISTER}, padded=True)
@@ -184,13 +184,13 @@ def load_acc(extents: Shape, number: int | None = None) -> Intrinsic:
 
 @register_family("vdla_load_acc8")
 def load_acc8(extents: Shape, number: int | None = None) -> Intrinsic:
-    """Bytes that become registers, with their signs, and zeros around them, or with an alu another
-    byte."""
+    """Load bytes into registers with sign extension, padded with zeros, or with another byte if
+    there is an alu."""
     rows, lanes = _unit("vdla_load_acc8", extents, 2)
     if number is not None and not -128 <= number < 128:
         raise InputError(
             f"there is no intrinsic '{_name('vdla_load_acc8', extents, number)}'",
-            hint="what lies around bytes is a byte",
+            hint="the padding of bytes must be a byte",
         )
     return _copy(
         "vdla_load_acc8",
@@ -206,7 +206,7 @@ def load_acc8(extents: Shape, number: int | None = None) -> Intrinsic:
 
 @register_family("vdla_store_acc")
 def store_acc(extents: Shape, number: int | None = None) -> Intrinsic:
-    """Registers of 32 bits."""
+    """Store 32-bit registers."""
     rows, lanes = _unit("vdla_store_acc", extents, 2, number)
     shape = _rows(rows, lanes)
     return _copy("vdla_store_acc", extents, shape, ("i32", "i32"), {"x": REGISTER}, ["store_i32"])
@@ -214,26 +214,26 @@ def store_acc(extents: Shape, number: int | None = None) -> Intrinsic:
 
 @register_family("vdla_store_out")
 def store_out(extents: Shape, number: int | None = None) -> Intrinsic:
-    """The low bytes of registers."""
+    """Store the low bytes of registers."""
     rows, lanes = _unit("vdla_store_out", extents, 2, number)
     shape = _rows(rows, lanes)
     return _copy("vdla_store_out", extents, shape, ("i32", "i8"), {"x": REGISTER}, ["store_i8"])
 
 
 ALU_CODES = ("min", "max", "add", "shr")
-"""Operations of any alu, each of which is one operation of the IR."""
+"""Operations of every alu, each of which is a single operation of the IR."""
 
 PRODUCT = "mulh"
-"""The operation of an alu that multiplies."""
+"""The multiplication of an alu."""
 
 
 def alu_name(code: str, unit: Shape, number: int | None = None) -> str:
-    """The intrinsic that combines registers of a unit with others, or with a number."""
+    """Return the intrinsic that combines registers with other registers, or with an immediate."""
     return _name(f"vdla_{code}", unit, number)
 
 
 _MOST = 1 << 15
-"""Numbers in instructions of the alu have 16 bits, with a sign."""
+"""Immediates of alu instructions are 16-bit and signed."""
 
 
 def _declare_alu(code: str, combine: Callable[[te.Expr, te.Expr], te.Expr], *requires: str) -> None:
@@ -250,7 +250,7 @@ def _declare_alu(code: str, combine: Callable[[te.Expr, te.Expr], te.Expr], *req
         if number is not None and not least <= number <= most:
             raise InputError(
                 f"there is no intrinsic '{_name(family, extents, number)}'",
-                hint=f"the number of {family} is {least} to {most}",
+                hint=f"the number of {family} must be {least} to {most}",
             )
 
         def with_register(y: te.Tensor, x: te.Tensor) -> te.Tensor:

@@ -55,11 +55,13 @@ from tcopt.support.operand_access import quick_operands
 from tcopt.support.quick_ir import init_op
 
 LaneSteps = tuple[tuple[int, ...], ...]
-"""A list of steps, one for each dimension of a buffer, for each dimension of a vector."""
+"""Lane steps of a vector access: for each dimension of the vector, the step along each dimension
+of the buffer."""
 
 
 def is_same_place(one: LoadOp | StoreOp, other: LoadOp | StoreOp) -> bool:
-    """Whether two accesses in one body are of the same elements, as their indices are written."""
+    """Whether two accesses in one body address the same elements, judging by their index
+    expressions."""
     return (
         one.memref is other.memref
         and one.map == other.map
@@ -110,7 +112,7 @@ def _verify_spatial(store: StoreOp) -> None:
         block = index.block.parent_op() if isinstance(index, BlockArgument) else None
         if not isinstance(block, BlockOp) or not isinstance(index, BlockArgument):
             continue
-        # The block itself, which is verified later, may have too few kinds.
+        # The block, which is verified later, may have fewer kinds than variables.
         if block.iter_kinds[index.index : index.index + 1] == (IterKind.REDUCE,):
             raise VerifyException(
                 "a reduce variable indexes a store; make it spatial, or reduce over it"
@@ -140,7 +142,8 @@ def _print_lanes_and_mask(printer: Printer, rows: LaneSteps, mask: SSAValue | No
 
 
 def _reaches(rows: LaneSteps, vector: Attribute, rank: int) -> list[tuple[int, int]]:
-    """How far lanes lie below and above the first one, along each dimension of the buffer."""
+    """Return the minimum and maximum offset of the lanes from the first, per dimension of the
+    buffer."""
     if not rows:
         return [(0, 0)] * rank
     assert isa(vector, VectorType)
@@ -149,7 +152,7 @@ def _reaches(rows: LaneSteps, vector: Attribute, rank: int) -> list[tuple[int, i
 
 @memo(4096)
 def _rows(lanes: Integers | None, vector: Attribute) -> LaneSteps:
-    """The lane steps of a vector access, a row for each dimension of the vector."""
+    """Return the lane steps of a vector access, one row per dimension of the vector."""
     if lanes is None:
         return ()
     steps = integers(lanes)
@@ -166,11 +169,11 @@ def _mask_type(vector: Attribute) -> VectorType:
 
 
 def _verify_limits(op: LoadOp | StoreOp) -> None:
-    """Check that no index computed from data leaves the buffer."""
+    """Check that indices computed from data stay inside the buffer."""
     indices = op.indices
     if all(map(_is_loop_variable, indices)):
         return
-    # What is around an access lies above it.
+    # Imported here to avoid an import cycle.
     from tcopt.dialects.loop.computed_indices import verify_limits
 
     assert isa(op.memref.type, MemRefType)
@@ -185,12 +188,12 @@ def _is_loop_variable(value: SSAValue) -> bool:
 @quick_operands("memref", variadic="indices", optional=("mask", VectorType))
 @irdl_op_definition
 class LoadOp(IRDLOperation):
-    """Reads one element, or one vector, of a buffer.
+    """Reads one element, or one vector, from a buffer.
 
-    With `else`, an index outside the buffer gives the default; without it, an index that is
-    computed from data must be shown to lie inside. A vector load reads lane `l` at
-    `indices + l * lanes`; lanes whose mask is false give the default, or zero. A vector of
-    several dimensions has lane steps for each: `lanes [0, 1, 0] [0, 0, 1]`.
+    With `else`, an index outside the buffer reads the default; without it, an index computed from
+    data must be provably in bounds. A vector load reads lane `l` at `indices + l * lanes`; lanes
+    whose mask is false hold the default, or zero. A vector of several dimensions has lane steps
+    for each: `lanes [0, 1, 0] [0, 0, 1]`.
     """
 
     name = "loop.load"
@@ -233,7 +236,7 @@ class LoadOp(IRDLOperation):
         init_op(self, operands, [result_type], properties)
 
     def set_indices(self, values: Sequence[SSAValue]) -> None:
-        """Replace the index operands, which the map's dimensions stand for."""
+        """Replace the index operands, to which the dimensions of the map refer."""
         mask = self.mask
         self.operands = [self.memref, *values] if mask is None else [self.memref, *values, mask]
         sizes = segment_sizes(1, len(values), int(mask is not None))
@@ -241,12 +244,12 @@ class LoadOp(IRDLOperation):
 
     @property
     def lane_steps(self) -> LaneSteps:
-        """For each dimension of the vector how far each index moves along it; () for a scalar."""
+        """The step of each index per dimension of the vector; () for a scalar."""
         return _rows(self.lanes, self.result.type)
 
     @property
     def lane_reaches(self) -> list[tuple[int, int]]:
-        """How far lanes lie below and above the first one, along each dimension of the buffer."""
+        """Minimum and maximum offset of the lanes from the first, per dimension of the buffer."""
         return _reaches(self.lane_steps, self.result.type, len(self.map.data.results))
 
     def verify_(self) -> None:
@@ -297,9 +300,9 @@ class LoadOp(IRDLOperation):
 @quick_operands("value", "memref", variadic="indices", optional=("mask", VectorType))
 @irdl_op_definition
 class StoreOp(IRDLOperation):
-    """Writes one element, or one vector, of a buffer; masked-off lanes are left alone.
+    """Writes one element, or one vector, to a buffer; masked-off lanes are not written.
 
-    An index that is computed from data must be shown to lie inside.
+    An index computed from data must be provably in bounds.
     """
 
     name = "loop.store"
@@ -336,7 +339,7 @@ class StoreOp(IRDLOperation):
         init_op(self, operands, (), properties)
 
     def set_indices(self, values: Sequence[SSAValue]) -> None:
-        """Replace the index operands, which the map's dimensions stand for."""
+        """Replace the index operands, to which the dimensions of the map refer."""
         mask = self.mask
         kept = [self.value, self.memref, *values]
         self.operands = kept if mask is None else [*kept, mask]
@@ -345,12 +348,12 @@ class StoreOp(IRDLOperation):
 
     @property
     def lane_steps(self) -> LaneSteps:
-        """For each dimension of the vector how far each index moves along it; () for a scalar."""
+        """The step of each index per dimension of the vector; () for a scalar."""
         return _rows(self.lanes, self.value.type)
 
     @property
     def lane_reaches(self) -> list[tuple[int, int]]:
-        """How far lanes lie below and above the first one, along each dimension of the buffer."""
+        """Minimum and maximum offset of the lanes from the first, per dimension of the buffer."""
         return _reaches(self.lane_steps, self.value.type, len(self.map.data.results))
 
     def verify_(self) -> None:

@@ -1,6 +1,6 @@
-"""Which parts of which buffers an op of the loop dialect touches.
+"""Footprint of an op of the loop dialect: the regions of buffers that it accesses.
 
-A region is a box: in each dimension a base, affine in values from outside the op, and a
+A region is a box: in each dimension a base, affine in values defined outside the op, and a
 constant extent. One execution of `loop.for %ji` below
 
     loop.for %jo = 0 to 63 {
@@ -8,9 +8,9 @@ constant extent. One execution of `loop.for %ji` below
         loop.block "b" (%vj: spatial 1000 = %jo * 16 + %ji) {
           %l = loop.load %x[%vj + 1] : memref<1001xf32>
 
-reads `%x` from `%jo * 16 + 1`, 16 elements. Boxes over-approximate; indices that are computed
-at run time give the whole dimension. The domains of blocks are guards, which boxes obey unless
-what the loops alone run over is asked for.
+reads 16 elements of `%x`, starting at `%jo * 16 + 1`. Boxes over-approximate; an index that is
+computed at run time covers the whole dimension. The domains of blocks are guards, which clip the
+boxes unless the unclipped iteration space is requested.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Access:
     """One operand of a load, store or intrinsic: a buffer and the indices into it.
 
     Attributes:
-        indices: of the first element, over `operands`.
-        reaches: how far other elements lie below and above the first, along each dimension.
-        tile: the number of the intrinsic's tile.
+        indices: the indices of the first element, over `operands`.
+        reaches: the minimum and maximum offset of elements from the first, per dimension.
+        tile: the position of the tile among the operands of an intrinsic.
     """
 
     op: LoadOp | StoreOp | IntrinOp
@@ -67,7 +67,7 @@ class Access:
 
     @property
     def may_leave(self) -> bool:
-        """Whether elements outside of the buffer are a default."""
+        """Whether out-of-bounds elements read a default."""
         match self.op:
             case LoadOp():
                 return self.op.default is not None
@@ -79,7 +79,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Interval:
-    """`extent` consecutive indices from `base`, an expression over the operands of a box."""
+    """`extent` consecutive indices from `base`, an affine expression over the operands of a box."""
 
     base: AffineExpr
     extent: int
@@ -87,7 +87,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Box:
-    """A rectangular part of a buffer, its bases over values outside the op asked about."""
+    """A rectangular part of a buffer, with bases over values defined outside the analysed op."""
 
     operands: tuple[SSAValue, ...]
     dims: tuple[Interval, ...]
@@ -103,9 +103,9 @@ class Region:
 
 
 def accesses(root: Operation) -> Iterator[Access]:
-    """Every access at or below `root`, in program order.
+    """Yield every access at or below `root`, in program order.
 
-    An output that an intrinsic changes counts twice.
+    An output that an intrinsic updates is yielded twice, as a read and as a write.
     """
     for op in root.walk():
         match op:
@@ -133,9 +133,9 @@ def accesses(root: Operation) -> Iterator[Access]:
 
 
 def access_regions(root: Operation) -> list[Region]:
-    """What one execution of `root` reads and writes: a box for each buffer and direction.
+    """Return the regions that one execution of `root` accesses, one per buffer and direction.
 
-    Loops at or below `root` run through; the boxes' bases refer to values outside it.
+    Loops at or below `root` run all their iterations; bases refer to values defined outside it.
     """
     found: dict[tuple[SSAValue, bool], Box] = {}
     for access in accesses(root):
@@ -148,12 +148,11 @@ def access_regions(root: Operation) -> list[Region]:
 def access_box(
     access: Access, root: Operation, running: Collection[ForOp] = (), *, clipped: bool = True
 ) -> Box:
-    """The box that `access` touches while `root`, an op at or around it, executes once.
+    """Return the box that `access` covers during one execution of `root`, an op at or around it.
 
     Args:
-        running: loops around `root` whose iterations run at the same time, and count together.
-        clipped: whether it ends where the buffer and the domains of blocks do, not where the
-            loops do.
+        running: loops around `root` that also run all their iterations, as if they were below it.
+        clipped: whether to clip the box to the buffer and to the domains of blocks.
     """
     shape = buffer_shape(access.buffer)
     space = _Space(root, running, clipped)
@@ -170,7 +169,8 @@ def access_box(
 
 
 def union(first: Box, second: Box, buffer: SSAValue, *, clipped: bool = True) -> Box:
-    """A box over both; a dimension whose bases differ by no constant becomes the whole one."""
+    """Return the bounding box of both; a dimension whose bases differ by a non-constant becomes
+    the whole dimension."""
     shape = buffer_shape(buffer)
     values = list(dict.fromkeys((*first.operands, *second.operands)))
     ranges = value_ranges(values)
@@ -188,17 +188,17 @@ def union(first: Box, second: Box, buffer: SSAValue, *, clipped: bool = True) ->
 
 
 def whole_buffer(buffer: SSAValue) -> Box:
-    """All of a buffer."""
+    """Return a box that covers a whole buffer."""
     return Box((), tuple(_whole(extent) for extent in buffer_shape(buffer)))
 
 
 def covers(box: Box, other: Box, buffer: SSAValue) -> bool:
-    """Whether all elements of the buffer in `other` are in `box`."""
+    """Whether `box` contains every element of `other`."""
     return union(box, other, buffer) == union(box, box, buffer)
 
 
 def over(expr: AffineExpr, operands: Sequence[SSAValue], values: list[SSAValue]) -> AffineExpr:
-    """`expr` over `operands` as an expression over `values`, which grows by what it lacks."""
+    """Rewrite `expr` over `operands` as an expression over `values`, appending missing operands."""
     dims: list[AffineExpr] = []
     for operand in operands:
         if operand not in values:
@@ -208,26 +208,26 @@ def over(expr: AffineExpr, operands: Sequence[SSAValue], values: list[SSAValue])
 
 
 def value_ranges(values: Sequence[SSAValue]) -> tuple[Range, ...]:
-    """The range of each value: a loop's, an iteration variable's, or unbounded."""
+    """Return the range of each value: a loop's, an iteration variable's, or unbounded."""
     return tuple(_value_range(value) for value in values)
 
 
 def buffer_shape(buffer: SSAValue) -> tuple[int, ...]:
-    """The static shape of a buffer."""
+    """Return the static shape of a buffer."""
     type_ = buffer.type
     assert isa(type_, MemRefType)
     return tuple(type_.get_shape())
 
 
 def block_of(value: SSAValue) -> BlockOp | None:
-    """The block whose iteration variable `value` is."""
+    """Return the block that `value` is an iteration variable of, if any."""
     owner = value.owner
     parent = owner.parent_op() if isinstance(owner, Block) else None
     return parent if isinstance(parent, BlockOp) else None
 
 
 def binding_values(block: BlockOp, position: int) -> tuple[SSAValue, ...]:
-    """The loop variables that the binding of one iteration variable uses, in the block's order."""
+    """Return the loop variables in the binding of one iteration variable, in the block's order."""
     operands = block.operands_
     used = sorted(block.bindings.data.results[position].used_dims())
     return tuple(dict.fromkeys(operands[p] for p in used))
@@ -246,7 +246,7 @@ def _whole(extent: int) -> Interval:
 
 
 def _interval(base: LinearSum, low: int, high: int, extent: int, clipped: bool) -> Interval:
-    """`base + [low, high]`, cut to the buffer where the base is constant."""
+    """Return `base + [low, high]`, clipped to the buffer if the base is constant."""
     if clipped and base.is_constant:
         low, high = max(low + base.constant, 0), min(high + base.constant, extent - 1)
         return Interval(AffineConstantExpr(low), max(high - low + 1, 0))
@@ -268,7 +268,7 @@ def _compact(dims: Sequence[Interval], values: Sequence[SSAValue]) -> Box:
 
 @dataclass
 class _Space:
-    """Values met while expanding indices, as dimensions; `inner` ones vary within `root`."""
+    """Values found while expanding indices, as dimensions; `inner` ones vary within `root`."""
 
     root: Operation
     running: Collection[ForOp]
@@ -279,7 +279,7 @@ class _Space:
     bindings: dict[BlockOp, list[LinearSum]] = field(default_factory=lambda: {})
 
     def expand(self, value: SSAValue) -> AffineExpr | None:
-        """`value` over loop variables; None when it is computed at run time."""
+        """Express `value` over loop variables; None if it is computed at run time."""
         if (loop := loop_of(value)) is not None:
             return self._dim(value, _value_range(value), self._is_inside(loop))
         if (block := block_of(value)) is not None:
@@ -292,7 +292,7 @@ class _Space:
         return None
 
     def split(self, value: LinearSum) -> tuple[LinearSum, int, int]:
-        """`value` as a sum over outer dimensions plus something in `[low, high]`."""
+        """Split `value` into a sum over outer dimensions and a remainder in `[low, high]`."""
         base: dict[Atom, int] = {}
         low = high = 0
         for atom, factor in value.terms:
@@ -311,7 +311,7 @@ class _Space:
             return None, *sum_range(LinearSum(((atom, 1),), 0), self.ranges)
         outer, low, high = self.split(atom.operand)
         start, width = LinearSum(outer.terms, outer.constant + low), high - low
-        # The start is a multiple of `step` plus a remainder, which bounds its own remainder.
+        # `start` is a multiple of `step` plus a constant, which bounds its remainder.
         step = gcd(atom.divisor, *(factor for _, factor in start.terms))
         carry = atom.divisor - step + start.constant % step + width
         match atom:
@@ -343,7 +343,8 @@ class _Space:
             return self._dim(variable, (low, max(limit, low)), inner=True)
         if limit == high:
             return to_expr(mine)
-        # Another variable guards the inner part: narrower than its loops.
+        # Another variable's domain restricts the inner part to fewer iterations than its loops
+        # have.
         guarded = self._dim(variable, (low, max(limit, low)), inner=True)
         return to_expr(LinearSum(tuple(outer), mine.constant)) + guarded
 

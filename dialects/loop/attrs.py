@@ -60,7 +60,7 @@ class ThreadAxisAttr(EnumAttribute[ThreadAxis]):
 
 
 class IterKind(StrEnum):
-    """The role of a block's iteration variable."""
+    """The role of an iteration variable of a block."""
 
     SPATIAL = "spatial"
     REDUCE = "reduce"

@@ -1,4 +1,4 @@
-"""Blocks, the units that schedules address, and guards, what their domains become."""
+"""Blocks, the units that schedules address, and guards, which they are lowered to."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from tcopt.support.quick_ir import init_op
 
 @irdl_op_definition
 class InitOp(IRDLOperation):
-    """The part of a reduction block that runs once for each point of its spatial variables,
-    before the first term: where all reduce variables are 0."""
+    """The initialisation of a reduction block. It runs once for each point of the spatial
+    variables, before the first term, where all reduce variables are 0."""
 
     name = "loop.init"
 
@@ -66,10 +66,10 @@ class BlockOp(IRDLOperation):
 
     `loop.block "mm" (%vi: spatial 64 = %io * 8 + %ii, %vk: reduce 512 = %k) { ... }`
 
-    Each iteration variable has a kind, a domain `[0, extent)` and a binding over the loops
-    around. The body runs for exactly those bindings that lie in all domains, so a split that
-    does not divide, or a halo, needs no predicate of its own. The body refers to iteration
-    variables only, never to loops.
+    Each iteration variable has a kind, a domain `[0, extent)` and a binding over the enclosing
+    loops. The body runs exactly for the bindings inside all domains, so neither a non-dividing
+    split nor a halo needs a predicate. The body refers to iteration variables only, never to
+    loops.
     """
 
     name = "loop.block"
@@ -105,22 +105,22 @@ class BlockOp(IRDLOperation):
 
     @property
     def iter_kinds(self) -> tuple[IterKind, ...]:
-        """Kind of each iteration variable."""
+        """The kind of each iteration variable."""
         return tuple(kind.data for kind in self.kinds)
 
     @property
     def domain(self) -> tuple[int, ...]:
-        """Extent of each iteration variable."""
+        """The extent of each iteration variable."""
         return integers(self.extents)
 
     @property
     def iter_vars(self) -> tuple[SSAValue, ...]:
-        """The iteration variables as values of the body."""
+        """The iteration variables, as arguments of the body."""
         return tuple(self.regions[0].block.args)
 
     @property
     def init(self) -> InitOp | None:
-        """The block's init, if it has one."""
+        """The block's `loop.init`, or None."""
         first = self.body.block.first_op
         return first if isinstance(first, InitOp) else None
 
@@ -129,7 +129,7 @@ class BlockOp(IRDLOperation):
         return IterKind.REDUCE in self.iter_kinds
 
     def rebind(self, bindings: Sequence[AffineExpr], operands: Sequence[SSAValue]) -> None:
-        """Replace the bindings, one expression over `operands` for each variable."""
+        """Replace the bindings by one expression over `operands` for each variable."""
         self.bindings = AffineMapAttr(AffineMap(len(operands), 0, tuple(bindings)))
         self.operands = tuple(operands)
 
@@ -146,7 +146,7 @@ class BlockOp(IRDLOperation):
         self._verify_no_loops_used()
 
     def _verify_no_loops_used(self) -> None:
-        """What the body computes may depend on its variables, and on buffers from outside."""
+        """Check that the body depends only on its variables and on buffers from outside."""
         for op in self.body.walk():
             for operand in op.operands:
                 owner = operand.owner
@@ -187,7 +187,7 @@ class BlockOp(IRDLOperation):
         printer.print_string(" ")
         printer.print_string_literal(self.block_name.data)
         printer.print_string(" ")
-        # Bindings name outer values, variables belong to the body: print both from its scope.
+        # Bindings refer to outer values and variables to the body's; print both inside its scope.
         printer.enter_scope()
 
         def variable(position: int) -> None:
@@ -206,10 +206,9 @@ class BlockOp(IRDLOperation):
 
 @irdl_op_definition
 class GuardOp(IRDLOperation):
-    """Runs its body when `0 <= expr < extent` holds for every condition.
+    """Runs its body if `0 <= expr < extent` holds for every condition.
 
-    `loop.guard ([%io * 8 + %ii] in 1000) { ... }`: what a block's domains become once blocks
-    are lowered.
+    `loop.guard ([%io * 8 + %ii] in 1000) { ... }`: lowering a block turns its domains into guards.
     """
 
     name = "loop.guard"
@@ -229,7 +228,7 @@ class GuardOp(IRDLOperation):
 
     @property
     def condition_extents(self) -> tuple[int, ...]:
-        """The extent of each condition, in the map's order."""
+        """The extent of each condition, in the order of the map."""
         return integers(self.extents)
 
     def verify_(self) -> None:
@@ -256,7 +255,7 @@ class GuardOp(IRDLOperation):
 
 
 def owning_block(op: Operation) -> BlockOp | None:
-    """The block whose body holds `op`."""
+    """Return the innermost block around `op`, or None."""
     parent = op.parent_op()
     while parent is not None and not isinstance(parent, BlockOp):
         parent = parent.parent_op()

@@ -1,4 +1,4 @@
-"""The border around the part of a buffer that blocks write."""
+"""Filling the border of a buffer whose interior is written by blocks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tcopt.support.literals import INTEGERS, integers, number_attr, parse_number
 
 
 class Side(NamedTuple):
-    """A box of a buffer: its first index and its extent along each dimension."""
+    """A box of a buffer: its first index and its extent in each dimension."""
 
     first: tuple[int, ...]
     extents: tuple[int, ...]
@@ -26,10 +26,10 @@ class Side(NamedTuple):
 
 @irdl_op_definition
 class BorderOp(IRDLOperation):
-    """Writes one number everywhere in a buffer but inside of a box.
+    """Writes one value to every element of a buffer outside a box.
 
-    `loop.border %y outside [0 to 1, 1 to 7] = 0.0 : memref<1x8xf32>` leaves row 0, columns 1
-    to 6 alone. It is not a block: schedules do not see it, and `expand-borders` makes loops of it.
+    `loop.border %y outside [0 to 1, 1 to 7] = 0.0 : memref<1x8xf32>` does not write row 0, columns
+    1 to 6. It is not a block: schedules do not see it, and `expand-borders` lowers it to loops.
     """
 
     name = "loop.border"
@@ -57,14 +57,14 @@ class BorderOp(IRDLOperation):
 
     @property
     def type(self) -> MemRefType:
-        """The buffer's type."""
+        """The type of the buffer."""
         assert isa(self.buffer.type, MemRefType)
         return self.buffer.type
 
     def sides(self) -> list[Side]:
-        """Boxes that together are the border, none of which overlap.
+        """Return disjoint boxes that together cover the border.
 
-        Those of later dimensions lie between those of the dimensions before them.
+        The boxes of each dimension are restricted to the interior of the dimensions before it.
         """
         found: list[Side] = []
         first, extents = [0] * len(self.type.get_shape()), list(self.type.get_shape())

@@ -1,8 +1,8 @@
-"""Accesses that leave their buffer whenever a function runs.
+"""Detection of accesses that are certainly out of bounds.
 
-An index is judged where all its values are known exactly: it is linear in loops whose every
-iteration runs, and in block variables that take every value of an interval. What a guard, a
-mask or a condition may keep from running, and what is computed, is left alone.
+An index is checked only if its set of values is known exactly: it is linear in loops all of whose
+iterations run, and in block variables that take every value of an interval. Accesses under a
+guard, mask or condition, and computed indices, are not checked.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def verify_in_bounds(
     reaches: Sequence[Range],
     shape: Sequence[int],
 ) -> None:
-    """Refuse an access some of whose elements are certainly outside of the buffer.
+    """Check that no element of an access is certainly out of bounds.
 
     Args:
-        indices: the first element's, over `operands`.
-        reaches: how far other elements lie below and above, along each dimension.
+        indices: the indices of the first element, over `operands`.
+        reaches: the minimum and maximum offset of elements from the first, per dimension.
     Raises:
-        VerifyException: an index leaves the buffer.
+        VerifyException: an index is out of bounds.
     """
     if not _always_runs(op):
         return
@@ -57,7 +57,7 @@ def verify_in_bounds(
 
 
 def _always_runs(op: Operation) -> bool:
-    """Whether an op runs at least once for each iteration of the loops around it."""
+    """Whether an op runs at least once for each iteration of its enclosing loops."""
     parent = op.parent_op()
     while parent is not None and not isinstance(parent, FuncOp):
         if isinstance(parent, ForOp):
@@ -71,7 +71,7 @@ def _always_runs(op: Operation) -> bool:
 
 @dataclass
 class _Values:
-    """Values as dimensions that take every number of a range, independent of one another."""
+    """Values as independent dimensions that take every value of their range."""
 
     ranges: list[Range] = field(default_factory=list[Range])
     _found: dict[SSAValue, AffineExpr | None] = field(
@@ -79,7 +79,7 @@ class _Values:
     )
 
     def expand(self, value: SSAValue) -> AffineExpr | None:
-        """A value over such dimensions; None where they do not tell what it takes."""
+        """Express a value over such dimensions; None if its set of values is not known exactly."""
         if value not in self._found:
             self._found[value] = self._expand(value)
         return self._found[value]
@@ -128,7 +128,7 @@ class _Values:
         return sum_range(value, self.ranges)
 
     def _is_gapless(self, value: LinearSum) -> bool:
-        """Whether a sum takes every number between its bounds."""
+        """Whether a sum takes every value between its bounds."""
         if not value.is_linear:
             return False
         reach = 0

@@ -1,4 +1,4 @@
-"""What functions over buffers have in common: loop functions, and programs of accelerators."""
+"""Base of functions over buffers: loop functions, and programs of accelerators."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tcopt.support.func_syntax import parse_function, print_function
 
 
 class BufferFunction(IRDLOperation, ABC):
-    """A symbol with a body of one block, whose arguments are buffers; it returns nothing.
+    """A symbol with a single-block body whose arguments are buffers; it returns nothing.
 
     Attributes:
-        CALLED: what messages call it.
+        CALLED: the name of the op in messages.
     """
 
     CALLED: ClassVar[str] = "a program"
@@ -39,7 +39,7 @@ class BufferFunction(IRDLOperation, ABC):
         )
 
     def verify_signature(self, verify_buffer: Callable[[Attribute], None]) -> None:
-        """VerifyException for arguments that are not as declared, or not buffers, and results."""
+        """Check that the signature has no results and that the arguments are declared buffers."""
         if tuple(self.body.block.arg_types) != self.function_type.inputs.data:
             raise VerifyException("argument types differ from the function type")
         if self.function_type.outputs.data:

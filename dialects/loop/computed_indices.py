@@ -1,7 +1,7 @@
-"""The rule that no value of the data becomes an address without a limit.
+"""Verification that indices computed from data are provably in bounds.
 
-An index of a load or store that is not made of loop variables alone has to be shown to lie inside
-of the buffer: by the operations that compute it, or by the conditions of `scf.if` around.
+An index of a load or store that is not made of loop variables alone must be provably inside the
+buffer: by the operations that compute it, or by the conditions of enclosing `scf.if` ops.
 
     scf.if %inside {                              %inside is 0 <= %place and %place < 16
       loop.store %v, %y[%place] : memref<16xf32>
@@ -24,7 +24,7 @@ from tcopt.support.affine import Range, bounds
 
 
 def is_computed(value: SSAValue) -> bool:
-    """Whether an index is not made of loop variables alone."""
+    """Whether an index depends on anything other than loop and block variables."""
     owner = value.owner
     if isinstance(owner, IndexOp):
         return any(is_computed(operand) for operand in owner.indices)
@@ -42,11 +42,11 @@ def verify_limits(
     *,
     has_mask: bool,
 ) -> None:
-    """Raise VerifyException unless every computed index of an access stays inside of `shape`.
+    """Raise VerifyException unless every computed index of an access is inside `shape`.
 
     Args:
-        reaches: how far lanes lie below and above the first one, along each dimension.
-        has_mask: whether lanes may be off, where indices made of loop variables leave the buffer.
+        reaches: the minimum and maximum offset of the lanes from the first, per dimension.
+        has_mask: whether a mask disables lanes whose loop-variable indices are out of bounds.
     """
     computed = [is_computed(value) for value in indices]
     if not any(computed):
@@ -54,7 +54,7 @@ def verify_limits(
     around = ranges_at(op.parent)
     ranges = [around.integers(value) for value in indices]
     if has_mask or _has_guard(op):
-        # Loop variables are limited together, by conditions that say so.
+        # Guards and masks bound the loop variables jointly, so only computed indices are checked.
         ranges = [r if c else (0, 0) for r, c in zip(ranges, computed, strict=True)]
         reaches = [(0, 0)] * len(shape)
     rows = enumerate(zip(map.results, shape, reaches, strict=True))
@@ -70,7 +70,7 @@ def verify_limits(
 
 
 def ranges_at(block: Block | None) -> ValueRanges:
-    """What is known of values in a block, by the conditions around it."""
+    """Return the ranges of values in a block, given the conditions around it."""
     ranges = ValueRanges(_leaf_range)
     for condition, holds in reversed(list(_conditions_around(block))):
         ranges = ranges.assuming(condition, holds)
@@ -78,7 +78,7 @@ def ranges_at(block: Block | None) -> ValueRanges:
 
 
 def _conditions_around(block: Block | None) -> Iterator[tuple[SSAValue, bool]]:
-    """Conditions of `scf.if`, and whether they hold, innermost first."""
+    """Yield conditions of enclosing `scf.if` ops and whether they hold, innermost first."""
     while block is not None:
         parent = block.parent_op()
         if isinstance(parent, scf.IfOp):
@@ -94,7 +94,7 @@ def _has_guard(op: Operation) -> bool:
 
 
 def _leaf_range(value: SSAValue, ranges: ValueRanges) -> Range | None:
-    """The range of a loop's or block's variable, or of `loop.index`."""
+    """Return the range of a loop's or block's variable, or of `loop.index`."""
     owner = value.owner
     if isinstance(owner, IndexOp):
         return bounds(owner.map.data.results[0], [ranges.integers(v) for v in owner.indices])

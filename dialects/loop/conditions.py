@@ -1,4 +1,4 @@
-"""Conditions `([expr] in extent, ...)` as guards and masks hold them."""
+"""Conditions `([expr] in extent, ...)` of guards and masks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tcopt.support.affine import substitute
 def merge_maps(
     maps: Sequence[tuple[AffineMap, Sequence[SSAValue]]],
 ) -> tuple[AffineMap, list[SSAValue]]:
-    """One map with the results of all, over the union of their operands."""
+    """Return one map with the results of all maps, over the union of their operands."""
     operands: list[SSAValue] = []
     results: list[AffineExpr] = []
     for map, values in maps:
@@ -56,7 +56,7 @@ def print_conditions(
     extents: Sequence[int],
     steps: Sequence[int] | None = None,
 ) -> None:
-    """Print what `parse_conditions` reads."""
+    """Print the syntax that `parse_conditions` parses."""
     printer.print_string(" ")
 
     def condition(position: int) -> None:

@@ -44,7 +44,7 @@ class IndexOp(IRDLOperation):
         init_op(self, indices, [IndexType()], {"map": AffineMapAttr(map)})
 
     def set_indices(self, values: Sequence[SSAValue]) -> None:
-        """Replace the index operands, which the map's dimensions stand for."""
+        """Replace the index operands, to which the dimensions of the map refer."""
         self.operands = values
 
     def verify_(self) -> None:
@@ -66,7 +66,7 @@ class IndexOp(IRDLOperation):
 
 @irdl_op_definition
 class MaskOp(IRDLOperation):
-    """Lane `l` is true when `0 <= expr + l * step < extent` holds for every condition.
+    """A mask whose lane `l` is true if `0 <= expr + l * step < extent` holds for every condition.
 
     `%m = loop.mask [%i * 16 in 1000 step 1] : vector<16xi1>`
     """
@@ -101,7 +101,7 @@ class MaskOp(IRDLOperation):
 
     @property
     def conditions(self) -> tuple[tuple[int, int], ...]:
-        """`(extent, step)` of each condition, in the map's order."""
+        """`(extent, step)` of each condition, in the order of the map."""
         pairs = zip(integers(self.extents), integers(self.steps), strict=True)
         return tuple(pairs)
 

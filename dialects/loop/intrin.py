@@ -46,18 +46,18 @@ if TYPE_CHECKING:
     from tcopt.dialects.intrinsics import Intrinsic
 
 Steps = tuple[tuple[int, ...], ...]
-"""For each dimension of a tile, how far each index of the buffer moves along it."""
+"""For each dimension of a tile, the step along each dimension of the buffer."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile of a buffer that an intrinsic works on.
+    """A tile of a buffer that is an operand of an intrinsic.
 
     Attributes:
-        first: indices of the tile's first element, over the op's index operands.
-        extents: of the tile's dimensions.
-        is_read: whether what the buffer holds there counts.
-        is_padded: whether the tile may lie outside of the buffer, where elements are `outside`.
+        first: indices of the tile's first element, over the index operands of the op.
+        extents: the extents of the tile's dimensions.
+        is_read: whether the intrinsic reads the tile.
+        is_padded: whether the tile may leave the buffer; elements outside are `outside`.
     """
 
     buffer: SSAValue
@@ -71,7 +71,7 @@ class Tile:
 
     @property
     def reaches(self) -> list[tuple[int, int]]:
-        """How far elements lie below and above the first, along each dimension of the buffer."""
+        """Minimum and maximum offset of elements from the first, per dimension of the buffer."""
         return [
             reach_of([step[dim] for step in self.steps], self.extents)
             for dim in range(len(self.first))
@@ -80,15 +80,15 @@ class Tile:
 
 @irdl_op_definition
 class IntrinOp(IRDLOperation):
-    """Calls a hardware intrinsic on buffer tiles, which changes its outputs.
+    """Calls a hardware intrinsic on buffer tiles; it updates its outputs.
 
         loop.intrin "bf16_dot" outs(%c[%i, %j] : memref<4x16xf32>)
           ins(%a[%i, %k] by [0, 1] : memref<4x64xbf16>,
               %b[%k floordiv 2, %j, 0] by [0, 0, 1] : memref<32x16x2xbf16>)
 
-    Each operand is a buffer with the indices of its tile's first element, and for each of the
-    tile's dimensions how far the indices move along it. Extents, element types and what is
-    computed are the intrinsic's, which `dialects/intrinsics/` declares by name.
+    Each operand is a buffer with the indices of its tile's first element and, for each dimension
+    of the tile, the step along each dimension of the buffer. The intrinsic, declared by name in
+    `dialects/intrinsics/`, determines the extents, element types and computation.
     """
 
     name = "loop.intrin"
@@ -98,7 +98,7 @@ class IntrinOp(IRDLOperation):
     inputs = var_operand_def(MemRefType)
     indices = var_operand_def(IndexType)
     map = prop_def(AffineMapAttr)
-    """The first indices of all tiles, outputs in front, one after the other."""
+    """The first indices of all tiles, outputs first, concatenated."""
     steps = prop_def(ArrayAttr[ArrayAttr[DenseArrayBase[I64]]])
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -113,7 +113,7 @@ class IntrinOp(IRDLOperation):
         indices: Sequence[SSAValue],
         steps: Sequence[Sequence[Sequence[int]]],
     ):
-        """`map` holds the first indices of all tiles; `steps` those of each tile in turn."""
+        """`map` holds the first indices of all tiles; `steps` holds the steps of each tile."""
         super().__init__(
             operands=[outputs, inputs, indices],
             properties={
@@ -152,13 +152,13 @@ class IntrinOp(IRDLOperation):
 
     @property
     def reads_outputs(self) -> bool:
-        """Whether what its outputs were before counts."""
+        """Whether the intrinsic reads the previous contents of its outputs."""
         from tcopt.dialects.intrinsics import intrinsic
 
         return intrinsic(self.intrin.data).changes
 
     def _places(self) -> Iterator[tuple[SSAValue, tuple[AffineExpr, ...]]]:
-        """Each buffer with the first indices of its tile."""
+        """Yield each buffer with the first indices of its tile."""
         start, results = 0, self.map.data.results
         for buffer in self.buffers:
             assert isa(buffer.type, MemRefType)
@@ -169,7 +169,7 @@ class IntrinOp(IRDLOperation):
     def set_tile(
         self, position: int, first: Sequence[AffineExpr], values: Sequence[SSAValue]
     ) -> None:
-        """Give one tile other first indices, as expressions over `values`."""
+        """Replace the first indices of one tile by expressions over `values`."""
         maps: list[tuple[AffineMap, list[SSAValue]]] = []
         for place, (_, exprs) in enumerate(self._places()):
             if place == position:
@@ -183,13 +183,13 @@ class IntrinOp(IRDLOperation):
     def set_tiles(
         self, map: AffineMap, values: Sequence[SSAValue], steps: Sequence[Sequence[Sequence[int]]]
     ) -> None:
-        """Give all tiles other first indices over `values`, and other steps."""
+        """Replace the first indices of all tiles by expressions over `values`, and their steps."""
         self.map = AffineMapAttr(map)
         self.steps = ArrayAttr([_steps_attr(each) for each in steps])
         self.set_indices(values)
 
     def set_indices(self, values: Sequence[SSAValue]) -> None:
-        """Replace the index operands, which the map's dimensions stand for."""
+        """Replace the index operands, to which the dimensions of the map refer."""
         self.operands = [*self.buffers, *values]
         sizes = (len(self.outputs), len(self.inputs), len(values))
         self.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
@@ -288,10 +288,11 @@ class IntrinOp(IRDLOperation):
 
 
 def scope_mismatch(declared: Intrinsic, buffers: Sequence[SSAValue]) -> str | None:
-    """Which operand of an intrinsic does not lie where it must; None if all do.
+    """Describe the first operand of an intrinsic in an illegal memory scope; None if all are
+    legal.
 
     Args:
-        buffers: of the operands, the output first.
+        buffers: the buffers of the operands, the output first.
     """
     if declared.lowering is not None:
         return None
@@ -300,9 +301,9 @@ def scope_mismatch(declared: Intrinsic, buffers: Sequence[SSAValue]) -> str | No
         scope = alloc.scope.data if isinstance(alloc, AllocOp) else Scope.GLOBAL
         wanted = declared.scopes.get(operand.name)
         if wanted is None and scope.is_placed:
-            return f"operand '{operand.name}' lies in {scope}, which is not memory"
+            return f"operand '{operand.name}' is in {scope}, which is not memory"
         if wanted is not None and scope.value != wanted:
-            return f"operand '{operand.name}' lies in {scope}, not in {wanted}"
+            return f"operand '{operand.name}' is in {scope}, not in {wanted}"
     return None
 
 

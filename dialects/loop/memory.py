@@ -1,4 +1,4 @@
-"""Buffers, weights, host calls, and what orders memory accesses between threads."""
+"""Buffers, weights, host calls, and ops that order memory accesses between threads."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from tcopt.support.calls import verify_call
 from tcopt.support.literals import Integers, integers
 
 FENCE = "fence"
-"""The attribute of a barrier that says what memory it is for beside shared memory: `global`."""
+"""Attribute of a barrier that also orders accesses to the named memory: `global`."""
 
 DOUBLE_BUFFER = "double_buffer"
-"""The attribute of a `loop.alloc` that is to be two buffers, used in turn."""
+"""Attribute of a `loop.alloc` that requests double buffering."""
 
 SLOTS = "slots"
-"""The attribute of a `loop.alloc` that says in how many places its buffers lie in turn."""
+"""Attribute of a `loop.alloc`: the number of slots that its buffers use in rotation."""
 
 PLACES = "places"
-"""The attribute of a `loop.alloc` with the first entry of each slot in the accelerator's memory."""
+"""Attribute of a `loop.alloc`: the first entry of each slot in the accelerator's memory."""
 
 STORAGE_ALIGN = "storage_align"
-"""The attribute of a `loop.alloc` that asks for strides: dimension, factor and offset."""
+"""Attribute of a `loop.alloc` that constrains strides: dimension, factor and offset."""
 
 
 @irdl_op_definition
 class AllocOp(IRDLOperation):
-    """A buffer in a memory scope, alive inside the loop that holds it."""
+    """A buffer in a memory scope, live inside the loop that contains it."""
 
     name = "loop.alloc"
 
@@ -66,13 +66,13 @@ class AllocOp(IRDLOperation):
 
     @property
     def slots(self) -> int:
-        """In how many places its buffers lie, one after the other in turn."""
+        """The number of slots that its buffers use in rotation."""
         count = self.attributes.get(SLOTS)
         return count.value.data if isinstance(count, IntegerAttr) else 1
 
     @property
     def places(self) -> tuple[int, ...] | None:
-        """The first entry of each slot; None where buffers are not placed."""
+        """The first entry of each slot; None before buffers are placed."""
         found = self.attributes.get(PLACES)
         return integers(found) if isa(found, Integers) else None
 
@@ -80,7 +80,7 @@ class AllocOp(IRDLOperation):
 def _verify_slots(op: AllocOp) -> None:
     scope, places = op.scope.data, op.attributes.get(PLACES)
     if not scope.is_placed:
-        raise VerifyException(f"programs do not place buffers in {scope}")
+        raise VerifyException(f"buffers in {scope} are not placed by programs")
     count = op.attributes.get(SLOTS)
     if count is not None and (not isinstance(count, IntegerAttr) or count.value.data < 1):
         raise VerifyException(f"{SLOTS} is a number of at least 1")
@@ -103,7 +103,7 @@ def _verify_strides(wanted: Attribute, type: Attribute) -> None:
 
 @irdl_op_definition
 class CallOp(IRDLOperation):
-    """A host call of a `loop.func`."""
+    """A call of a `loop.func` from host code."""
 
     name = "loop.call"
 
@@ -121,7 +121,7 @@ class CallOp(IRDLOperation):
 
 @irdl_op_definition
 class WeightOp(IRDLOperation):
-    """A weight of the side store as a buffer: `loop.weight @fc.weight : memref<..>`."""
+    """A weight of the weight store as a buffer: `loop.weight @fc.weight : memref<..>`."""
 
     name = "loop.weight"
 
@@ -151,10 +151,10 @@ class WeightOp(IRDLOperation):
 
 @irdl_op_definition
 class BarrierOp(IRDLOperation):
-    """All threads of a thread block reach this point before any passes it.
+    """A barrier that all threads of a thread block reach before any passes it.
 
-    What they wrote to shared memory before is seen by all of them after it; with
-    `{fence = "global"}` what they wrote to global memory as well.
+    It makes earlier writes to shared memory visible to all threads of the block; with `{fence =
+    "global"}`, writes to global memory as well.
     """
 
     name = "loop.barrier"
@@ -168,7 +168,8 @@ class BarrierOp(IRDLOperation):
 
 @irdl_op_definition
 class PushTokenOp(IRDLOperation):
-    """Sends a dependence token from one accelerator unit to another (paper, section 4.4)."""
+    """Sends a dependence token from one accelerator unit to another (section 4.4 of the TVM
+    paper)."""
 
     name = "loop.push_token"
 
@@ -198,11 +199,11 @@ class PopTokenOp(IRDLOperation):
 
 @irdl_op_definition
 class SliceOp(IRDLOperation):
-    """Slice `index` along a buffer's first dimension, in place.
+    """A view of slice `index` along a buffer's first dimension.
 
         %xt = loop.slice %xs[%t] : memref<35x1x8xf32>
 
-    The result, here memref<1x8xf32>, is contiguous but need not start at an aligned address.
+    The result, memref<1x8xf32> here, is contiguous but need not start at an aligned address.
     """
 
     name = "loop.slice"

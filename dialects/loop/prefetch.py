@@ -1,4 +1,4 @@
-"""A hint that data of a buffer will be read soon."""
+"""Prefetch hints for buffers."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from tcopt.support.access_syntax import parse_access, print_access
 from tcopt.support.index_maps import verify_index_map
 
 MAX_LOCALITY = 3
-"""To be kept in all caches; 2 is all but the first one, 0 none."""
+"""Highest locality: keep the line in all caches; 2 is all but L1, 0 is none."""
 
 
 @irdl_op_definition
 class PrefetchOp(IRDLOperation):
-    """Brings the cache line of an element near, which changes no value.
+    """Prefetches the cache line of an element; it has no effect on values.
 
-    `loop.prefetch %w[%j + 1, %k, 0] locality 2 : memref<8x64x16xf32>` says that the line will be
-    read, and is to come as far as the second cache. An index beyond its dimension counts on in
-    memory; outside of the buffer nothing happens that could be seen.
+    `loop.prefetch %w[%j + 1, %k, 0] locality 2 : memref<8x64x16xf32>` fetches the line into L2
+    because it will be read soon. Indices may be out of bounds: they are linearised without checks,
+    and prefetching an address outside the buffer has no visible effect.
     """
 
     name = "loop.prefetch"

@@ -1,11 +1,11 @@
-"""Memory scopes: where a buffer lives, and who sees it.
+"""Memory scopes: the kind of memory that holds a buffer, and the threads that share it.
 
-A target with memory of its own registers a scope for it:
+A target with its own kind of memory registers a scope for it:
 
     TILE = register_scope(Scope("tile", Sharing.BLOCK, space=7, capacity=64 << 10))
 
-Steps of schedules take it by its name, `loop.alloc tile` is read and printed, interpreters let
-those share a buffer that the scope says, and what is lowered has the memory space on its type.
+Schedule primitives take a scope by name, `loop.alloc tile` parses and prints it, interpreters
+share buffers according to it, and lowered buffer types carry its memory space.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tcopt.support.suggestions import suggest
 
 
 class Sharing(StrEnum):
-    """Who sees one buffer: what else runs at the same time has its own."""
+    """The threads that share one buffer; others have their own copy."""
 
     ALL = "all"
     BLOCK = "block"
-    """The threads of a block."""
+    """One buffer per thread block."""
 
     THREAD = "thread"
 
@@ -39,15 +39,17 @@ class Sharing(StrEnum):
 class Scope:
     """A kind of memory.
 
-    Attributes:
-        value: its name, as in text.
-        sharing: who sees a buffer of it.
+    value: its name in the IR.
+        sharing: the threads that share one buffer.
+        in_registers: whether buffers become SSA values, in whole vectors, if their indices allow
+            it.
         in_registers: whether buffers become values where indices allow it, in whole vectors.
-        space: the memory space of buffers at the kernel level, which emitters see; None for
-            memory like any other. That of memory which a block shares is there where blocks are.
-        capacity: the most bytes of buffers that are alive at a time; None for no limit.
-        is_placed: whether programs say where buffers of it lie, as in the memories of an
-            accelerator (`place-sram`); how large it is says the target (`TargetFacts.memories`).
+        space: the memory space of buffers at the kernel level, which emitters use; None for
+            default memory. The space of block-shared memory applies only where code runs in thread
+            blocks.
+        capacity: the maximum total size of live buffers in bytes; None for no limit.
+        is_placed: whether programs choose the addresses of buffers, as in the memories of an
+            accelerator (`place-sram`), whose sizes the target defines (`TargetFacts.memories`).
     """
 
     value: str
@@ -67,12 +69,12 @@ class Scope:
 
     @property
     def is_shared(self) -> bool:
-        """Whether the threads of a block see one buffer, and other blocks another."""
+        """Whether the threads of a block share one buffer, and each block has its own."""
         return self.sharing is Sharing.BLOCK
 
     @property
     def is_private(self) -> bool:
-        """Whether each thread has a buffer of its own."""
+        """Whether each thread has its own buffer."""
         return self.sharing is Sharing.THREAD
 
     def __str__(self) -> str:
@@ -83,7 +85,7 @@ Scope.GLOBAL = Scope("global", Sharing.ALL)
 Scope.SHARED = Scope("shared", Sharing.BLOCK, space=3)
 Scope.LOCAL = Scope("local", Sharing.THREAD)
 Scope.REGISTER = Scope("register", Sharing.THREAD, in_registers=True)
-# Memories of an accelerator that multiplies matrices: both factors, and the sums.
+# Memories of an accelerator for matrix products: both factors, and the accumulators.
 Scope.ACC_INPUT = Scope("acc_input", Sharing.ALL, is_placed=True)
 Scope.ACC_WEIGHT = Scope("acc_weight", Sharing.ALL, is_placed=True)
 Scope.ACC_REGISTER = Scope("acc_register", Sharing.ALL, is_placed=True)
@@ -93,7 +95,7 @@ SCOPES: Registry[str, Scope] = Registry("memory scope")
 
 
 def register_scope(scope: Scope) -> Scope:
-    """Make a memory scope known by its name.
+    """Register a memory scope under its name.
 
     Raises:
         InputError: the name or the memory space is taken, or the name is not an identifier.
@@ -102,7 +104,7 @@ def register_scope(scope: Scope) -> Scope:
         raise InputError(f"a memory scope cannot be called '{scope.value}'")
     same = [s for s in SCOPES.values() if s.space is not None and s.space == scope.space]
     if any(each.value != scope.value for each in same):
-        raise InputError(f"memory space {scope.space} is that of the scope '{same[0].value}'")
+        raise InputError(f"memory space {scope.space} belongs to the scope '{same[0].value}'")
     SCOPES.add(scope.value, scope)
     return scope
 
@@ -120,10 +122,10 @@ for _scope in (
 
 
 def scope_named(name: str) -> Scope:
-    """The memory scope of a name.
+    """Return the memory scope of this name.
 
     Raises:
-        InputError: there is none.
+        InputError: there is no such scope.
     """
     found = SCOPES.get(name)
     if found is None:
@@ -134,7 +136,7 @@ def scope_named(name: str) -> Scope:
 
 
 def is_shared_space(space: Attribute) -> bool:
-    """Whether the threads of a block share buffers of a memory space."""
+    """Whether buffers of a memory space are shared by the threads of a block."""
     if not isinstance(space, IntegerAttr):
         return False
     return any(s.is_shared for s in SCOPES.values() if s.space == space.value.data)
@@ -155,7 +157,7 @@ class ScopeAttr(Data[Scope], SpacedOpaqueSyntaxAttribute):
 
 
 def parse_scope(parser: AttrParser) -> Scope:
-    """The memory scope that comes next in the text."""
+    """Parse a memory scope."""
     start = parser.pos
     name = parser.parse_identifier("memory scope")
     try:

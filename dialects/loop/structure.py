@@ -1,4 +1,4 @@
-"""Functions, loops, blocks, guards and buffers of the loop dialect."""
+"""Functions and loops of the loop dialect."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from tcopt.dialects.loop.types import verify_buffer_type
 from tcopt.support.quick_ir import init_op
 
 PRAGMA_UNROLL = "pragma_unroll"
-"""The attribute of a loop that asks the device's compiler to write out so many iterations."""
+"""Attribute of a loop with the unroll factor to request from the device's compiler."""
 
 
 @irdl_op_definition
 class FuncOp(BufferFunction):
-    """A function over buffers, inputs first and then outputs: one kernel before lowering."""
+    """A function over buffers, inputs before outputs; it becomes one kernel."""
 
     name = "loop.func"
     CALLED: ClassVar[str] = "loop.func"
@@ -62,7 +62,7 @@ class FuncOp(BufferFunction):
 
 @irdl_op_definition
 class ForOp(IRDLOperation):
-    """Iterates from 0 to `extent`, in the way its kind says.
+    """A loop from 0 to `extent`, executed according to its kind.
 
     `loop.for %i = 0 to 32 parallel { ... }`, `loop.for %t = 0 to 64 thread threadIdx.x { ... }`
     """
@@ -123,7 +123,7 @@ class ForOp(IRDLOperation):
         parser.parse_keyword("to")
         extent = parser.parse_integer(allow_boolean=False)
         kind, axis = LoopKind.SERIAL, None
-        # A serial loop says no kind, and `attributes` is none.
+        # A serial loop has no kind keyword, and `attributes` is None.
         attributes = parser.parse_optional_attr_dict_with_keyword()
         if attributes is None:
             kind = parser.parse_optional_str_enum(LoopKind) or LoopKind.SERIAL
@@ -150,7 +150,7 @@ class ForOp(IRDLOperation):
 
 
 def enclosing_loops(op: Operation) -> Iterator[ForOp]:
-    """The loops around `op`, innermost first."""
+    """Yield the loops around `op`, innermost first."""
     parent = op.parent_op()
     while parent is not None and not isinstance(parent, FuncOp):
         if isinstance(parent, ForOp):
@@ -159,7 +159,7 @@ def enclosing_loops(op: Operation) -> Iterator[ForOp]:
 
 
 def path_to(op: Operation) -> list[Operation]:
-    """The ops around `op` below the function, outermost first, and `op` itself."""
+    """Return the ops around `op` inside the function, outermost first, and `op` itself."""
     found: list[Operation] = []
     current: Operation | None = op
     while current is not None and not isinstance(current, FuncOp):
@@ -169,18 +169,18 @@ def path_to(op: Operation) -> list[Operation]:
 
 
 def is_thread(loop: ForOp) -> bool:
-    """Whether a loop is bound to an axis of the threads of a block."""
+    """Whether a loop is bound to a thread axis of a block."""
     return loop.axis is not None and loop.axis.data in THREAD_AXES
 
 
 def is_in_block(loop: ForOp) -> bool:
-    """Whether a loop's iterations are threads of one block, which share its memory; virtual
-    threads are among them."""
+    """Whether a loop's iterations, virtual threads included, run in one block and share its
+    memory."""
     return loop.loop_kind is LoopKind.VIRTUAL or is_thread(loop)
 
 
 def loop_of(value: SSAValue) -> ForOp | None:
-    """The loop whose induction variable `value` is."""
+    """Return the loop that `value` is the induction variable of, if any."""
     owner = value.owner
     parent = owner.parent_op() if isinstance(owner, Block) else None
     return parent if isinstance(parent, ForOp) else None

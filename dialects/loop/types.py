@@ -1,4 +1,4 @@
-"""Types of buffers, and how far accesses reach."""
+"""Types of buffers, and offsets spanned by accesses."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ def parse_buffer_type(parser: Parser) -> MemRefType:
 
 
 def reach_of(steps: Sequence[int], extents: Sequence[int]) -> tuple[int, int]:
-    """How far below and above its first element a tile or vector reaches along a dimension.
+    """Return the minimum and maximum offset of a tile or vector from its first element along a
+    dimension of a buffer.
 
     Args:
-        steps: how far the index moves along each of its dimensions, which have these extents.
+        steps: the step along each dimension of the tile, whose extents are `extents`.
     """
     ends = [step * (extent - 1) for step, extent in zip(steps, extents, strict=True)]
     return sum(min(end, 0) for end in ends), sum(max(end, 0) for end in ends)
 
 
 def verify_buffer_type(type: Attribute) -> None:
-    """Check that a buffer's shape is known, and that its rows follow one another.
+    """Check that a type is a buffer of static shape.
 
     Raises:
-        VerifyException: they do not, or it is not a buffer.
+        VerifyException: it is not.
     """
     if not isa(type, MemRefType):
         raise VerifyException(f"{type} is not a buffer with a shape")

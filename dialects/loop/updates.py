@@ -1,4 +1,4 @@
-"""Updates of an element, `memory = combine(memory, term)`: what reductions are made of."""
+"""Updates of an element, `memory = combine(memory, term)`, of which reductions consist."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ COMBINERS: Mapping[type[Operation], CombiningKindFlag] = {
     arith.OrIOp: CombiningKindFlag.OR,
     arith.XOrIOp: CombiningKindFlag.XOR,
 }
-"""Combiners that are associative and commutative, floats up to rounding, as `vector.reduction`
-names them."""
+"""Associative and commutative combiners (floats up to rounding), and their `vector.reduction`
+kinds."""
 
 _COUNTED = frozenset({CombiningKindFlag.ADD, CombiningKindFlag.MUL, CombiningKindFlag.XOR})
 
@@ -49,12 +49,12 @@ class Update:
 
     @property
     def in_any_order(self) -> bool:
-        """Whether terms may be combined in another order, or in groups."""
+        """Whether terms may be reordered or grouped."""
         return may_reassociate(self.combine)
 
 
 def update_of(store: StoreOp) -> Update | None:
-    """How a store updates the element it writes; None if it is not an associative update."""
+    """Match a store that updates the element it writes; None if it is not an associative update."""
     combine = store.value.owner
     if not isinstance(combine, Operation) or (kind := COMBINERS.get(type(combine))) is None:
         return None
@@ -69,12 +69,12 @@ def update_of(store: StoreOp) -> Update | None:
 
 
 def counts_twice(kind: CombiningKindFlag, value: float) -> bool:
-    """Whether a start makes a difference if it is combined once more: 1 in a sum does."""
+    """Whether combining an initial value twice changes the result, as 1 does in a sum."""
     return kind in _COUNTED and value != (kind is CombiningKindFlag.MUL)
 
 
 def neutral(kind: CombiningKindFlag, element: Attribute) -> IntegerAttr | FloatAttr:
-    """What combines with any value to that value."""
+    """Return the identity element of a combining kind."""
     match kind:
         case CombiningKindFlag.ADD:
             return number_attr(-0.0 if isinstance(element, AnyFloat) else 0, element)

@@ -1,7 +1,7 @@
-"""Loops written by hand: kernels whose steps depend on one another or on data.
+"""Builder for handwritten loops: kernels whose iterations depend on one another or on data.
 
-What a tensor expression cannot say (sorting, scattering, suppression) is written as loops over
-buffers, in Python that reads like the kernel:
+Kernels that a tensor expression cannot express (sorting, scattering, suppression) are written as
+loops over buffers, in Python that reads like the kernel:
 
     k = KernelWriter("cumsum", {"x": (memref_type, f32), "y": (memref_type, f32)})
     total = k.variable(f32, 0)
@@ -10,7 +10,7 @@ buffers, in Python that reads like the kernel:
         k["y"][i] = total.get()
     function = k.finish()
 
-The result is a `loop.func` without blocks: there is nothing in it to schedule.
+The result is a `loop.func` without blocks, so there is nothing to schedule.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ AnyMemRef = MemRefType[Attribute]
 INDEX = IndexType()
 
 LANES = 16, 8, 4
-"""Elements of a vector; where registers are shorter, it takes several."""
+"""Lanes of vectors, longest first; a vector may occupy several registers."""
 
 
 class Scalar:
     """A value in a kernel: an element of a buffer, or an index.
 
-    Arithmetic and comparisons have the meaning of the element type, signed or unsigned; numbers
-    adapt to it. Indices mix with numbers only.
+    Arithmetic and comparisons follow the element type, signed or unsigned; Python numbers adapt to
+    it. Indices combine with Python numbers only.
     """
 
     def __init__(self, writer: KernelWriter, value: SSAValue, dtype: Attribute):
@@ -121,43 +121,45 @@ class Scalar:
         return self._compare("ne", other)
 
     def precedes(self, other: Scalar) -> Scalar:
-        """Whether it comes first in rising order, in which nan is behind all numbers."""
+        """Whether it comes first in ascending order, with nan after all other values."""
         if not is_float(self.dtype):
             return self < other
         return ~(self >= other) & self.equals(self)
 
     def order_key(self) -> Scalar:
-        """An integer that compares as `precedes` says: equal for equal numbers, and for all nan."""
+        """Return an integer that orders like `precedes`; it is equal for equal values and for all
+        nan."""
         if not is_float(self.dtype):
             return self
         k, word = self.writer, self.writer.order_type(self.dtype)
         wide = self.cast(f64 if word == i64 else f32)
         bits = wide.bitcast(word)
         most = (1 << (width_of(word) - 1)) - 1
-        # Negative floats fall as their bits rise.
+        # The bit patterns of negative floats increase as the values decrease.
         own = k.select(bits < 0, bits._binary("xor", most), bits, word)
         own = k.select(wide.equals(0), 0, own, word)
         return k.select(wide.differs(wide), most, own, word)
 
     def bitcast(self, dtype: Attribute) -> Scalar:
-        """The same bits as another element type of their width."""
+        """Reinterpret the bits as another element type of the same width."""
         op = BitcastOp(self.value, storage_type(dtype))
         return Scalar(self.writer, self.writer.emitter.add(op), dtype)
 
     def bits(self, first: int, count: int, turned: int = 0) -> Scalar:
-        """Some bits of an integer, from bit `first` on, as an index; `turned` are inverted."""
+        """Return `count` bits of an integer from bit `first` as an index; the bits set in `turned`
+        are inverted."""
         own = self._binary("shr", first) if first else self
         own = own & ((1 << count) - 1)
         own = own._binary("xor", turned) if turned else own
         return Scalar(self.writer, self.writer.emitter.to_index(own.value, True), INDEX)
 
     def field(self, first: int, count: int) -> Scalar:
-        """Some bits of an unsigned integer, from bit `first` on, as a number of its type."""
+        """Return `count` bits of an unsigned integer from bit `first`, in its own type."""
         own = self._binary("shr", first) if first else self
         return own if first + count == width_of(self.dtype) else own & ((1 << count) - 1)
 
     def shifted(self, count: int) -> Scalar:
-        """An index so many places further; neighbours stay neighbours."""
+        """Return an index plus a constant, as one affine expression."""
         inner = self.value.owner if isinstance(self.value.owner, IndexOp) else None
         place = AffineDimExpr(0) if inner is None else inner.map.data.results[0]
         operands = [self.value] if inner is None else list(inner.indices)
@@ -165,34 +167,34 @@ class Scalar:
         return Scalar(self.writer, self.writer.emitter.add(op), INDEX)
 
     def divided(self, other: int) -> Scalar:
-        """The quotient by a positive number, of an index that is not negative."""
+        """Divide a non-negative index by a positive constant."""
         op = arith.DivUIOp(self.value, self.writer.scalar(other, self.dtype).value)
         return Scalar(self.writer, self.writer.emitter.add(op), self.dtype)
 
     def modulo(self, other: int) -> Scalar:
-        """The remainder by a positive number, of a value that is not negative."""
+        """Return the remainder of a non-negative value by a positive constant."""
         return self._binary("fmod", other)
 
     def maximum(self, other: Operand) -> Scalar:
-        """The greater of two; nan wins."""
+        """Return the maximum; nan propagates."""
         return self._binary("max", other)
 
     def minimum(self, other: Operand) -> Scalar:
-        """The lesser of two; nan wins."""
+        """Return the minimum; nan propagates."""
         return self._binary("min", other)
 
     def clamp(self, low: float, high: float) -> Scalar:
-        """The nearest number from `low` to `high`; nan is `low`."""
+        """Clamp to `[low, high]`; nan becomes `low`."""
         kept = self.writer.select(self > low, self, low, self.dtype)
         return kept.minimum(high)
 
     def ceil(self) -> Scalar:
-        """The least integer not below a float, as a float."""
+        """Round a float up to an integer, as a float."""
         value = self.writer.emitter.operation("ceil", [self.value], self.dtype)
         return Scalar(self.writer, value, self.dtype)
 
     def cast(self, dtype: Attribute) -> Scalar:
-        """The value as another element type, or as an index."""
+        """Convert the value to another element type, or to an index."""
         emitter = self.writer.emitter
         if dtype == self.dtype:
             return self
@@ -211,8 +213,8 @@ Operand = Scalar | int | float
 class Buffer:
     """A buffer of a kernel: `b[i, j]` reads an element and `b[i, j] = v` writes it.
 
-    An index outside of the buffer is that of the nearest element. Nothing is checked where loops,
-    limits and the conditions of `when` show that it is inside. A buffer without elements reads as
+    An out-of-bounds index is clamped to the nearest element. No clamp is emitted if loops, limits
+    and the conditions of `when` prove the index in bounds. A buffer without elements reads as
     zero.
     """
 
@@ -225,8 +227,8 @@ class Buffer:
         self.shape: tuple[int, ...] = type_.get_shape()
 
     def _access(self, indices: Operand | Sequence[Operand]) -> tuple[AffineMap, list[SSAValue]]:
-        """The one place where a value becomes an address: what is not shown to lie inside of the
-        buffer is moved to the nearest place there."""
+        """Return the map and operands of an access. This is the only code that turns a value into
+        an address; indices that are not provably in bounds are clamped."""
         listed = list(indices) if isinstance(indices, Sequence) else [indices]
         operands: list[SSAValue] = []
         places: list[AffineExpr] = []
@@ -235,7 +237,7 @@ class Buffer:
                 places.append(AffineConstantExpr(index))
                 continue
             value = self.writer.limited(self.writer.scalar(index, INDEX), size).value
-            # An expression goes into the access, where vectors are recognised.
+            # Fold the expression into the access, where vectorisation recognises it.
             inner = value.owner if isinstance(value.owner, IndexOp) else None
             used = [value] if inner is None else list(inner.indices)
             dims: list[AffineExpr] = [AffineDimExpr(len(operands) + d) for d in range(len(used))]
@@ -259,26 +261,26 @@ class Buffer:
 
 
 class Variable:
-    """A number that changes while a kernel runs."""
+    """A mutable scalar of a kernel."""
 
     def __init__(self, buffer: Buffer):
         self._buffer = buffer
 
     def get(self) -> Scalar:
-        """The value it has now."""
+        """Return the current value."""
         return self._buffer[0]
 
     def set(self, value: Operand) -> None:
-        """Give it another value."""
+        """Set the value."""
         self._buffer[0] = value
 
 
 class RowPart:
-    """Neighbours along a last dimension, which are a vector.
+    """One vector of neighbouring elements along a last dimension.
 
     Args:
-        first: where the first of these vectors starts in the dimension.
-        number: which one it is.
+        first: the index at which the first vector of this kind starts.
+        number: the position of this vector.
     """
 
     def __init__(self, writer: KernelWriter, first: int, number: Scalar, lanes: int):
@@ -288,12 +290,12 @@ class RowPart:
         self._lanes = lanes
 
     def variables(self, dtype: Attribute) -> Buffer:
-        """A variable for each of them, by its number in the part."""
+        """Return one variable per element, indexed by its lane."""
         return self._writer.registers(self._lanes, dtype)
 
     @contextmanager
     def places(self) -> Generator[tuple[Scalar, Scalar]]:
-        """Where each is in the dimension, and in the part; all are handled at once."""
+        """Yield the index of each element in the dimension and its lane; all lanes run at once."""
         if self._lanes == 1:
             number = AffineDimExpr(0) + self._first
             op = IndexOp(AffineMap(1, 0, (number,)), [self._number.value])
@@ -305,19 +307,19 @@ class RowPart:
 
     @contextmanager
     def each(self) -> Generator[Scalar]:
-        """Where each is in the dimension, one after the other."""
+        """Yield the index of each element in the dimension, one after the other."""
         with self._writer.loop(self._lanes) as lane:
             yield self._writer.place(self._number, self._lanes, lane, self._first)
 
 
 class KernelWriter:
-    """Writes one `loop.func`.
+    """Builder of one `loop.func`.
 
     Args:
         name: the function's symbol.
-        buffers: its arguments by name, inputs first: type, and the element type as the graph
-            level has it, whose sign decides the arithmetic.
-        lanes: of the vectors that a row is divided into, the longest first.
+        buffers: its arguments by name, inputs first: type, and the element type at the graph
+            level, whose signedness selects the arithmetic.
+        lanes: lanes of the vectors that a row is divided into, longest first.
     """
 
     def __init__(
@@ -339,14 +341,14 @@ class KernelWriter:
             self._buffers[label] = Buffer(self, argument, dtype)
 
     def __getitem__(self, name: str) -> Buffer:
-        """An argument."""
+        """Return an argument."""
         return self._buffers[name]
 
     def scalar(self, value: Operand, dtype: Attribute) -> Scalar:
-        """A number of type `dtype`; values stay as they are.
+        """Return a constant of type `dtype`; a `Scalar` is returned as it is.
 
         Raises:
-            TypeError: a value of another type, which would need a cast.
+            TypeError: a value has another type and would need a cast.
         """
         if isinstance(value, Scalar):
             if value.dtype != dtype:
@@ -357,18 +359,18 @@ class KernelWriter:
         return Scalar(self, self.emitter.constant(value, dtype), dtype)
 
     def select(self, condition: Scalar, a: Operand, b: Operand, dtype: Attribute) -> Scalar:
-        """`a` where the condition holds, else `b`; both are computed."""
+        """Select `a` if the condition holds, else `b`; both are computed."""
         chosen = (self.scalar(a, dtype).value, self.scalar(b, dtype).value)
         return Scalar(self, self.emitter.add(SelectOp(condition.value, *chosen)), dtype)
 
     def order_type(self, dtype: Attribute) -> Attribute:
-        """The type of `Scalar.order_key` of values of a type."""
+        """Return the type of `Scalar.order_key` for values of a type."""
         if not is_float(dtype):
             return dtype
         return i64 if dtype == f64 else i32
 
     def limited(self, index: Scalar, size: int) -> Scalar:
-        """An index, or the nearest one in `[0, size)` where it may be outside."""
+        """Clamp an index to `[0, size)` if it may be outside."""
         if not is_computed(index.value):
             return index
         low, high = ranges_at(self.block).integers(index.value)
@@ -377,17 +379,17 @@ class KernelWriter:
         return index if high < size else index.minimum(size - 1)
 
     def variable(self, dtype: Attribute, value: Operand) -> Variable:
-        """A variable, with its first value."""
+        """Declare a variable with an initial value."""
         variable = Variable(self._alloc((1,), dtype, Scope.REGISTER))
         variable.set(value)
         return variable
 
     def registers(self, count: int, dtype: Attribute) -> Buffer:
-        """So many variables, which are undefined at first."""
+        """Declare `count` uninitialised variables."""
         return self._alloc((count,), dtype, Scope.REGISTER)
 
     def workspace(self, shape: Sequence[int], dtype: Attribute) -> Buffer:
-        """A buffer to work in, alive in the innermost loop around; its elements are undefined."""
+        """Allocate an uninitialised buffer, live inside the innermost enclosing loop."""
         return self._alloc(shape, dtype, Scope.GLOBAL)
 
     def _alloc(self, shape: Sequence[int], dtype: Attribute, scope: Scope) -> Buffer:
@@ -398,9 +400,10 @@ class KernelWriter:
 
     @contextmanager
     def loop(self, extent: int | Scalar, *, parallel: bool = False) -> Generator[Scalar]:
-        """Steps 0 to `extent`; in parallel, they may run in any order or at once.
+        """Open a loop from 0 to `extent`; iterations of a parallel loop may run in any order or at
+        once.
 
-        An extent that is computed, an index, makes a serial loop.
+        A computed extent (an index) makes a serial loop.
         """
         body = Block(arg_types=[INDEX])
         body.args[0].name_hint = "i"
@@ -420,15 +423,15 @@ class KernelWriter:
     def loops(
         self, extents: Sequence[int | Scalar], *, parallel: bool = False
     ) -> Generator[list[Scalar]]:
-        """A nest of loops, the first outermost."""
+        """Open a loop nest, outermost first."""
         with ExitStack() as stack:
             yield [stack.enter_context(self.loop(e, parallel=parallel)) for e in extents]
 
     def parts(
         self, extent: int, *, parallel: bool = False
     ) -> Generator[AbstractContextManager[RowPart]]:
-        """A last dimension as vectors, and what is left as shorter ones, each kind in a loop of
-        its own:
+        """Divide a last dimension into vectors, with shorter vectors for the remainder, each kind
+        in its own loop:
 
             for parts in k.parts(extent):
                 with parts as part, part.places() as (place, lane):
@@ -448,24 +451,24 @@ class KernelWriter:
 
     @contextmanager
     def lanes(self, part: Scalar, count: int, first: int = 0) -> Generator[tuple[Scalar, Scalar]]:
-        """The places of one vector, at once, and their numbers in it."""
+        """Yield the index and the lane of each element of one vector; all lanes run at once."""
         body = Block(arg_types=[INDEX])
         body.args[0].name_hint = "lane"
-        # What is written inside asks the loops around for the ranges of their variables.
+        # Code inside asks the enclosing loops for the ranges of their variables.
         self.block.add_op(ForOp(count, Region(body), LoopKind.VECTORIZED))
         with self._inside(body):
             lane = Scalar(self, body.args[0], INDEX)
             yield self.place(part, count, lane, first), lane
 
     def place(self, number: Scalar, size: int, inner: Scalar, first: int = 0) -> Scalar:
-        """Where place `inner` of part `number` is, of parts of a size one after the other."""
+        """Return the index of element `inner` of part `number`; parts have `size` elements."""
         place = AffineDimExpr(0) * size + AffineDimExpr(1) + first
         op = IndexOp(AffineMap(2, 0, (place,)), [number.value, inner.value])
         return Scalar(self, self.emitter.add(op), INDEX)
 
     @contextmanager
     def when(self, condition: Scalar) -> Generator[None]:
-        """What runs only where a condition holds."""
+        """Open a branch that runs only if a condition holds."""
         body = Block()
         self.block.add_op(scf.IfOp(condition.value, [], Region(body)))
         with self._inside(body):
@@ -480,5 +483,5 @@ class KernelWriter:
         self.block, self.emitter = outer
 
     def finish(self) -> FuncOp:
-        """The function."""
+        """Return the finished function."""
         return FuncOp(self.name, self._types, Region(self._body))

@@ -1,4 +1,4 @@
-"""Primitives on blocks: where and in which memory they compute."""
+"""Primitives on blocks: where they compute, and in which memory."""
 
 from __future__ import annotations
 
@@ -42,21 +42,22 @@ class _MoveOp(SchedOp):
 
 @irdl_op_definition
 class ComputeAtOp(_MoveOp):
-    """A producer moves into a loop of its consumers: `sched.compute_at %pad at %i`."""
+    """Move a producer into a loop of its consumers: `sched.compute_at %pad at %i`."""
 
     name = "sched.compute_at"
 
 
 @irdl_op_definition
 class ReverseComputeAtOp(_MoveOp):
-    """A consumer moves into a loop of its producer: `sched.reverse_compute_at %relu at %jo`."""
+    """Move a consumer into a loop of its producer: `sched.reverse_compute_at %relu at %jo`."""
 
     name = "sched.reverse_compute_at"
 
 
 @irdl_op_definition
 class DecomposeReductionOp(SchedOp):
-    """A reduction's start becomes a block: `%init = sched.decompose_reduction %mm at %k`."""
+    """Move a reduction's initialisation to its own block: `%init = sched.decompose_reduction %mm
+    at %k`."""
 
     name = "sched.decompose_reduction"
 
@@ -92,24 +93,24 @@ class _BlockOp(SchedOp):
 
 @irdl_op_definition
 class ComputeInlineOp(_BlockOp):
-    """A producer is computed again where it is read: `sched.compute_inline %pad`."""
+    """Recompute a producer wherever it is read: `sched.compute_inline %pad`."""
 
     name = "sched.compute_inline"
 
 
 @irdl_op_definition
 class ReverseComputeInlineOp(_BlockOp):
-    """A consumer becomes the end of its producer: `sched.reverse_compute_inline %relu`."""
+    """Append a consumer to its producer's computation: `sched.reverse_compute_inline %relu`."""
 
     name = "sched.reverse_compute_inline"
 
 
 @irdl_op_definition
 class DoubleBufferOp(SchedOp):
-    """The next tile is fetched while one is used: `sched.double_buffer %x_shared`.
+    """Fetch the next tile while the current one is in use: `sched.double_buffer %x_shared`.
 
-    In an accelerator's memory tiles may lie in any number of slots, one after the other in turn:
-    `sched.double_buffer %x_acc_input slots 3`.
+    In an accelerator's memory, tiles may rotate among any number of slots: `sched.double_buffer
+    %x_acc_input slots 3`.
     """
 
     name = "sched.double_buffer"
@@ -143,10 +144,10 @@ class DoubleBufferOp(SchedOp):
 
 @irdl_op_definition
 class CacheReadOp(SchedOp):
-    """A block reads a copy in another memory: `%c = sched.cache_read %mm of 0 into shared`.
+    """Make a block read a copy in another memory: `%c = sched.cache_read %mm of 0 into shared`.
 
-    The buffer is named, `of "x"`, or counted in the order of the block's reads. With
-    `steps [1, 2]` only every second index along its second dimension is copied.
+    The buffer is given by name, `of "x"`, or by its position among the block's reads. With `steps
+    [1, 2]`, only every second index along the second dimension is copied.
     """
 
     name = "sched.cache_read"
@@ -177,7 +178,7 @@ class CacheReadOp(SchedOp):
 
     @property
     def which(self) -> int | str:
-        """The buffer's name or number."""
+        """The buffer's name or position."""
         named = self.buffer
         return named.data if isinstance(named, StringAttr) else named.value.data
 
@@ -219,7 +220,7 @@ class CacheReadOp(SchedOp):
 
 @irdl_op_definition
 class CacheWriteOp(SchedOp):
-    """A block writes to another memory first: `%copy = sched.cache_write %mm into register`."""
+    """Make a block write to another memory first: `%copy = sched.cache_write %mm into register`."""
 
     name = "sched.cache_write"
 
@@ -243,8 +244,9 @@ class CacheWriteOp(SchedOp):
 
 @irdl_op_definition
 class ComputeInPlaceOp(SchedOp):
-    """A block stores where it reads, in place of a buffer of its own:
-    `sched.compute_in_place %add of 0` counts the buffers in the order of the block's reads."""
+    """Make a block store into the buffer that it reads, instead of its own:
+    `sched.compute_in_place %add of 0`. The buffer is given by its position among the block's
+    reads."""
 
     name = "sched.compute_in_place"
 
@@ -262,7 +264,7 @@ class ComputeInPlaceOp(SchedOp):
 
 @irdl_op_definition
 class SetScopeOp(SchedOp):
-    """The buffer a block writes moves to another memory: `sched.set_scope %mm to register`."""
+    """Move the buffer that a block writes to another memory: `sched.set_scope %mm to register`."""
 
     name = "sched.set_scope"
 
@@ -283,9 +285,9 @@ class SetScopeOp(SchedOp):
 
 @irdl_op_definition
 class StorageAlignOp(SchedOp):
-    """Rows of a block's buffer lie apart: `sched.storage_align %mm dim 0 by 32 + 16`.
+    """Pad the rows of a block's buffer: `sched.storage_align %mm dim 0 by 32 + 16`.
 
-    The stride of the dimension becomes a multiple of the first number plus the second.
+    The stride of the dimension becomes a multiple of the first number, plus the second.
     """
 
     name = "sched.storage_align"
@@ -309,8 +311,8 @@ class StorageAlignOp(SchedOp):
 
 @irdl_op_definition
 class PermuteLayoutOp(SchedOp):
-    """The buffer of a block has its dimensions in another order: `sched.permute_layout %x to
-    [1, 0]` names for each new one the old one."""
+    """Permute the dimensions of a block's buffer: `sched.permute_layout %x to [1, 0]` lists the
+    old dimension of each new one."""
 
     name = "sched.permute_layout"
 
@@ -330,8 +332,8 @@ class PermuteLayoutOp(SchedOp):
 
 @irdl_op_definition
 class PadEinsumOp(SchedOp):
-    """A sum of products runs over whole tiles: `sched.pad_einsum %mm to [16, 8, 16]` rounds the
-    extent of each of its variables up to a multiple."""
+    """Pad a contraction to whole tiles: `sched.pad_einsum %mm to [16, 8, 16]` rounds the extent of
+    each of its variables up to a multiple."""
 
     name = "sched.pad_einsum"
 
@@ -351,10 +353,11 @@ class PadEinsumOp(SchedOp):
 
 @irdl_op_definition
 class PrefetchOp(SchedOp):
-    """What a block reads of a buffer in the next iteration of a loop comes near before.
+    """Prefetch what a block will read from a buffer in the next iteration of a loop.
 
-    `sched.prefetch %mm buffer 1 ahead %panel at %k`: the buffer is counted in the order of the
-    block's reads; iterations of the loops inside of `%panel` as far as `%k` share the work.
+    In `sched.prefetch %mm buffer 1 ahead %panel at %k`, the buffer is given by its position among
+    the block's reads; the iterations of the loops inside `%panel`, down to `%k`, share the
+    prefetches.
     """
 
     name = "sched.prefetch"
@@ -382,7 +385,7 @@ class PrefetchOp(SchedOp):
 
 @irdl_op_definition
 class AnnotateOp(SchedOp):
-    """A block or loop gets an attribute: `sched.annotate %k "pragma" = "nounroll"`."""
+    """Set an attribute of a block or loop: `sched.annotate %k "pragma" = "nounroll"`."""
 
     name = "sched.annotate"
 
@@ -418,9 +421,9 @@ class AnnotateOp(SchedOp):
 
 @irdl_op_definition
 class TensorizeOp(SchedOp):
-    """Loops become a hardware intrinsic: `sched.tensorize %ki as "bf16_dot"`.
+    """Replace loops by a hardware intrinsic: `sched.tensorize %ki as "bf16_dot"`.
 
-    The target is the outermost loop, or the block inside.
+    The target is the outermost of the loops, or the block inside.
     """
 
     name = "sched.tensorize"
@@ -449,7 +452,7 @@ class TensorizeOp(SchedOp):
 
 @irdl_op_definition
 class AddUnitLoopOp(SchedOp):
-    """A block or loop gets a loop of one iteration around it: `%u = sched.add_unit_loop %total`."""
+    """Wrap a block or loop in a loop with one iteration: `%u = sched.add_unit_loop %total`."""
 
     name = "sched.add_unit_loop"
 
@@ -472,7 +475,7 @@ class AddUnitLoopOp(SchedOp):
 
 
 def _parse_handle(parser: Parser) -> SSAValue:
-    """A handle of a block or a loop; its definition stands before and says which."""
+    """Parse a handle of a block or loop; its type is that of its definition, which precedes it."""
     name = parser.parse_unresolved_operand()
     known = parser.ssa_values.get(name.operand_name)
     return parser.resolve_operand(name, known[name.index].type if known else BlockType())

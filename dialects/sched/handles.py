@@ -34,7 +34,7 @@ _STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 
 @irdl_op_definition
 class GetBlockOp(SchedOp):
-    """A handle on the block of a name: `%mm = sched.get_block "mm"`."""
+    """A handle on the block with this name: `%mm = sched.get_block "mm"`."""
 
     name = "sched.get_block"
 
@@ -53,7 +53,7 @@ class GetBlockOp(SchedOp):
 
 @irdl_op_definition
 class GetLoopsOp(SchedOp):
-    """Handles on the loops around a block, outermost first, as they are at this point.
+    """Handles on the current loops around a block, outermost first.
 
     `%i, %j, %k = sched.get_loops %mm`
     """
@@ -73,7 +73,7 @@ class GetLoopsOp(SchedOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> GetLoopsOp:
-        # The names in front of the op say how many loops there are, and nothing else does.
+        # Only the result names before the op determine the number of loops.
         count = _count_results(parser.lexer.input.content[: parser.pos])
         block = parser.parse_operand(BlockType())
         return cls(block, count)
@@ -85,7 +85,7 @@ class GetLoopsOp(SchedOp):
 
 @irdl_op_definition
 class KnobOp(SchedOp):
-    """A choice that may be tuned: a name, the candidates, and the value taken.
+    """A tunable choice: a name, the candidates, and the current value.
 
     `%tile = sched.knob "tile_j" of [16, 32, 64] = 32`
     """
@@ -147,12 +147,12 @@ class KnobOp(SchedOp):
 
 
 def _count_results(text: str) -> int:
-    """How many results the op has whose name a text ends with."""
+    """Return the number of results of the op whose name ends a text."""
     size = 1024
     while True:
         part = text[max(len(text) - size, 0) :]
         found = _results_at_end(part)
-        # Where names are all there is, more of them may stand in front.
+        # If the part holds nothing but names, the list may continue before it.
         if size >= len(text) or (found is not None and "%" in part[: found.start()]):
             break
         size *= 4
@@ -164,7 +164,7 @@ def _count_results(text: str) -> int:
 
 
 def _results_at_end(text: str) -> re.Match[str] | None:
-    """The list of results that a text ends with, which may start in no comment."""
+    """Match the list of results that ends a text, unless it starts inside a comment."""
     start = 0
     while (found := _RESULTS.search(text, start)) is not None:
         line = text[text.rfind("\n", 0, found.start()) + 1 : found.start()]

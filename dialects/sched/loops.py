@@ -1,4 +1,4 @@
-"""Primitives on loops: structure and kinds."""
+"""Primitives on loops: loop structure and loop kinds."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from tcopt.support.literals import number_list
 from tcopt.support.quick_ir import init_op
 
 INFERRED = -1
-"""Stands for `?` among the factors of a split."""
+"""Encodes `?` among the factors of a split."""
 
 KNOB = -2
-"""Stands for the next knob operand among the factors of a split."""
+"""Encodes the next knob operand among the factors of a split."""
 
 
 @irdl_op_definition
 class SplitOp(SchedOp):
-    """One loop becomes a nest: `%jo, %ji = sched.split %j by [?, %tile]`.
+    """Split a loop into a nest: `%jo, %ji = sched.split %j by [?, %tile]`.
 
-    A factor is a number, a knob, or `?`, which is as large as needed.
+    A factor is a number, a knob, or `?`, which is inferred.
     """
 
     name = "sched.split"
@@ -55,7 +55,7 @@ class SplitOp(SchedOp):
 
     @property
     def factor_values(self) -> list[int | SSAValue | None]:
-        """Numbers, knobs, and None for what is inferred."""
+        """Factors as numbers, knobs, and None for an inferred one."""
         knobs = iter(self.knobs)
         return [
             next(knobs) if f == KNOB else None if f == INFERRED else int(f)
@@ -65,9 +65,9 @@ class SplitOp(SchedOp):
     def verify_(self) -> None:
         static = [int(f) for f in self.factors.get_values()]
         if len(static) < 2 or len(self.loops) != len(static):
-            raise VerifyException("a split gives one loop for each of two or more factors")
+            raise VerifyException("a split has two or more factors and one result for each")
         if static.count(KNOB) != len(self.knobs):
-            raise VerifyException("each knob is one of the factors")
+            raise VerifyException("each knob must be one of the factors")
         if static.count(INFERRED) > 1:
             raise VerifyException("at most one factor may be inferred")
         if any(f < 1 and f not in (KNOB, INFERRED) for f in static):
@@ -132,7 +132,7 @@ class _LoopsOp(SchedOp):
 
 @irdl_op_definition
 class FuseOp(_LoopsOp):
-    """Perfectly nested loops become one: `%f = sched.fuse %i, %j`."""
+    """Fuse perfectly nested loops into one: `%f = sched.fuse %i, %j`."""
 
     name = "sched.fuse"
 
@@ -153,7 +153,7 @@ class FuseOp(_LoopsOp):
 
 @irdl_op_definition
 class ReorderOp(_LoopsOp):
-    """Loops of one nest take the order given, outermost first: `sched.reorder %k, %i`."""
+    """Reorder the loops of one nest, outermost first: `sched.reorder %k, %i`."""
 
     name = "sched.reorder"
 
@@ -172,7 +172,7 @@ class ReorderOp(_LoopsOp):
 
 
 class _KindOp(SchedOp):
-    """A primitive that gives one loop a kind."""
+    """A primitive that sets the kind of one loop."""
 
     loop = operand_def(LoopType())
 
@@ -187,35 +187,35 @@ class _KindOp(SchedOp):
 
 @irdl_op_definition
 class ParallelOp(_KindOp):
-    """A loop's iterations run on several threads: `sched.parallel %i`."""
+    """Run a loop's iterations on several threads: `sched.parallel %i`."""
 
     name = "sched.parallel"
 
 
 @irdl_op_definition
 class VectorizeOp(_KindOp):
-    """A loop's iterations become lanes of vectors: `sched.vectorize %j`."""
+    """Turn a loop's iterations into lanes of vectors: `sched.vectorize %j`."""
 
     name = "sched.vectorize"
 
 
 @irdl_op_definition
 class UnrollOp(_KindOp):
-    """A loop's body is written out for each iteration: `sched.unroll %k`."""
+    """Unroll a loop fully: `sched.unroll %k`."""
 
     name = "sched.unroll"
 
 
 @irdl_op_definition
 class VirtualThreadOp(_KindOp):
-    """A loop's iterations are interleaved in one stream: `sched.virtual_thread %t`."""
+    """Interleave a loop's iterations in one instruction stream: `sched.virtual_thread %t`."""
 
     name = "sched.virtual_thread"
 
 
 @irdl_op_definition
 class BindOp(SchedOp):
-    """A loop's iterations run on a thread axis: `sched.bind %i to threadIdx.x`."""
+    """Bind a loop to a thread axis: `sched.bind %i to threadIdx.x`."""
 
     name = "sched.bind"
 
@@ -245,9 +245,10 @@ class BindOp(SchedOp):
 
 @irdl_op_definition
 class RfactorOp(SchedOp):
-    """Each iteration of a reduction's loop gets a partial result: `%rf = sched.rfactor %ki`.
+    """Factor a reduction's loop into partial results, one per iteration: `%rf = sched.rfactor
+    %ki`.
 
-    `%rf = sched.rfactor %ki axis 1` puts the new dimension second.
+    `%rf = sched.rfactor %ki axis 1` inserts the new dimension as the second one.
     """
 
     name = "sched.rfactor"

@@ -1,4 +1,4 @@
-"""What is chosen for an operator of the graph, where passes have a choice."""
+"""Tuned choices for operators of the graph."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 @irdl_op_definition
 class OperatorOp(IRDLOperation):
-    """Choices for all operators that a hash stands for; see `apply-tuning`.
+    """Choices for all operators with a given hash; see `apply-tuning`.
 
     `sched.operator "77ab01" {nodes = ["Conv_3"], tuned.choice = {winograd = 4 : i64}}`
     """
@@ -30,4 +30,4 @@ class OperatorOp(IRDLOperation):
 
     def verify_(self) -> None:
         if not self.operator.data:
-            raise VerifyException("an operator is named by its hash, which is not empty")
+            raise VerifyException("the hash of an operator must not be empty")

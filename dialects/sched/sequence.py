@@ -19,8 +19,8 @@ class SequenceOp(IRDLOperation):
 
     `sched.sequence @fc_schedule for @fc { ... }`
 
-    The attribute `rule` names the schedule rule that wrote it, and `declined` says why each
-    rule asked before did not.
+    The attribute `rule` names the schedule rule that produced it; `declined` records why each rule
+    tried before did not apply.
     """
 
     name = "sched.sequence"

@@ -6,7 +6,7 @@ module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu
   cpu = "skylake-avx512", features = "+avx512f,+fma", vector_bits = 512, registers = 32,
   l1 = 32768, l2 = 1048576, l3 = 34603008, cores = 2>} { ... }
 ```
-Passes and schedule rules read these numbers and never a target's name.
+Passes and schedule rules depend on these facts, never on a target's name.
 """
 
 from xdsl.ir import Dialect

@@ -1,8 +1,9 @@
-"""What passes, rules, proofs and models of time ask of an accelerator.
+"""Facts about an accelerator that passes, schedule rules, proofs and timing models use.
 
-An accelerator beside the CPU has memories whose addresses programs choose, units that execute
-instructions, each its own in order, and a way in which units wait for each other. Its attribute is
-a subclass of `AcceleratorFacts`, which may be in a file of its own (docs/adding_an_accelerator.md).
+An accelerator attached to the CPU has memories whose addresses programs choose, units that each
+execute their instructions in order, and a mechanism by which units wait for each other. Its
+attribute is a subclass of `AcceleratorFacts`, which may be in a file of its own
+(docs/adding_an_accelerator.md).
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from tcopt.dialects.target.interface import TargetFacts
 
 @dataclass(frozen=True)
 class Port:
-    """The port to memory, which all units share.
+    """The memory port, which all units share.
 
     Attributes:
-        channels: what does one transfer at a time, by name; stores take the last one.
-        latency: cycles from the end of a transfer to the end of its task.
-        by_priority: whether the first in `Machine.priorities` gets it, not who asked first.
+        channels: names of the channels, each of which does one transfer at a time; stores use the
+            last.
+        latency: cycles from the end of a transfer to the completion of its task.
+        by_priority: whether arbitration follows `Machine.priorities`, not the order of requests.
     """
 
     latency: int = 0
@@ -37,9 +39,9 @@ class Fetch:
     """How instructions reach the units.
 
     Attributes:
-        burst: instructions in one transfer. cycles: of the first channel, for one; 0 where they
-            come another way.
-        depth: instructions that the queue in front of a unit holds.
+        burst: instructions in one transfer.
+        cycles: cycles of the first channel for each; 0 if instructions are fetched by other means.
+        depth: capacity of the instruction queue of a unit.
         start: the cycle of the first request.
     """
 
@@ -51,10 +53,10 @@ class Fetch:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Units wait for each other by tokens, which instructions send and take.
+    """Units synchronise by tokens, which instructions send and receive.
 
     Attributes:
-        queues: how many tokens each holds, by the unit that sends them and the one that waits.
+        queues: the capacity of each queue, by sending and receiving unit.
     """
 
     queues: Mapping[tuple[str, str], int]
@@ -62,10 +64,10 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Barriers:
-    """At a barrier no unit goes on before all are done with what comes before it.
+    """Units synchronise at barriers: none continues before all have finished everything before it.
 
     Attributes:
-        cycles: of a barrier, from when the last unit is done.
+        cycles: duration of a barrier after the last unit has finished.
     """
 
     cycles: int = 0
@@ -73,23 +75,24 @@ class Barriers:
 
 @dataclass(frozen=True)
 class Interlocks:
-    """The machine finds hazards itself: an instruction waits for all before it that touch what it
-    does, and programs say nothing."""
+    """The hardware resolves hazards: an instruction waits for earlier ones that access the same
+    data, and programs contain no synchronisation."""
 
 
 Order = Tokens | Barriers | Interlocks
-"""How units wait for each other."""
+"""How units synchronise."""
 
 
 @dataclass(frozen=True)
 class MatrixUnit:
-    """A unit that multiplies `rows` x `inner` signed bytes by `inner` x `lanes` others in a step,
-    and adds the products to sums of 32 bits.
+    """A unit that multiplies `rows` x `inner` signed bytes by `inner` x `lanes` bytes in one step,
+    and accumulates the products in 32 bits.
 
     Attributes:
-        cycles: of a step.
-        results: types of results that can be stored, of `i32` and `i8`.
-        instructions: what rules make products of; None for a machine with rules of its own.
+        cycles: the duration of a step.
+        results: types that results can be stored in, of `i32` and `i8`.
+        instructions: the instructions that rules compute products with; None for a machine with
+            its own rules.
     """
 
     rows: int
@@ -101,21 +104,21 @@ class MatrixUnit:
 
     @property
     def products(self) -> int:
-        """Multiplications of a step."""
+        """The number of multiplications in a step."""
         return self.rows * self.lanes * self.inner
 
 
 @dataclass(frozen=True)
 class Alu:
-    """A unit that computes element by element on the sums of the matrix unit, where they are.
+    """A unit for elementwise operations on the matrix unit's accumulators, in place.
 
     Attributes:
-        number_cycles: of a step, for as many elements as the matrix unit has sums in one, where
-            one of the operands is a number of the instruction.
-        register_cycles: where both operands are in registers.
-        loads_bytes: whether bytes in memory can be loaded as operands.
-        registers: how many there are, each of a step's elements.
-        multiplies: whether it computes the high halves of products.
+        number_cycles: cycles of a step (on as many elements as a matrix unit step accumulates)
+            with an immediate operand.
+        register_cycles: cycles of a step with both operands in registers.
+        loads_bytes: whether bytes can be loaded from memory as operands.
+        registers: the number of registers, each of which holds the elements of one step.
+        multiplies: whether it can compute the high half of a product.
     """
 
     number_cycles: int = 1
@@ -127,8 +130,7 @@ class Alu:
 
 @dataclass(frozen=True)
 class MatrixInstructions:
-    """The intrinsics of a matrix unit by what they do, and the memories of its operands, which are
-    memory scopes."""
+    """The intrinsics of a matrix unit by function, and the memory scopes of its operands."""
 
     data: str
     weights: str
@@ -142,13 +144,13 @@ class MatrixInstructions:
 
 @dataclass(frozen=True)
 class Issue:
-    """An instruction of a program, as far as its time depends on it.
+    """An instruction of a program, described by what determines its duration.
 
     Attributes:
-        intrinsic: its name. unit: what executes it.
-        loops: how often each of its loops runs, the outermost first.
-        rows: pieces of memory outside of the accelerator, without gaps, that it moves.
-        row_bytes: bytes of one.
+        intrinsic: the name of the intrinsic. unit: the unit that executes it.
+        loops: trip counts of its loops, outermost first.
+        rows: the number of contiguous pieces of external memory that it transfers.
+        row_bytes: bytes of each piece.
     """
 
     intrinsic: str
@@ -159,39 +161,39 @@ class Issue:
 
     @property
     def steps(self) -> int:
-        """Calls of the intrinsic."""
+        """The number of calls of the intrinsic."""
         return prod(self.loops)
 
 
 class AcceleratorFacts(TargetFacts):
     """Base of the attributes of accelerators.
 
-    `TargetFacts.memories` has their memories by memory scopes.
+    `TargetFacts.memories` returns their memories by memory scope.
     """
 
     @property
     @abstractmethod
     def units(self) -> Sequence[str]:
-        """The units, those first that get the port first."""
+        """The units, in order of decreasing priority at the port."""
 
     @property
     @abstractmethod
     def order(self) -> Order:
-        """How units wait for each other."""
+        """How units synchronise."""
 
     @property
     def matrix_unit(self) -> MatrixUnit | None:
-        """What computes sums of products; None where nothing does."""
+        """The unit that computes contractions, if any."""
         return None
 
     @property
     def alu(self) -> Alu | None:
-        """What computes on these sums before they are stored; None where nothing does."""
+        """The unit that computes on the accumulators before they are stored, if any."""
         return None
 
     @property
     def memory_port(self) -> Port:
-        """The port to memory."""
+        """The memory port."""
         return Port()
 
     @property
@@ -201,30 +203,32 @@ class AcceleratorFacts(TargetFacts):
 
     @property
     def last_unit(self) -> str:
-        """The unit that says when a program is over."""
+        """The unit that signals the end of a program."""
         return self.units[-1]
 
     @property
     def megahertz(self) -> int:
-        """Millions of cycles in a second."""
+        """The clock frequency in MHz."""
         return 100
 
     def reads_out(self, ops: Sequence[Operation]) -> bool:
-        """Whether an instruction that stores sums does to them what some operators of the graph do.
+        """Whether a store instruction can apply some operators of the graph to the accumulators.
 
-        The accelerator then gets these operators, and its rule says which intrinsic stores (see
-        `MatrixContraction`).
+        Such operators are fused into the store, and the accelerator's rule chooses the intrinsic
+        that stores (see `MatrixContraction`).
 
         Args:
-            ops: elementwise; the first reads the sums, each other one what is before it, and what
-                else they read are constants: one number, or one for each channel.
+            ops: elementwise operators. The first reads the accumulators, each other one its
+                predecessor; their other operands are constants, either a scalar or one value per
+                channel.
         """
         return False
 
     def transfer_cycles(self, rows: int, row_bytes: int) -> int:
-        """Cycles for which a transfer of rows has the port."""
+        """Return the cycles for which a transfer of rows occupies the port."""
         return rows * row_bytes
 
     def issue_cycles(self, issue: Issue) -> int:
-        """Cycles for which a unit is busy with an instruction, beside those of the port."""
+        """Return the cycles for which an instruction occupies its unit, excluding those of the
+        port."""
         return 0 if issue.rows else issue.steps

@@ -1,4 +1,4 @@
-"""What a target says about the time of convolutions, direct and through transformed tiles."""
+"""Cost model of direct and Winograd convolutions on a target."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from tcopt.support.winograd_tables import Matrix
 
 @dataclass(frozen=True)
 class Layer:
-    """A convolution of stride 1, of each phase of its result.
+    """A convolution of stride 1, or one of the phases that a strided convolution splits into.
 
     Attributes:
         height, width: outputs of a phase.
-        inputs, outputs: channels; each phase of a stride is an input of its own.
-        resident: bytes of all weights of the program, which share the caches.
-        taps: of a phase, in each dimension.
-        phases: of the result, in each dimension.
-        inner: channels in a block of inputs; a vector unless given.
+        inputs, outputs: channels; each phase of a strided input counts as its own channel.
+        resident: bytes of all weights of the program, which compete for the caches.
+        taps: kernel size of a phase, in each dimension.
+        phases: number of phases, in each dimension.
+        inner: channels in a block of inputs; by default the lanes of a vector.
         element_bytes: size of a weight.
-        terms: products that one instruction adds to a sum.
-        whole: whether it is one of integers.
+        terms: products that one instruction accumulates per element.
+        whole: whether it is an integer convolution.
     """
 
     images: int
@@ -40,16 +40,16 @@ class Layer:
 
     @property
     def pixels(self) -> int:
-        """Outputs of a channel and phase, all images together."""
+        """Outputs per channel and phase, over all images."""
         return self.images * self.height * self.width
 
     @property
     def places(self) -> int:
-        """Products of the direct form for an output of each phase and a pair of channels."""
+        """Multiplications of the direct form per pixel, over all phases, for a pair of channels."""
         return (self.phases * self.taps) ** 2
 
     def tiles(self, tile: int) -> int:
-        """How many tiles of an output extent there are, all images together."""
+        """Return the number of tiles per output channel, over all images."""
         return self.images * ceil(self.height / tile) * ceil(self.width / tile)
 
 
@@ -57,22 +57,22 @@ class ConvolutionCosts(Protocol):
     """Estimated times of convolutions; only their ratios matter."""
 
     def direct(self, layer: Layer) -> float:
-        """The time of sums of products, in cycles."""
+        """Return the time of the direct form, in cycles."""
         ...
 
     def winograd(self, layer: Layer, tile: int) -> float:
-        """The time of F(tile x tile, r x r) with its transforms, in cycles."""
+        """Return the time of F(tile x tile, r x r) including its transforms, in cycles."""
         ...
 
     def has_room(self, layer: Layer, tile: int) -> bool:
-        """Whether tiles fit into registers, so that they cost what is estimated."""
+        """Whether tiles fit into registers, so that the estimate is valid."""
         ...
 
 
 def operations(matrix: Matrix) -> int:
-    """Instructions for the product of a matrix and a vector: the first term of a row is free.
+    """Count the instructions of a matrix-vector product; the first term of a row is free.
 
-    Integers take shifts beside sums, but CPUs do three of these a cycle where they multiply and add
-    two vectors of floats.
+    Integer transforms also need shifts, but CPUs issue three integer operations per cycle and only
+    two vector multiply-adds on floats.
     """
     return sum(max(sum(entry != 0 for entry in row) - 1, 0) for row in matrix)

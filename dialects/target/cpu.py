@@ -17,15 +17,15 @@ from tcopt.support.cpu_target import CpuTarget
 
 @irdl_attr_definition
 class CpuTargetAttr(TargetFacts):
-    """A CPU: what to generate code for, and the sizes that schedules depend on.
+    """A CPU: the instruction set to generate code for, and the sizes that schedules depend on.
 
-    - `triple`, `cpu`, `features`: as LLVM names them; features is `+a,-b,...`, with all that `cpu`
-      stands for and code may use: they tell which machines can run it.
-    - `vector_bits`: width of a vector register. `registers`: how many there are.
-    - `l1`, `l2`, `l3`: data cache sizes in bytes, l1 and l2 of one core, l3 of the whole
-      chip; 0 where there is none.
+    - `triple`, `cpu`, `features`: in LLVM's notation. `features` is `+a,-b,...` and includes all
+      features of `cpu` that code may use, so it determines which machines can run the code.
+    - `vector_bits`: width of a vector register. `registers`: number of vector registers.
+    - `l1`, `l2`, `l3`: data cache sizes in bytes, l1 and l2 per core, l3 for the whole chip; 0 if
+      absent.
     - `cores`: threads that can run at once.
-    - `fma_units`: multiply-adds of whole vectors that a core begins in a cycle.
+    - `fma_units`: vector multiply-adds that a core can issue per cycle.
     """
 
     name = "target.cpu"
@@ -64,11 +64,11 @@ class CpuTargetAttr(TargetFacts):
 
     @classmethod
     def of(cls, target: CpuTarget) -> CpuTargetAttr:
-        """The attribute of plain values."""
+        """Return the attribute with these values."""
         return cls(**asdict(target))
 
     def values(self) -> CpuTarget:
-        """Its parameters as plain values."""
+        """Return the parameters as plain values."""
         return CpuTarget(**cast("dict[str, Any]", self.facts()))
 
     def verify(self) -> None:
@@ -91,12 +91,12 @@ class CpuTargetAttr(TargetFacts):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """The architecture and the features it has, as hardware intrinsics ask for them."""
+        """The architecture and its enabled features, as hardware intrinsics require them."""
         return self.values().capabilities
 
     @property
     def vectors(self) -> VectorUnits:
-        """Its registers and caches."""
+        """Its vector registers and caches."""
         return VectorUnits(
             self.vector_bits.data,
             self.registers.data,
@@ -109,13 +109,13 @@ class CpuTargetAttr(TargetFacts):
 
     @property
     def has_fused_multiply_add(self) -> bool:
-        """Where x86 has a feature for it."""
+        """Whether the CPU has FMA instructions; on x86 this depends on its features."""
         if not self.triple.data.startswith(("x86_64", "i686", "i386")):
             return True
         return not self.capabilities.isdisjoint(("fma", "avx512f", "fma4"))
 
 
 def cpu_target_of(module: ModuleOp) -> CpuTargetAttr | None:
-    """The CPU target a module names, or None."""
+    """Return the CPU target of a module, or None."""
     target = module.attributes.get(TARGET_ATTRIBUTE)
     return target if isinstance(target, CpuTargetAttr) else None

@@ -1,4 +1,4 @@
-"""What target attributes have in common: facts by name, texts before numbers."""
+"""Parsing and printing of target attributes: named facts, strings before integers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 TARGET_ATTRIBUTE = "tcopt.target"
-"""The name under which a module holds its target."""
+"""Name of the module attribute that holds the target."""
 
 ACCELERATOR_ATTRIBUTE = "tcopt.accelerator"
-"""The name under which a module holds the accelerator that stands beside its target."""
+"""Name of the module attribute that holds the accelerator attached to the target."""
 
 Facts = dict[str, str | int]
 
@@ -25,7 +25,8 @@ def parse_facts(
     numbers: Sequence[str],
     defaults: Mapping[str, str | int],
 ) -> list[Attribute]:
-    """Parse `<a = "text", b = 1>` into parameters: texts, then numbers, in their order."""
+    """Parse `<a = "text", b = 1>` into parameters: strings, then integers, each in the given
+    order."""
     values: Facts = dict(defaults)
 
     def parse_field() -> None:
@@ -62,12 +63,12 @@ def print_facts(printer: Printer, facts: Facts) -> None:
 
 
 def facts_of(attribute: Attribute, texts: Sequence[str], numbers: Sequence[str]) -> Facts:
-    """The values of an attribute's parameters by name."""
+    """Return the values of an attribute's parameters by name."""
     return {name: getattr(attribute, name).data for name in (*texts, *numbers)}
 
 
 def check_least(attribute: Attribute, **least: int) -> None:
-    """VerifyException for a number below the least it may be."""
+    """Raise VerifyException if a parameter is below its lower bound."""
     for name, bound in least.items():
         number: IntAttr = getattr(attribute, name)
         if number.data < bound:

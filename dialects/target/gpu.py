@@ -14,28 +14,28 @@ from tcopt.dialects.target.interface import TargetFacts
 from tcopt.support.target_registry import TARGETS
 
 SHUFFLE = "shuffle"
-"""The feature of devices whose threads of a warp hand values to each other."""
+"""Feature of devices with warp shuffles, which exchange values between the threads of a warp."""
 
 
 @irdl_attr_definition
 class GpuTargetAttr(TargetFacts):
     """A device that runs blocks of threads.
 
-    - `api`: how code reaches it: a kind of target, such as `opencl` or `cuda`.
-    - `arch`: which device, such as `sm_80`.
-    - `features`: what its instructions can do beyond 32-bit arithmetic, `fp16,fp64,dp4a,...`;
-      for CUDA also the version of PTX, `ptx78`.
-    - `warp`: threads that run in lockstep; 1 where there is no such thing.
-    - `max_threads`: most threads of a block. `registers`: 32-bit registers of one thread.
-    - `shared`: bytes of memory that the threads of a block share.
-    - `vector_bits`: the widest load of one thread.
-    - `cores`: blocks that run at once, one on each.
-    - `multiply_adds`: of f32, that a core does in a cycle.
-    - `memory_rate`: bytes that all cores together move from and to memory in a cycle.
-    - `core_threads`: threads that a core has room for, of several blocks.
-    - `core_shared`: bytes of shared memory of a core; 0 for twice what a block may have.
-    - `matrix_rate`: multiply-adds of f16 by instructions for matrices, where there are any, in
-      the time of one multiply-add of f32.
+    - `api`: how the device is programmed: a kind of target, such as `opencl` or `cuda`.
+    - `arch`: the device's architecture, such as `sm_80`.
+    - `features`: instructions beyond 32-bit arithmetic, `fp16,fp64,dp4a,...`; for CUDA also the
+      PTX version, `ptx78`.
+    - `warp`: threads that run in lockstep; 1 if there are no warps.
+    - `max_threads`: maximum threads per block. `registers`: 32-bit registers per thread.
+    - `shared`: bytes of shared memory per block.
+    - `vector_bits`: width of the widest load of a thread.
+    - `cores`: number of cores (SMs), each of which runs at least one block.
+    - `multiply_adds`: f32 multiply-adds per core and cycle.
+    - `memory_rate`: bytes per cycle between memory and all cores together.
+    - `core_threads`: maximum resident threads per core, over all its blocks.
+    - `core_shared`: bytes of shared memory per core; 0 for twice `shared`.
+    - `matrix_rate`: throughput of f16 matrix instructions, if there are any, relative to f32
+      multiply-adds.
     """
 
     name = "target.gpu"
@@ -110,12 +110,12 @@ class GpuTargetAttr(TargetFacts):
         return "gpu"
 
     def has(self, feature: str) -> bool:
-        """Whether the device can do what a feature names."""
+        """Whether the device has a feature."""
         return feature in self.features.data.split(",")
 
     @property
     def threads(self) -> ThreadBlocks:
-        """Its blocks of threads."""
+        """The parameters of its thread blocks."""
         return ThreadBlocks(
             warp=self.warp.data,
             max_threads=self.max_threads.data,
@@ -133,8 +133,8 @@ class GpuTargetAttr(TargetFacts):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What intrinsics may require: the way to reach it, what all devices of that have, and
-        its features."""
+        """What intrinsics may require: the API, the capabilities that all devices of the API have,
+        and the device's features."""
         kind = TARGETS.get(self.api.data)
         common = () if kind is None else kind.capabilities
         features = filter(None, self.features.data.split(","))
@@ -154,6 +154,6 @@ class GpuTargetAttr(TargetFacts):
 
 
 def gpu_target_of(module: ModuleOp) -> GpuTargetAttr | None:
-    """The GPU target a module names, or None."""
+    """Return the GPU target of a module, or None."""
     target = module.attributes.get(TARGET_ATTRIBUTE)
     return target if isinstance(target, GpuTargetAttr) else None

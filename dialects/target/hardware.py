@@ -1,6 +1,6 @@
-"""What hardware computes with, in numbers that passes and schedule rules ask for.
+"""Parameters of the hardware that passes and schedule rules use.
 
-A target answers with one of the two, or with neither where it has nothing but scalars.
+A target has one of the two, or neither if it only computes scalars.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class VectorUnits:
-    """Cores whose instructions compute vectors.
+    """Cores with vector instructions.
 
     Attributes:
         bits: width of a vector register.
-        registers: how many there are.
+        registers: number of vector registers.
         cores: threads that can run at once.
-        l1, l2: bytes of a core's data caches; 0 where there is none.
-        l3: bytes of the cache that cores share.
-        fma_units: multiply-adds of whole vectors that a core begins in a cycle.
+        l1, l2: data cache sizes of a core in bytes; 0 if absent.
+        l3: size of the shared cache in bytes.
+        fma_units: vector multiply-adds that a core can issue per cycle.
     """
 
     bits: int
@@ -30,27 +30,27 @@ class VectorUnits:
     fma_units: int = 2
 
     def lanes(self, bits: int = 32) -> int:
-        """Elements of a width that one vector holds."""
+        """Return the number of elements of `bits` bits in a vector."""
         return max(1, self.bits // bits)
 
 
 @dataclass(frozen=True)
 class ThreadBlocks:
-    """Cores that run blocks of threads.
+    """Cores that run thread blocks.
 
     Attributes:
-        warp: threads that run in lockstep; 1 where there is no such thing.
-        max_threads: most threads of a block.
-        registers: 32-bit registers of one thread.
-        shared: bytes that the threads of a block share; 0 where that is no nearer than memory.
-        vector_bits: the widest load of one thread.
-        cores: blocks that run at once, one on each.
-        multiply_adds: of f32, that a core does in a cycle.
-        memory_rate: bytes that all cores together move from and to memory in a cycle.
-        core_threads: threads that a core has room for, of several blocks.
-        core_shared: bytes that all blocks on a core share.
-        matrix_rate: multiply-adds of f16 by instructions for matrices, in the time of one of f32.
-        shuffles: whether the threads of a warp hand values to each other, without shared memory.
+        warp: threads that run in lockstep; 1 if there are no warps.
+        max_threads: maximum threads per block.
+        registers: 32-bit registers per thread.
+        shared: bytes of shared memory per block; 0 if it is no faster than global memory.
+        vector_bits: width of the widest load of a thread.
+        cores: number of cores (SMs), each of which runs at least one block.
+        multiply_adds: f32 multiply-adds per core and cycle.
+        memory_rate: bytes per cycle between memory and all cores together.
+        core_threads: maximum resident threads per core, over all its blocks.
+        core_shared: bytes of shared memory per core.
+        matrix_rate: throughput of f16 matrix instructions relative to f32 multiply-adds.
+        shuffles: whether threads of a warp can exchange values without shared memory.
     """
 
     warp: int = 1
@@ -72,8 +72,8 @@ class PlacedMemory:
     """A memory whose addresses programs choose.
 
     Attributes:
-        entries: how many there are.
-        entry_bytes: bytes of one, the unit of addresses.
+        entries: number of entries.
+        entry_bytes: bytes per entry, the unit of addresses.
     """
 
     entries: int

@@ -1,9 +1,9 @@
-"""What a target's attribute answers: the questions of passes, rules and tools.
+"""Interface of target attributes, which passes, schedule rules and tools query.
 
 A kind of target describes its hardware by an attribute of its own, a subclass of `TargetFacts`
-whose parameters are `IntAttr` and `StringAttr`. It prints and parses as `#name<a = "text", b = 1>`,
-and answers what passes ask; what it does not say has an answer that is right for every hardware,
-if not the fastest.
+whose parameters are `IntAttr` and `StringAttr`. The attribute prints and parses as `#name<a =
+"text", b = 1>` and overrides the queries below; their defaults are correct for any hardware,
+though not the fastest.
 
     @irdl_attr_definition
     class ToyFacts(TargetFacts):
@@ -17,8 +17,8 @@ if not the fastest.
         def vectors(self) -> VectorUnits:
             return VectorUnits(bits=32 * self.lanes.data, cores=self.cells.data)
 
-Passes ask these questions and never what kind of attribute it is, so what a target answers here is
-all that layouts, packed weights, Winograd and fusion depend on.
+Passes use only these queries and never check the class of the attribute, so they determine
+layouts, packed weights, Winograd and fusion completely.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _Self = TypeVar("_Self", bound="TargetFacts")
 
 
 class TargetFacts(ParametrizedAttribute):
-    """Base of the attributes that say what a module is compiled for.
+    """Base of the attributes that describe the target of a module.
 
     Attributes:
-        DEFAULTS: parameters that need not be written, and what they are then.
-        LEFT_OUT: those of them that are not printed either.
+        DEFAULTS: default values of optional parameters.
+        LEFT_OUT: optional parameters that are not printed if they have their default.
     """
 
     DEFAULTS: ClassVar[Mapping[str, str | int]] = {}
@@ -64,54 +64,54 @@ class TargetFacts(ParametrizedAttribute):
 
     @property
     def rules(self) -> str:
-        """What schedule rules for it are registered for."""
+        """The name under which schedule rules for this target are registered."""
         return self.kind
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What intrinsics, rules and passes may require by name."""
+        """Names that intrinsics, rules and passes may require."""
         return frozenset()
 
     @property
     def vectors(self) -> VectorUnits | None:
-        """The vectors that its cores compute with; None where they do not."""
+        """The vector units of its cores, if any."""
         return None
 
     @property
     def threads(self) -> ThreadBlocks | None:
-        """The blocks of threads that it runs; None where it runs loops."""
+        """The thread blocks that it runs; None if it runs loops."""
         return None
 
     @property
     def memories(self) -> Mapping[str, PlacedMemory]:
-        """The memories that programs place buffers in, by memory scopes."""
+        """Memories in which programs place buffers, by memory scope."""
         return {}
 
     @property
     def lanes_are_threads(self) -> bool:
-        """Whether neighbours are computed by threads beside each other, not by one in vectors."""
+        """Whether adjacent elements are computed by adjacent threads, not by vector lanes."""
         return self.threads is not None
 
     def vector_lanes(self, bits: int = 32) -> int:
-        """Elements of a width that one instruction loads or stores; 1 without vectors."""
+        """Return the number of elements of `bits` bits that one instruction loads or stores."""
         if self.vectors is not None:
             return self.vectors.lanes(bits)
         return 1 if self.threads is None else max(1, self.threads.vector_bits // bits)
 
     @property
     def channel_lanes(self) -> int:
-        """Channels that contractions compute side by side, so that they are stored in blocks of
-        them; 0 where neighbours are pixels."""
+        """Channels that a contraction computes at once, and therefore the block size of
+        channel-blocked layouts; 0 if lanes are adjacent pixels."""
         return 0 if self.vectors is None else self.vectors.lanes()
 
     @property
     def has_fused_multiply_add(self) -> bool:
-        """Whether a product and a sum are rounded once in one instruction."""
+        """Whether a multiply-add rounds once, in one instruction."""
         return True
 
     @property
     def convolution_costs(self) -> ConvolutionCosts | None:
-        """The times of convolutions; None keeps the direct form."""
+        """The cost model of convolutions; None always selects the direct form."""
         if self.vectors is not None:
             from tcopt.dialects.target.vector_costs import VectorCosts
 
@@ -124,7 +124,7 @@ class TargetFacts(ParametrizedAttribute):
 
     @classmethod
     def fact_names(cls) -> tuple[list[str], list[str]]:
-        """The names of its parameters: texts, and numbers."""
+        """Return the names of its parameters: strings, and integers."""
         texts: list[str] = []
         numbers: list[str] = []
         for name, parameter in cls.get_irdl_definition().parameters:
@@ -134,12 +134,12 @@ class TargetFacts(ParametrizedAttribute):
         return texts, numbers
 
     def facts(self) -> Facts:
-        """Its parameters by name."""
+        """Return its parameters by name."""
         return facts_of(self, *type(self).fact_names())
 
     @classmethod
     def of_facts(cls: type[_Self], facts: Mapping[str, str | int]) -> _Self:
-        """The attribute with these parameters; VerifyException if there is none."""
+        """Return the attribute with these parameters; raise VerifyException if they are invalid."""
         values = {**cls.DEFAULTS, **facts}
         texts, _ = cls.fact_names()
         parameters: list[Attribute] = [
@@ -164,13 +164,13 @@ class TargetFacts(ParametrizedAttribute):
 
 
 def target_facts_of(module: ModuleOp) -> TargetFacts | None:
-    """What a module says that it is compiled for; None if it says nothing."""
+    """Return the target of a module; None if it has none."""
     target = module.attributes.get(TARGET_ATTRIBUTE)
     return target if isinstance(target, TargetFacts) else None
 
 
 def target_around(op: Operation) -> TargetFacts | None:
-    """What an op is for: what it, or the nearest op around it, names; None if none names any."""
+    """Return the target of an op or of the nearest op around it that has one; None if none has."""
     current: Operation | None = op
     while current is not None:
         target = current.attributes.get(TARGET_ATTRIBUTE)
@@ -181,18 +181,18 @@ def target_around(op: Operation) -> TargetFacts | None:
 
 
 def places_data(op: Operation) -> bool:
-    """Whether an op is for a machine with memories that programs place data in."""
+    """Whether the target of an op has memories in which programs place data."""
     target = target_around(op)
     return target is not None and bool(target.memories)
 
 
 def accelerator_of(module: ModuleOp) -> TargetFacts | None:
-    """The accelerator that a module says stands beside its target; None if it names none."""
+    """Return the accelerator attached to a module's target, or None."""
     target = module.attributes.get(ACCELERATOR_ATTRIBUTE)
     return target if isinstance(target, TargetFacts) else None
 
 
 def thread_blocks_of(module: ModuleOp) -> ThreadBlocks | None:
-    """The blocks of threads that a module's target runs; None if it runs none."""
+    """Return the thread blocks of a module's target; None if it has none."""
     target = target_facts_of(module)
     return None if target is None else target.threads

@@ -1,8 +1,7 @@
-"""Estimated time of a convolution on cores that run blocks of threads, in cycles.
+"""Cost model of convolutions on cores that run thread blocks, in cycles.
 
-Multiply-adds and bytes are counted against the device's numbers: a kernel takes as long as its
-arithmetic or as its accesses to memory, whichever is more. The transformed form is three kernels,
-and what they hand on goes through memory; caches are not counted.
+A roofline model: a kernel takes the maximum of its arithmetic and its memory traffic. The Winograd
+form has three kernels, whose intermediate results go through memory; caches are not modelled.
 """
 
 from __future__ import annotations
@@ -15,33 +14,33 @@ from tcopt.dialects.target.hardware import ThreadBlocks
 from tcopt.support.winograd_tables import winograd_tables
 
 ELEMENT = 4
-"""Bytes of an f32."""
+"""Size of an f32 in bytes."""
 
 LAUNCH = 4000
-"""Cycles from the end of a kernel until the next one has all cores busy."""
+"""Launch overhead: cycles from the end of a kernel until the next one occupies all cores."""
 
 THREADS = 256
-"""Of a core, that hide how long each of them waits."""
+"""Threads per core needed to hide latency."""
 
 MOST_SUMS = 32
-"""Sums that a thread keeps in registers: with as many, loads cost little beside them."""
+"""Maximum accumulators per thread; with this many, the cost of loads is small."""
 
 
 @dataclass(frozen=True)
 class ThreadCosts:
-    """The times of convolutions whose threads have neighbouring pixels."""
+    """Cost model of convolutions whose threads compute adjacent pixels."""
 
     blocks: ThreadBlocks
 
     def direct(self, layer: Layer) -> float:
-        """A kernel of tiles of sums."""
+        """Return the time of one tiled kernel."""
         results = layer.pixels * layer.outputs
         moved = layer.pixels * (layer.inputs + layer.outputs)
         moved += layer.places * layer.inputs * layer.outputs
         return self._contraction(results, layer.places * layer.inputs, moved, layer.width)
 
     def winograd(self, layer: Layer, tile: int) -> float:
-        """Both transforms, and the contraction between them."""
+        """Return the time of both transforms and of the contraction between them."""
         tables, tiles = winograd_tables(tile, layer.taps), layer.tiles(tile)
         t = tables.extent
         data, sums = t * t * tiles * layer.inputs, t * t * tiles * layer.outputs
@@ -57,31 +56,33 @@ class ThreadCosts:
         )
 
     def has_room(self, layer: Layer, tile: int) -> bool:
-        """Whether a thread has room for a tile, and for as many numbers as it makes of it."""
+        """Whether a thread has enough registers for a tile and its transform."""
         return 2 * winograd_tables(tile, layer.taps).extent ** 2 <= self.blocks.registers
 
     def _contraction(self, results: int, depth: int, moved: int, row: int) -> float:
-        """Sums of products, a tile of them in each thread; operands come through shared memory.
+        """Return the time of a contraction with a tile of results per thread; operands are read
+        through shared memory.
 
         Args:
-            row: results that lie beside each other.
+            row: the number of contiguous results.
         """
         each = results / (self.blocks.cores * THREADS)
         sums = max(min(each, MOST_SUMS), 1.0)
-        # For a square tile a thread loads two sides of it, and multiplies all.
+        # For a square tile, a thread loads two of its sides and multiplies all pairs.
         useful = sums / (sums + 2 * sqrt(sums))
         useful *= min(each, 1.0) * self._lanes(row)
         return self._kernel(results * depth / useful, moved)
 
     def _lanes(self, row: int) -> float:
-        """The part of a vector's lanes that compute, where each thread has whole vectors of a row:
-        threads in lockstep are lanes themselves."""
+        """Return the fraction of vector lanes in use if each thread computes whole vectors of a
+        row. With warps, the threads themselves are the lanes."""
         if self.blocks.warp > 1:
             return 1.0
         widest = self.blocks.vector_bits // (8 * ELEMENT)
         return gcd(row, widest) / widest
 
     def _kernel(self, work: float, moved: int) -> float:
-        """The time of so many multiply-adds, or of moving so many elements, and of a launch."""
+        """Return the maximum of the times of `work` multiply-adds and of `moved` elements of
+        traffic, plus a launch."""
         compute = work / (self.blocks.cores * self.blocks.multiply_adds)
         return max(compute, ELEMENT * moved / self.blocks.memory_rate) + LAUNCH

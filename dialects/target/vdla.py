@@ -1,4 +1,4 @@
-"""`#target.vdla`: an accelerator that is driven by a stream of instructions (dialect `vdla`)."""
+"""`#target.vdla`: an accelerator driven by an instruction stream (dialect `vdla`)."""
 
 from __future__ import annotations
 
@@ -16,49 +16,50 @@ from tcopt.dialects.target.hardware import PlacedMemory
 from tcopt.dialects.target.interface import target_around
 
 FEATURES = ("alu", "mulh", "load_i8")
-"""What a machine may have beside loads, stores and gemm."""
+"""Optional features of a machine; loads, stores and gemm always exist."""
 
 RESULTS = ("i32", "i8")
-"""What stores can write: whole registers, or the low byte of each lane."""
+"""Types that stores can write: whole registers, or the low byte of each lane."""
 
 ARBITRATIONS = ("first-come", "priority")
 
 _CHAIN = ("load", "compute", "store")
-"""Its units, between neighbours of which there are tokens."""
+"""Its units; adjacent ones exchange tokens."""
 
 INSTRUCTION_BYTES = 16
 
 _SCOPES = {"acc_input": "inp", "acc_weight": "wgt", "acc_register": "acc"}
-"""Memories by the scopes of loops."""
+"""Memories by memory scope of the loop dialect."""
 
 MOST_ENTRIES = {"uop": 1 << 13, "wgt": 1 << 10, "inp": 1 << 11, "acc": 1 << 11}
-"""Entries of each memory that the fields of instructions and micro-ops can name."""
+"""Maximum entries of each memory that instructions and micro-ops can address."""
 
 
 @irdl_attr_definition
 class VdlaTargetAttr(AcceleratorFacts):
-    """A load unit, a compute unit and a store unit around memories that programs place data in.
+    """A load unit, a compute unit and a store unit around memories in which programs place data.
 
-    - `results`: what stores write, of `i32` (registers) and `i8` (the low byte of each lane).
-    - `features`: `alu` (min, max, add, shr), `mulh` (with it), `load_i8` (bytes into registers).
+    - `results`: types that stores write, of `i32` (registers) and `i8` (the low byte of each
+      lane).
+    - `features`: `alu` (min, max, add, shr), `mulh` (requires `alu`), `load_i8` (bytes into
+      registers).
     - `rows`, `block_in`, `block_out`: one gemm micro-op multiplies rows x block_in bytes by the
-      transpose of block_out x block_in bytes, and adds to rows x block_out 32-bit sums.
+      transpose of block_out x block_in bytes, and accumulates into rows x block_out 32-bit sums.
     - `inp_bytes`, `wgt_bytes`, `acc_bytes`, `uop_bytes`: sizes of the memories.
-    - `port_bytes`, `port_cycles`: the port to memory moves so many bytes in so many cycles.
-    - `channels`: 1 where the port does one transfer at a time, 2 where stores have a channel of
-      their own beside that of all reads.
+    - `port_bytes`, `port_cycles`: the memory port moves `port_bytes` in `port_cycles` cycles.
+    - `channels`: 1 if the port does one transfer at a time, 2 if stores have a channel separate
+      from all reads.
     - `latency`: cycles from the end of a transfer on the port to the end of the instruction.
-    - `row_cycles`: cycles of the port for each row of a transfer beside those for its bytes.
-    - `arbitration`: who gets the port next: `first-come`, or by `priority` fetch, load, compute,
-      store.
-    - `fetch`: instructions that are fetched in one transfer.
-    - `fill`: cycles of a gemm or alu instruction beside those of its micro-ops.
-    - `gemm_cycles`, `alu_imm`, `alu_reg`: cycles of a micro-op; of the alu with a number and with
-      a register.
-    - `rewrite`: a gemm micro-op may write a register again that was written so many micro-ops
-      before; 1 where sums are forwarded.
-    - `start`: cycles from the call of a program until its first fetch.
-    - `queue`, `tokens`: how many instructions and tokens a queue holds.
+    - `row_cycles`: additional port cycles for each row of a transfer.
+    - `arbitration`: of the port, `first-come`, or by `priority`: fetch, load, compute, store.
+    - `fetch`: instructions fetched in one transfer.
+    - `fill`: cycles of a gemm or alu instruction in addition to those of its micro-ops.
+    - `gemm_cycles`, `alu_imm`, `alu_reg`: cycles of a micro-op; for the alu with an immediate and
+      with a register operand.
+    - `rewrite`: minimum distance in micro-ops between two gemm writes to one register; 1 if sums
+      are forwarded.
+    - `start`: cycles from the call of a program to its first fetch.
+    - `queue`, `tokens`: capacity of an instruction queue and of a token queue.
     """
 
     name = "target.vdla"
@@ -116,7 +117,7 @@ class VdlaTargetAttr(AcceleratorFacts):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What intrinsics may require: the kind, its features, the shape of its unit
+        """What intrinsics may require: the kind, its features, the shape of its matrix unit
         (`unit_1x16x16`), and `store_i8`, `store_i32`."""
         stores = (f"store_{type}" for type in self.stored_types)
         unit = "x".join(map(str, self.unit))
@@ -124,12 +125,12 @@ class VdlaTargetAttr(AcceleratorFacts):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Its features as names."""
+        """The names of its features."""
         return tuple(filter(None, self.features.data.split(",")))
 
     @property
     def stored_types(self) -> tuple[str, ...]:
-        """What stores can write, as names of types."""
+        """The names of the types that stores can write."""
         return tuple(filter(None, self.results.data.split(",")))
 
     def has(self, feature: str) -> bool:
@@ -138,9 +139,9 @@ class VdlaTargetAttr(AcceleratorFacts):
 
     @property
     def entry_bytes(self) -> dict[str, int]:
-        """Bytes of one entry by memory, on both sides of a transfer.
+        """Bytes of one entry of each memory, in external memory and on the accelerator.
 
-        `out` and `acc8` are entries of bytes in memory for registers of the accelerator.
+        `out` and `acc8` are byte entries in external memory that correspond to registers.
         """
         rows, inner, lanes = self.rows.data, self.block_in.data, self.block_out.data
         return {
@@ -154,7 +155,7 @@ class VdlaTargetAttr(AcceleratorFacts):
 
     @property
     def entries(self) -> dict[str, int]:
-        """Entries that the accelerator has by memory; `out` and `acc8` are views of `acc`."""
+        """The number of entries of each memory; `out` and `acc8` are views of `acc`."""
         sizes = {
             name: getattr(self, f"{name}_bytes").data // self.entry_bytes[name]
             for name in MOST_ENTRIES
@@ -168,7 +169,7 @@ class VdlaTargetAttr(AcceleratorFacts):
 
     @property
     def memories(self) -> dict[str, PlacedMemory]:
-        """Inputs, weights and registers."""
+        """The memories for inputs, weights and accumulators."""
         entries, sizes = self.entries, self.entry_bytes
         return {scope: PlacedMemory(entries[name], sizes[name]) for scope, name in _SCOPES.items()}
 
@@ -178,13 +179,13 @@ class VdlaTargetAttr(AcceleratorFacts):
 
     @property
     def order(self) -> Tokens:
-        """There are tokens both ways between neighbours."""
+        """Tokens in both directions between adjacent units."""
         pairs = [pair for a, b in pairwise(_CHAIN) for pair in ((a, b), (b, a))]
         return Tokens(dict.fromkeys(pairs, self.tokens.data))
 
     @property
     def last_unit(self) -> str:
-        """Finish is an instruction of the compute unit."""
+        """The compute unit, which executes Finish."""
         return _CHAIN[1]
 
     @property
@@ -237,7 +238,7 @@ class VdlaTargetAttr(AcceleratorFacts):
                 )
             if size // entry > most:
                 raise VerifyException(
-                    f"{name}_bytes = {size} are {size // entry} entries, instructions can name "
+                    f"{name}_bytes = {size} are {size // entry} entries, instructions can address "
                     f"{most}"
                 )
 
@@ -246,7 +247,7 @@ class VdlaTargetAttr(AcceleratorFacts):
             if name not in FEATURES:
                 raise VerifyException(f'feature "{name}" should be one of {", ".join(FEATURES)}')
         if self.has("mulh") and not self.has("alu"):
-            raise VerifyException('feature "mulh" is one of the alu')
+            raise VerifyException('feature "mulh" requires "alu"')
         stored = self.stored_types
         if not stored or any(type not in RESULTS for type in stored):
             raise VerifyException(
@@ -259,6 +260,6 @@ class VdlaTargetAttr(AcceleratorFacts):
 
 
 def vdla_target_of(op: Operation) -> VdlaTargetAttr | None:
-    """The accelerator that an op is for: what it, or the nearest op around it, names."""
+    """Return the VDLA target of an op or of the nearest op around it that has a target."""
     target = target_around(op)
     return target if isinstance(target, VdlaTargetAttr) else None

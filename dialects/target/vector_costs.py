@@ -1,7 +1,8 @@
-"""Estimated time of a convolution on cores with vectors, in cycles.
+"""Cost model of convolutions on cores with vectors, in cycles.
 
-Figures are for one core that loads two vectors and stores one while it begins two multiply-adds;
-only their ratios matter. They were set by timing layers, and hold for 128-bit to 512-bit vectors.
+It assumes a core that issues two vector loads, one store and two multiply-adds per cycle; only
+ratios matter. The constants were fitted to measured layers and hold for 128-bit to 512-bit
+vectors.
 """
 
 from __future__ import annotations
@@ -14,32 +15,34 @@ from tcopt.dialects.target.hardware import VectorUnits
 from tcopt.support.winograd_tables import phase_tables
 
 MOVES = 2
-"""What a number of a transformed tile costs to load and store, in operations."""
+"""Cost of loading and storing an element of a transformed tile, in operations."""
 
 LATENCY = 6
-"""Independent sums that keep an FMA unit busy."""
+"""Independent accumulations that saturate an FMA unit."""
 
 TRANSFORM_SHARE = 0.6
-"""Share of the peak issue rate that the transforms reach: they load, spill and store much."""
+"""Fraction of the peak issue rate that the transforms reach, limited by loads, stores and spills.
+"""
 
 L3_RATE, DRAM_RATE = 8.0, 4.0
-"""Bytes a cycle that a core reads of what lies in the shared cache or in memory."""
+"""Bytes per cycle that a core reads from L3 and from DRAM."""
 
 
 @dataclass(frozen=True)
 class VectorCosts:
-    """The times of convolutions whose vectors hold channels."""
+    """Cost model of convolutions whose vectors hold channels."""
 
     units: VectorUnits
 
     def direct(self, layer: Layer) -> float:
-        """Its products, or the reading of its weights."""
+        """Return the maximum of the times of its multiplications and of reading its weights."""
         products = layer.places * layer.pixels * layer.inputs * layer.outputs / layer.terms
         compute = products / (self._rate * self._efficiency(layer.width))
         return max(compute, self._reading(layer.places, layer))
 
     def winograd(self, layer: Layer, tile: int) -> float:
-        """Contraction or reading of its weights, and transforms."""
+        """Return the time of the contraction (or of reading its weights) plus that of the
+        transforms."""
         lanes = self.units.lanes()
         last = layer.phases - 1
         tables = phase_tables(tile, layer.taps, layer.phases, last, whole=layer.whole)
@@ -54,16 +57,17 @@ class VectorCosts:
         return max(compute, self._reading(t * t, layer)) + transforms
 
     def has_room(self, layer: Layer, tile: int) -> bool:
-        """Any tile: what spills is part of the estimate."""
+        """Always true: spills are included in the estimate."""
         return True
 
     @property
     def _rate(self) -> int:
-        """Elements that a core multiplies and adds in a cycle."""
+        """Multiply-adds of scalars per core and cycle."""
         return self.units.fma_units * self.units.lanes()
 
     def _efficiency(self, rows: int) -> float:
-        """The share of peak of a register tile whose height divides `rows` about evenly."""
+        """Return the fraction of peak that a register tile reaches whose height divides `rows`
+        about evenly."""
         vectors = 2
         most = max((self.units.registers - vectors - 1) // vectors, 1)
         height = ceil(rows / ceil(rows / most))
@@ -73,9 +77,9 @@ class VectorCosts:
         return useful * busy * min(1.0, sums / (height + vectors))
 
     def _reading(self, places: int, layer: Layer) -> float:
-        """The time to read the weights once from where they lie."""
+        """Return the time to read the weights once from the memory level that holds them."""
         size = layer.element_bytes * places * layer.inputs * layer.outputs
-        # Each form of the weights is as much larger than the kernels as its own.
+        # Scale the total size of all weights to this form of the weights.
         resident = layer.resident * places / layer.places
         if resident <= self.units.l2 / 2:
             return 0.0

@@ -43,8 +43,8 @@ from tcopt.support.quick_ir import init_op
 class ReadOp(IRDLOperation):
     """One element of a tensor, at indices affine in axes and computed index values.
 
-    With `else`, indices outside the tensor give the default, which is how padding is
-    said. Without it they must be in bounds.
+    With `else`, an index outside the tensor reads the default, which expresses padding. Without
+    it, indices must be in bounds.
     """
 
     name = "te.read"
@@ -188,13 +188,13 @@ AxisRange = Callable[[SSAValue], Range]
 
 
 def index_range(value: SSAValue) -> Range:
-    """The range of an index value: that of an axis or of `te.index`, or what a computed value is
-    shown to be; unbounded if that may be any number."""
+    """Return the range of an index value: an axis, `te.index`, or a computed value. It is
+    unbounded if nothing is known about a computed value."""
     return index_range_by(value, _axis_range)
 
 
 def index_range_by(value: SSAValue, axis_range: AxisRange) -> Range:
-    """As `index_range`, given the ranges of axes."""
+    """Return the range of an index value like `index_range`, given the ranges of axes."""
     owner = value.owner
     if isinstance(owner, IndexOp):
         return bounds(owner.expr, [index_range_by(v, axis_range) for v in owner.indices])
@@ -223,7 +223,7 @@ def _axis_range(value: SSAValue) -> Range:
 
 
 def is_computed(value: SSAValue) -> bool:
-    """Whether an index is not made of axes alone."""
+    """Whether an index depends on computed values, not on axes alone."""
     owner = value.owner
     if isinstance(owner, IndexOp):
         return any(is_computed(operand) for operand in owner.indices)
@@ -236,13 +236,13 @@ def index_ranges(indices: Sequence[SSAValue]) -> tuple[Range, ...]:
 
 
 def runs_never(op: Operation) -> bool:
-    """Whether the stage around `op` has an axis without points."""
+    """Whether the stage around `op` has an axis of extent 0."""
     stage = op.parent_op()
     return isinstance(stage, ComputeOp) and 0 in stage.all_extents
 
 
 def describe_range(expr: AffineExpr, ranges: Sequence[Range]) -> str:
-    """What is known of an index, for messages."""
+    """Describe the known range of an index, for messages."""
     if any(ranges[dim] == UNBOUNDED for dim in expr.used_dims()):
         return "may be any number"
     low, high = bounds(expr, ranges)
@@ -250,13 +250,13 @@ def describe_range(expr: AffineExpr, ranges: Sequence[Range]) -> str:
 
 
 def is_in_bounds(expr: AffineExpr, size: int, ranges: Sequence[Range]) -> bool:
-    """Whether `0 <= expr < size` holds wherever the dimensions are in their ranges."""
+    """Whether `0 <= expr < size` holds for all values of the dimensions in their ranges."""
     low, high = bounds(expr, ranges)
     return low >= 0 and high < size
 
 
 def certainly_outside(expr: AffineExpr, size: int, ranges: Sequence[Range]) -> bool:
-    """Whether `expr` leaves `[0, size)` for sure: its bounds are known and exact."""
+    """Whether `expr` certainly leaves `[0, size)`: its bounds are known and exact."""
     value = linear_sum(expr, ranges)
     if not value.is_linear or any(ranges[d] == UNBOUNDED for d in expr.used_dims()):
         return False

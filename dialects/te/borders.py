@@ -1,4 +1,4 @@
-"""Stages that put a border around another: that one can write its result inside at once."""
+"""Stages that pad another stage, which can then write directly into the padded buffer."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tcopt.support.affine import Dim, linear_sum
 
 @dataclass(frozen=True)
 class BorderStage:
-    """A result of a function that is another stage with elements of one value around it.
+    """A function result that is another stage padded with a constant value.
 
     Attributes:
-        stage: the stage with the border.
-        inner: the stage inside, which nothing else reads.
-        low: how many elements come before it, along each axis.
-        value: the value around it.
+        stage: the padding stage.
+        inner: the padded stage, which has no other reader.
+        low: the number of padding elements before it, along each axis.
+        value: the padding value.
     """
 
     stage: ComputeOp
@@ -29,7 +29,7 @@ class BorderStage:
 
 
 def match_border(stage: ComputeOp) -> BorderStage | None:
-    """The border that a stage puts around another; None if it does something else."""
+    """Match a stage that pads another one. Return None if it does anything else."""
     ops = list(stage.body.block.ops)
     if len(ops) != 2 or stage.is_reduction or not _is_result(stage):
         return None
@@ -54,7 +54,8 @@ def _is_result(stage: ComputeOp) -> bool:
 
 
 def _offsets(read: ReadOp, stage: ComputeOp) -> tuple[int, ...] | None:
-    """How far the read lies behind each axis, if it reads one element for each in order."""
+    """Return the offset of the read along each axis, if it reads one element for each point, in
+    order."""
     axes = list(stage.body.block.args)
     exprs = read.map.data.results
     if len(exprs) != len(axes):

@@ -1,4 +1,4 @@
-"""Emission: expression trees to `te.func` with `te.compute` stages.
+"""Lowering of expression trees to `te.func` with `te.compute` stages.
 
 Element types in the IR are signless, as arith requires; unsigned dtypes of the expressions
 choose the unsigned operations (`divui`, `extui`, `cmpi ult`, ...).
@@ -48,12 +48,12 @@ from tcopt.support.literals import number_attr
 
 
 def func(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor] | Tensor) -> FuncOp:
-    """A `te.func` that computes `outputs` from the placeholders `inputs`.
+    """Build a `te.func` that computes `outputs` from the placeholders `inputs`.
 
     Args:
         name: the symbol.
         inputs: placeholders, one argument each, in order.
-        outputs: the results; stages that they do not depend on are left out.
+        outputs: the results; stages that they do not depend on are omitted.
     Raises:
         ExpressionError: an input is not a placeholder, or a placeholder is not an input.
     """
@@ -81,12 +81,13 @@ def func(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor] | Tensor
 
 
 def tensor_type(tensor: Tensor) -> TensorType:
-    """The type of a tensor in the IR."""
+    """Return the IR type of a tensor."""
     return TensorType(storage_type(tensor.dtype), tensor.shape)
 
 
 def emit_stage(stage: Stage, values: dict[int, SSAValue], name: str) -> ComputeOp:
-    """The `te.compute` of a stage; `values` holds the tensors it reads, by id."""
+    """Build the `te.compute` of a stage; `values` maps the id of each tensor it reads to its
+    value."""
     axes = (*stage.axes, *stage.reduce_axes)
     block = Block(arg_types=[IndexType()] * len(axes))
     for axis, argument in zip(axes, block.args, strict=True):
@@ -126,7 +127,7 @@ class _Body:
     done: dict[tuple[int, bool], SSAValue] = field(default_factory=dict[tuple[int, bool], SSAValue])
 
     def emit(self, expr: Expr, guarded: bool) -> SSAValue:
-        """The value of `expr`; with `guarded`, reads that may be out of bounds give zero."""
+        """Return the value of `expr`; with `guarded`, out-of-bounds reads return zero."""
         key = (id(expr), guarded)
         value = self.done.get(key)
         if value is None:
@@ -169,7 +170,8 @@ class _Body:
     def _access(
         self, indices: Sequence[Index], guarded: bool
     ) -> tuple[AffineMap, list[SSAValue], list[Range]]:
-        """A joint map of several indices over their axes and computed values."""
+        """Return one map for several indices, with its operands (axes and computed values) and
+        ranges."""
         operands: list[SSAValue] = []
         ranges: list[Range] = []
         results: list[AffineExpr] = []
@@ -217,14 +219,14 @@ class _Body:
     def _limited(
         self, read: Read, map: AffineMap, operands: list[SSAValue], ranges: Sequence[Range]
     ) -> tuple[AffineMap, list[SSAValue]]:
-        """The indices of a read, those that are computed moved to the nearest one inside.
+        """Return the indices of a read, with computed ones clamped to the nearest index in bounds.
 
-        This is the one place where a value of the data becomes an address: no operator can
-        forget to limit it.
+        This is the only code that turns data into an address, so no operator can forget to clamp.
         """
         results, values = list(map.results), list(operands)
         for position, (expr, size) in enumerate(zip(map.results, read.tensor.shape, strict=True)):
-            # A value that can only be one number is not an operand of the map.
+            # A value with only one possible result has been folded and is not an operand of the
+            # map.
             if not _is_computed(read.indices[position]) or is_in_bounds(expr, size, ranges):
                 continue
             value = self.emitter.index_expr(expr, operands)
@@ -233,7 +235,7 @@ class _Body:
         return AffineMap(len(values), 0, tuple(results)), values
 
     def _limit(self, value: SSAValue, range_: Range, size: int) -> SSAValue:
-        """An index moved to the nearest one in `[0, size)`."""
+        """Clamp an index to `[0, size)`."""
         low, high = range_
         if low < 0:
             value = self.emitter.add(MaxSIOp(value, self.emitter.index_constant(0)))
@@ -270,5 +272,5 @@ class _Body:
 
 
 def _is_computed(index: Index) -> bool:
-    """Whether an index has values of the data in it."""
+    """Whether an index depends on computed values."""
     return any(isinstance(dim, ComputedIndex) for dim in index.dims)

@@ -27,7 +27,7 @@ DType: TypeAlias = "str | Attribute"
 
 
 class ExpressionError(TcoptError):
-    """A tensor expression that has no meaning."""
+    """An invalid tensor expression."""
 
     code = "bad-expression"
 
@@ -48,7 +48,7 @@ _DTYPES: dict[str, Attribute] = {
 
 
 def element_type(dtype: DType) -> Attribute:
-    """The element type that `"f32"`, `"ui8"`, ... or an attribute stands for."""
+    """Return the element type named by `"f32"`, `"ui8"`, ...; an attribute is returned as it is."""
     if isinstance(dtype, Attribute):
         if not isa(dtype, AnyFloat | IntegerType):
             raise ExpressionError(f"{dtype} is not an element type")
@@ -64,5 +64,5 @@ def is_float(dtype: Attribute) -> bool:
 
 
 def is_unsigned(dtype: Attribute) -> bool:
-    """Whether a dtype is an unsigned integer; i1 counts as one."""
+    """Whether a dtype is an unsigned integer type, i1 included."""
     return dtype == i1 or (isa(dtype, IntegerType) and dtype.signedness.data is Signedness.UNSIGNED)

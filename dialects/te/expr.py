@@ -1,8 +1,7 @@
 """Expressions of the tensor-expression language: what the body of a stage computes.
 
-An `Expr` is one scalar, an `Index` is affine in axes and computed indices. They are plain
-Python trees; `build.py` turns them into operations. An expression used twice is emitted
-once.
+An `Expr` is one scalar; an `Index` is affine in axes and computed indices. Both are plain Python
+trees, which `build.py` turns into operations. A shared subexpression is emitted once.
 """
 
 from __future__ import annotations
@@ -73,10 +72,10 @@ class Index(Comparable):
         return text
 
     def label(self) -> str:
-        """How the index is called in messages."""
+        """The name of the index in messages."""
         return repr(self)
 
-    # Arithmetic with ints and indices is affine; with an Expr it is arithmetic on values.
+    # An index combined with an int or index stays affine; with an Expr it becomes a value.
 
     def _combine(
         self, other: IndexLike, function: Callable[[AffineExpr, AffineExpr], AffineExpr]
@@ -135,7 +134,7 @@ class Index(Comparable):
         if isinstance(other, Index) and other.dims and self.dims:
             raise ExpressionError(
                 f"the product of indices {self} and {other} is not affine",
-                hint="compute it as a value with te.cast and turn it back with te.index",
+                hint="compute it as a value with te.cast, then convert it with te.index",
             )
         return self._combine(other, lambda a, b: a * b)
 
@@ -166,24 +165,24 @@ class Index(Comparable):
 
 def _divisor(value: object) -> int:
     if not isinstance(value, SupportsIndex) or value.__index__() <= 0:
-        raise ExpressionError("an index is divided by a positive int only")
+        raise ExpressionError("an index can only be divided by a positive int")
     return value.__index__()
 
 
 def is_index_like(value: object) -> TypeGuard[IndexLike]:
-    """Whether a value is an index or a whole number, numpy's included."""
+    """Whether a value is an index or an integer, NumPy integers included."""
     return isinstance(value, Index | SupportsIndex)
 
 
 def as_index(value: object) -> Index:
-    """An index from an int, or the index itself."""
+    """Return an index for an int, or the index itself."""
     if isinstance(value, Index):
         return value
     if isinstance(value, SupportsIndex):
         return Index((), AffineConstantExpr(value.__index__()))
     if isinstance(value, Expr):
         raise ExpressionError(
-            "a value is used as an index", hint="turn it into an index with te.index(value)"
+            "a value is used as an index", hint="convert it to an index with te.index(value)"
         )
     raise ExpressionError(f"{value!r} is not an index")
 
@@ -191,7 +190,7 @@ def as_index(value: object) -> Index:
 class Axis(Index):
     """An iteration axis of a stage, `0 <= axis < extent`.
 
-    It is an index, and a value where arithmetic asks for one.
+    It can be used as an index, and as a value in arithmetic.
     """
 
     def __init__(self, extent: int, name: str, *, is_reduce: bool = False):
@@ -282,13 +281,13 @@ class Expr(Comparable):
 
     def __bool__(self) -> bool:
         raise ExpressionError(
-            "a tensor expression has no truth value while it is built",
+            "a tensor expression has no truth value",
             hint="use te.select or te.if_then_else, and & | ~ between conditions",
         )
 
 
 class Const(Expr):
-    """A number."""
+    """A constant."""
 
     def __init__(self, value: Number, dtype: Attribute):
         super().__init__(dtype)
@@ -296,7 +295,7 @@ class Const(Expr):
 
 
 class Read(Expr):
-    """One element of a tensor; with `default`, indices outside give the default."""
+    """One element of a tensor; with `default`, out-of-bounds indices read the default."""
 
     def __init__(self, tensor: Tensor, indices: Sequence[Index], default: Number | None):
         super().__init__(tensor.dtype)
@@ -306,7 +305,7 @@ class Read(Expr):
 
 
 class Op(Expr):
-    """An operation `kind` on operands of one dtype, but for `select`'s condition."""
+    """An operation `kind` on operands of one dtype, except for the condition of `select`."""
 
     def __init__(self, kind: str, operands: Sequence[Expr], dtype: Attribute):
         super().__init__(dtype)
@@ -323,7 +322,7 @@ class Cast(Expr):
 
 
 class FromIndex(Expr):
-    """The value of an index."""
+    """An index converted to a value."""
 
     def __init__(self, index: Index, dtype: Attribute):
         super().__init__(dtype)
@@ -341,7 +340,7 @@ class IndexCompare(Expr):
 
 
 class Scaled(Expr):
-    """`operand` times the entry of a constant table at an index; absent where that is 0."""
+    """`operand` times the entry of a constant table at an index; omitted where the entry is 0."""
 
     def __init__(self, operand: Expr, table: Sequence[float], index: Index):
         super().__init__(operand.dtype)
@@ -351,7 +350,7 @@ class Scaled(Expr):
 
 
 class Lookup(Expr):
-    """The entry of a constant table at a byte."""
+    """The entry of a constant table at a byte index."""
 
     def __init__(self, operand: Expr, table: Sequence[int], dtype: Attribute):
         super().__init__(dtype)
@@ -360,7 +359,7 @@ class Lookup(Expr):
 
 
 class Reduce(Expr):
-    """A reduction of `term` over axes: only as the whole expression of a stage."""
+    """A reduction of `term` over axes; legal only as the whole expression of a stage."""
 
     def __init__(self, combiner: Combiner, term: Expr, axes: Sequence[Axis]):
         super().__init__(term.dtype)
@@ -370,7 +369,7 @@ class Reduce(Expr):
 
 
 def checked(value: Expr) -> Expr:
-    """`value`, unless it is a reduction, which cannot be part of an expression."""
+    """Return `value`; reject a reduction, which cannot be part of an expression."""
     if isinstance(value, Reduce):
         raise ExpressionError(
             f"te.{value.combiner.value} must be the whole expression of a te.compute",
@@ -380,9 +379,10 @@ def checked(value: Expr) -> Expr:
 
 
 def as_expr(value: ExprLike, dtype: Attribute | None = None) -> Expr:
-    """An expression from a number or an index, which take `dtype`; or the expression itself.
+    """Return an expression for a number or an index, of type `dtype`; an expression is returned as
+    it is.
 
-    Without a dtype an index has i64 and a float f32; ints then have i64 and bools i1.
+    Without `dtype`, an index becomes i64, a float f32, an int i64 and a bool i1.
     """
     if isinstance(value, Expr):
         return checked(value)
@@ -394,7 +394,7 @@ def as_expr(value: ExprLike, dtype: Attribute | None = None) -> Expr:
 
 
 def const(value: Number, dtype: DType) -> Expr:
-    """The number `value` of type `dtype`."""
+    """Return the constant `value` of type `dtype`."""
     element = element_type(dtype)
     if isa(element, IntegerType):
         if value != int(value):
@@ -404,7 +404,7 @@ def const(value: Number, dtype: DType) -> Expr:
 
 
 def common(a: ExprLike, b: ExprLike, what: str) -> tuple[Expr, Expr]:
-    """Two operands of one type: numbers and indices take that of the other."""
+    """Return two operands of one type; a number or an index takes the other operand's type."""
     if isinstance(a, Expr):
         lhs, rhs = checked(a), as_expr(b, a.dtype)
     elif isinstance(b, Expr):
@@ -425,7 +425,7 @@ _LOGICAL = {"max": "or", "min": "and", "mul": "and"}
 
 
 def binary(kind: str, a: ExprLike, b: ExprLike) -> Expr:
-    """A binary operation; numbers and indices take the other operand's type."""
+    """Build a binary operation; a number or an index takes the other operand's type."""
     lhs, rhs = common(a, b, kind)
     if kind in _BITWISE and is_float(lhs.dtype):
         raise ExpressionError(f"'{kind}' needs integers or conditions, got {lhs.dtype}")
@@ -437,7 +437,7 @@ def binary(kind: str, a: ExprLike, b: ExprLike) -> Expr:
 
 
 def compare(predicate: str, a: ExprLike, b: ExprLike) -> Expr:
-    """A comparison `eq`, `ne`, `lt`, `le`, `gt` or `ge`, of values or of indices."""
+    """Build a comparison `eq`, `ne`, `lt`, `le`, `gt` or `ge` of values or indices."""
     if is_index_like(a) and is_index_like(b):
         return IndexCompare(predicate, as_index(a), as_index(b))
     return Op(predicate, common(a, b, predicate), i1)
@@ -448,7 +448,8 @@ _ROUNDING = frozenset({"floor", "ceil", "round", "trunc"})
 
 
 def unary(kind: str, x: ExprLike) -> Expr:
-    """A unary function; those of analysis need floats, rounding leaves integers alone."""
+    """Build a unary function. Transcendental functions need floats; rounding an integer returns
+    it."""
     value = as_expr(x, f32 if isinstance(x, int | Index) else None)
     if not is_float(value.dtype):
         if kind in _ROUNDING or (kind == "abs" and is_unsigned(value.dtype)):

@@ -40,8 +40,8 @@ from tcopt.support.dtypes import is_narrow
 def select(condition: ExprLike, a: ExprLike, b: ExprLike, *, guard: bool = False) -> Expr:
     """`a` where the condition holds, `b` elsewhere; both are evaluated.
 
-    With `guard`, as `te.if_then_else`: reads in `a` and `b` that may be out of bounds give
-    zero there, so that each branch needs to be right only where it is taken.
+    With `guard` it is `te.if_then_else`: reads in `a` and `b` that may be out of bounds return
+    zero, so each branch must be valid only where it is taken.
     """
     test = as_expr(condition)
     if test.dtype != i1:
@@ -51,7 +51,7 @@ def select(condition: ExprLike, a: ExprLike, b: ExprLike, *, guard: bool = False
 
 
 def cast(x: ExprLike, dtype: DType) -> Expr:
-    """`x` converted to `dtype`: to integers by truncation, to i1 by comparison with zero."""
+    """Convert `x` to `dtype`: to integers by truncation, to i1 by comparison with zero."""
     element = element_type(dtype)
     value = as_expr(x, element)
     if value.dtype == element:
@@ -74,47 +74,48 @@ def _cast_const(value: Const, element: Attribute) -> Expr:
 
 
 def scale(x: Expr, table: Sequence[Sequence[float]], row: IndexLike, column: IndexLike) -> Expr:
-    """`x` times `table[row][column]`; 0 where the entry is 0, even if `x` is infinite or nan.
+    """Multiply `x` by `table[row][column]`; the result is 0 if the entry is 0, even for infinity
+    or nan.
 
-    Products of integers wrap around.
+    Integer products wrap around.
 
     Args:
-        table: a matrix of constants, its rows of equal length.
-        row, column: indices into it, which must be in bounds.
+        table: a matrix of constants, with rows of equal length.
+        row, column: indices into the table, which must be in bounds.
     """
     value = as_expr(x)
     if not is_float(value.dtype) and not is_scaled_integer(value.dtype):
         raise ExpressionError(f"te.scale needs floats or integers, got {value.dtype}")
     width = len(table[0])
     if any(len(each) != width for each in table):
-        raise ExpressionError("the rows of a table differ in length")
+        raise ExpressionError("the rows of the table differ in length")
     numbers = [float(number) for each in table for number in each]
     if not is_float(value.dtype) and not all(number.is_integer() for number in numbers):
-        raise ExpressionError(f"a table for {value.dtype} holds integers")
+        raise ExpressionError(f"a table for {value.dtype} must hold integers")
     return Scaled(value, numbers, as_index(row) * width + as_index(column))
 
 
 def lookup(x: Expr, table: Sequence[int], dtype: DType) -> Expr:
-    """Look up `x`, read as an unsigned byte, in a table of 256 entries.
+    """Look up `x`, taken as an unsigned byte, in a table of 256 entries.
 
     Args:
-        x: of 8 bits.
-        table: 256 bytes, from -128 to 127.
-        dtype: of 8 bits; entries are its bits.
+        x: an 8-bit integer.
+        table: 256 values from -128 to 127.
+        dtype: an 8-bit type; entries are its bit patterns.
     """
     value, element = as_expr(x), element_type(dtype)
     for each in (value.dtype, element):
         if not isa(each, IntegerType) or each.width.data != 8:
-            raise ExpressionError(f"te.lookup is of integers of 8 bits, not {each}")
+            raise ExpressionError(f"te.lookup needs 8-bit integers, got {each}")
     if len(table) != BYTES:
         raise ExpressionError(f"the table has {len(table)} entries, not {BYTES}")
     return Lookup(value, table, element)
 
 
 def saturate(x: Expr, low: int, high: int, dtype: DType = "i64") -> Expr:
-    """A float as the nearest integer towards zero from `low` to `high`; nan is `low`.
+    """Truncate a float to an integer clamped to `[low, high]`; nan becomes `low`.
 
-    The result of a plain `cast` is unspecified where the value does not fit the type.
+    A plain `cast` is unspecified for values outside the range of the type.
     """
     least = as_expr(low, x.dtype)
     number = select(compare("gt", x, least), x, least)
@@ -122,10 +123,10 @@ def saturate(x: Expr, low: int, high: int, dtype: DType = "i64") -> Expr:
 
 
 def index(value: ExprLike) -> Index:
-    """An integer value as an index, for `x[te.index(rows[i]), j]`.
+    """Convert an integer value to an index, as in `x[te.index(rows[i]), j]`.
 
-    An index outside of the tensor is clamped to the nearest element; a read with a default
-    returns the default instead.
+    An out-of-bounds index is clamped to the nearest element; a read with a default returns the
+    default instead.
     """
     if isinstance(value, Index):
         return value
@@ -135,8 +136,8 @@ def index(value: ExprLike) -> Index:
     if isinstance(expr, FromIndex) and isa(expr.dtype, IntegerType):
         return expr.index
     if not isa(expr.dtype, IntegerType) or expr.dtype == i1:
-        raise ExpressionError(f"an index is computed from integers, got {expr.dtype}")
+        raise ExpressionError(f"an index must be an integer, got {expr.dtype}")
     if is_unsigned(expr.dtype) and expr.dtype.width.data == 64:
-        # An index has a sign: what is larger stays large.
+        # Index is signed: clamp so that a large value does not become negative.
         expr = binary("min", expr, 1 << 62)
     return ComputedIndex(expr)

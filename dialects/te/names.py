@@ -6,13 +6,13 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 
 def hint_of(name: str) -> str | None:
-    """`name` as a hint for an SSA value; None if it has no usable characters."""
+    """Return `name` as a hint for an SSA value; None if it has no usable characters."""
     text = "".join(char if char.isalnum() and char.isascii() else "_" for char in name)
     return f"v{text}" if text[:1].isdigit() else text or None
 
 
 def unique_name(name: str, taken: set[str]) -> str:
-    """`name`, with a number if it is in `taken`, which it joins."""
+    """Return `name`, with a numeric suffix if it is in `taken`, and add the result to `taken`."""
     unique, count = name, 0
     while unique in taken:
         count += 1
@@ -22,6 +22,6 @@ def unique_name(name: str, taken: set[str]) -> str:
 
 
 def symbols_of(module: ModuleOp) -> set[str]:
-    """The symbols that a module defines."""
+    """Return the symbols that a module defines."""
     found = (op.properties.get("sym_name") for op in module.ops)
     return {symbol.data for symbol in found if isinstance(symbol, StringAttr)}

@@ -1,8 +1,7 @@
-"""Numbers below 16 bits as codes, each in a byte, and the arithmetic that converts them.
+"""Types below 16 bits, stored as codes of one byte each, and the conversions from and to them.
 
-No processor computes with such a type: its values are moved as bytes, and converted. A code has
-its bits in the low end of the byte: an integer's two's complement, or a float's sign, exponent
-and mantissa.
+No processor computes in these types: values are moved as bytes and converted. A code occupies the
+low bits of its byte: an integer in two's complement, or a float's sign, exponent and mantissa.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from tcopt.support.dtypes import is_narrow, numpy_dtype
 
 
 class ScalarEmitter(Protocol):
-    """What conversions are written with: see `scalar.Emitter`."""
+    """Builder for conversions; see `scalar.Emitter`."""
 
     def add(self, op: Operation) -> SSAValue: ...
     def constant(self, value: float, dtype: Attribute) -> SSAValue: ...
@@ -46,15 +45,15 @@ class ScalarEmitter(Protocol):
 
 @dataclass(frozen=True)
 class _FloatFormat:
-    """The codes of a float type.
+    """Encoding of a float type.
 
     Attributes:
-        exponent, mantissa: their bits; `bias` is what an exponent is stored with.
-        greatest: the code of the greatest finite number.
-        beyond: that of what rounds to more.
-        nan: the code of nan, before its sign.
-        special: the values of codes that are not finite numbers.
-        signed: whether there is a sign; `has_minus_zero` whether also of zero.
+        exponent, mantissa: the numbers of bits; `bias` is the exponent bias.
+        greatest: the code of the largest finite value.
+        beyond: the code of values that round to more than that.
+        nan: the code of nan, without its sign.
+        special: codes of non-finite values, with their values.
+        signed: whether there is a sign bit; `has_minus_zero`: whether -0 exists.
     """
 
     exponent: int
@@ -69,7 +68,7 @@ class _FloatFormat:
 
     @property
     def sign(self) -> int:
-        """The bit of the sign."""
+        """The position of the sign bit."""
         return self.exponent + self.mantissa
 
 
@@ -85,14 +84,14 @@ _FLOATS: dict[type[Attribute], _FloatFormat] = {
 
 
 def code_of(value: float, dtype: Attribute) -> int:
-    """The code of a number, which is rounded; integers wrap around."""
+    """Return the code of a number after rounding; integers wrap around."""
     with np.errstate(all="ignore"):
         number = np.asarray(value if is_float(dtype) else int(value))
         return int(number.astype(numpy_dtype(dtype)).view(np.uint8))
 
 
 def convert(e: ScalarEmitter, x: SSAValue, source: Attribute, target: Attribute) -> SSAValue:
-    """`x` of dtype `source` as `target`, at least one of which is narrow."""
+    """Convert `x` from `source` to `target`, at least one of which is narrow."""
     if is_narrow(source):
         between = f32 if is_float(source) else i8
         decode = _decode_float if is_float(source) else _decode_integer
@@ -101,7 +100,9 @@ def convert(e: ScalarEmitter, x: SSAValue, source: Attribute, target: Attribute)
         return _encode_integer(e, x, source, target)
     format = _FLOATS[type(target)]
     if not format.signed:
-        raise ExpressionError(f"nothing is converted to {target}", hint="compute its exponent")
+        raise ExpressionError(
+            f"conversion to {target} is not supported", hint="compute its exponent"
+        )
     wide = source == f64 or (not is_float(source) and _width(source) > 16)
     between = f64 if wide else f32
     return _encode_float(e, e.cast(x, source, between), wide, format)
@@ -120,13 +121,13 @@ def _binary(
 
 
 def _width(dtype: Attribute) -> int:
-    """The bits of an integer type."""
+    """Return the bit width of an integer type."""
     assert isinstance(dtype, IntegerType)
     return dtype.bitwidth
 
 
 def _decode_integer(e: ScalarEmitter, code: SSAValue, source: Attribute) -> SSAValue:
-    """The value as i8."""
+    """Decode to i8."""
     width = _width(source)
     bits = _binary(e, i8, arith.AndIOp)(code, (1 << width) - 1)
     if is_unsigned(source):
@@ -138,7 +139,7 @@ def _decode_integer(e: ScalarEmitter, code: SSAValue, source: Attribute) -> SSAV
 def _encode_integer(
     e: ScalarEmitter, x: SSAValue, source: Attribute, target: Attribute
 ) -> SSAValue:
-    """The low bits of an integer, or of a float's whole part."""
+    """Encode the low bits of an integer, or of a float truncated to an integer."""
     if is_float(source):
         x, source = e.cast(x, source, i32), i32
     return _binary(e, i8, arith.AndIOp)(e.cast(x, source, i8), (1 << _width(target)) - 1)
@@ -148,12 +149,12 @@ def _encode_integer(
 
 
 def _decode_float(e: ScalarEmitter, code: SSAValue, source: Attribute) -> SSAValue:
-    """The value in f32, which holds all of them."""
+    """Decode to f32, which represents every value exactly."""
     format = _FLOATS[type(source)]
     both, shift, add = (_binary(e, i32, k) for k in (arith.AndIOp, arith.ShLIOp, arith.AddiOp))
     code = both(e.cast(code, i8, i32), (2 << format.sign if format.signed else 256) - 1)
     rest = both(code, (1 << format.sign) - 1) if format.signed else code
-    # The fields move to their places in f32, whose exponent has another bias.
+    # Move the fields to their positions in f32 and adjust the exponent bias.
     moved = add(shift(rest, 23 - format.mantissa), (127 - format.bias) << 23)
     value = e.add(arith.BitcastOp(moved, f32))
     least = 2.0 ** (1 - format.bias - format.mantissa)
@@ -178,7 +179,7 @@ def _decode_float(e: ScalarEmitter, code: SSAValue, source: Attribute) -> SSAVal
 
 
 def _encode_float(e: ScalarEmitter, x: SSAValue, wide: bool, format: _FloatFormat) -> SSAValue:
-    """The code of an f32, or f64 if `wide`, rounded to the nearest, ties to even."""
+    """Encode an f32, or an f64 if `wide`, rounded to nearest, ties to even."""
     source, word, width, mantissa, bias = (
         (f64, i64, 64, 52, 1023) if wide else (f32, i32, 32, 23, 127)
     )
@@ -188,11 +189,11 @@ def _encode_float(e: ScalarEmitter, x: SSAValue, wide: bool, format: _FloatForma
     bits = e.add(arith.BitcastOp(x, word))
     magnitude = both(bits, (1 << (width - 1)) - 1)
     dropped = mantissa - format.mantissa
-    # A carry out of the mantissa is one more in the exponent, as it should be.
+    # A carry out of the mantissa correctly increments the exponent.
     odd = both(right(magnitude, dropped), 1)
     rounded = add(add(magnitude, (1 << (dropped - 1)) - 1), odd)
     normal = sub(right(rounded, dropped), (bias - format.bias) << format.mantissa)
-    # Added to a number whose last bit is worth the least code, a small one is rounded to that.
+    # Subnormals: adding a number whose ulp is the smallest subnormal rounds to a multiple of it.
     exponent = 1 - format.bias - format.mantissa + mantissa
     anchor = (exponent + bias) << mantissa
     sum_ = arith.AddfOp(

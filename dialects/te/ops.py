@@ -1,8 +1,8 @@
 """The tensor-expression dialect: each output element as an expression of input elements.
 
-Follows section 4.1 of the TVM paper. A `te.func` holds `te.compute` stages; a stage has
-named iteration axes with extents, and its body computes one element. There are no loops:
-order is chosen later, by a schedule.
+Follows section 4.1 of the TVM paper. A `te.func` holds `te.compute` stages; a stage has named
+iteration axes with extents, and its body computes one element. There are no loops: a schedule
+chooses the order later.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ from tcopt.support.quick_ir import init_op
 class Combiner(StrEnum):
     """How a reduction combines two values; each has an identity element.
 
-    `max` and `min` take integers as signed, `umax` and `umin` as unsigned. On i1 these are
-    or and and.
+    `max` and `min` treat integers as signed, `umax` and `umin` as unsigned. On i1, max is `or` and
+    min is `and`.
     """
 
     SUM = "sum"
@@ -81,7 +81,7 @@ class CombinerAttr(EnumAttribute[Combiner], SpacedOpaqueSyntaxAttribute):
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """Ends a stage's body with the value of one element (or, in a reduction, one term)."""
+    """Terminates a stage's body with the value of one element or, in a reduction, one term."""
 
     name = "te.yield"
 
@@ -95,7 +95,7 @@ class YieldOp(IRDLOperation):
 
 @irdl_op_definition
 class ReturnOp(IRDLOperation):
-    """Ends a `te.func` with its results."""
+    """Terminates a `te.func` with its results."""
 
     name = "te.return"
 
@@ -114,11 +114,11 @@ class ReturnOp(IRDLOperation):
 
 @irdl_op_definition
 class ComputeOp(IRDLOperation):
-    """A stage: for each point of its spatial axes, the element that its body yields.
+    """A stage, whose body yields the element at each point of its spatial axes.
 
-    With `reduce`, the body gives one term and the combiner folds the terms over the reduce
-    axes, in no particular order. The body's block arguments are the spatial axes, then the
-    reduce axes.
+    With `reduce`, the body yields one term and the combiner folds the terms over the reduce axes,
+    in no particular order. The body's block arguments are the spatial axes followed by the reduce
+    axes.
     """
 
     name = "te.compute"
@@ -256,7 +256,7 @@ class ComputeOp(IRDLOperation):
 
 @irdl_op_definition
 class FuncOp(IRDLOperation):
-    """A function of tensors, made of stages: what one kernel computes."""
+    """A function on tensors, made of stages; it becomes one kernel."""
 
     name = "te.func"
 
@@ -310,7 +310,7 @@ class FuncOp(IRDLOperation):
 
 @irdl_op_definition
 class CallOp(IRDLOperation):
-    """A host call of a `te.func`."""
+    """A call of a `te.func` from host code."""
 
     name = "te.call"
 

@@ -1,4 +1,4 @@
-"""Products of which a part is kept."""
+"""Fixed-point products."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ LARGEST = (1 << 31) - 1
 
 
 def multiply_high(lhs: te.Expr, rhs: te.Expr) -> te.Expr:
-    """The high half of twice the product of 32 bits, rounded; the largest number where that is too
-    large."""
+    """Return the rounded high half of twice a 32-bit product, saturated to the largest value."""
     product = te.cast(lhs, "i64") * te.cast(rhs, "i64") + te.cast(HALF, "i64")
     half = te.shift_right(product, te.cast(BITS, "i64"))
     return te.cast(te.minimum(half, te.cast(LARGEST, "i64")), "i32")

@@ -1,8 +1,8 @@
 """Conversion of floats to integers: towards zero, saturating, and 0 for a NaN.
 
-`arith.fptosi` and `arith.fptoui` are poison outside of the integer's range, so processors, and even
-the lanes of one vector, disagree. Values are therefore clamped in front of them, unless their range
-shows that it is not needed:
+`arith.fptosi` and `arith.fptoui` are poison outside the integer's range, and results differ
+between processors and even between lanes of one vector. Values are therefore clamped first, unless
+their known range makes it unnecessary:
 
     %0 = arith.cmpf oeq, %x, %x : f32
     %1 = arith.select %0, %x, %zero : f32
@@ -28,7 +28,7 @@ from tcopt.support.dtypes import numpy_dtype
 
 
 class ScalarEmitter(Protocol):
-    """The part of `scalar.Emitter` that conversions need."""
+    """The subset of `scalar.Emitter` that conversions need."""
 
     def add(self, op: Operation) -> SSAValue: ...
     def constant(self, value: float, dtype: Attribute) -> SSAValue: ...
@@ -36,7 +36,7 @@ class ScalarEmitter(Protocol):
 
 
 def integer_limits(dtype: IntegerType) -> tuple[int, int]:
-    """The smallest and the largest value of an integer type."""
+    """Return the minimum and maximum of an integer type."""
     bits = dtype.bitwidth
     return (0, (1 << bits) - 1) if is_unsigned(dtype) else (-(1 << bits - 1), (1 << bits - 1) - 1)
 
@@ -49,11 +49,11 @@ def saturated(
     known: Interval,
     convert: Callable[[SSAValue], SSAValue],
 ) -> SSAValue:
-    """`x` of float type `source` as the nearest value of `target` towards zero.
+    """Convert `x` of float type `source` to `target`, truncating and saturating.
 
     Args:
         known: the range of `x`.
-        convert: the conversion of a float whose integer part `target` represents.
+        convert: converts a float whose truncated value is representable in `target`.
     """
     low, high = integer_limits(target)
     below, above = known.low <= low - 1, known.high >= high + 1
@@ -63,7 +63,7 @@ def saturated(
         is_number = e.compare("eq", x, x, source)
         value = e.add(SelectOp(is_number, value, e.constant(0, source)))
     if below or (known.nan and low == 0):
-        # Of an unsigned type the bound is 0, which replaces a NaN as well.
+        # For an unsigned type the lower bound is 0, so maxnum also replaces a NaN.
         value = e.add(arith.MaxnumfOp(value, e.constant(low, source)))
     if above:
         value = e.add(arith.MinnumfOp(value, e.constant(top, source)))
@@ -75,7 +75,7 @@ def saturated(
 
 
 def _largest(high: int, source: AnyFloat) -> float:
-    """The largest value of a float type that is at most `high`."""
+    """Return the largest value of a float type that is at most `high`."""
     kind = numpy_dtype(source).type
     rounded = kind(high)
     return float(rounded if int(rounded) <= high else np.nextafter(rounded, kind(0)))

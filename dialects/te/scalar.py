@@ -1,4 +1,4 @@
-"""Scalar operations of expressions as arith and math operations."""
+"""Lowering of scalar operations of expressions to arith and math operations."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ _PREDICATES = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 
 
 def _is_safe_divisor(value: SSAValue) -> bool:
-    """Whether a divisor is a number that divides everything."""
+    """Whether a divisor is a constant that neither divides by zero nor overflows."""
     owner = value.owner
     if not isinstance(owner, arith.ConstantOp) or not isinstance(owner.value, IntegerAttr):
         return False
@@ -124,7 +124,7 @@ def _is_safe_divisor(value: SSAValue) -> bool:
 
 
 def storage_type(dtype: Attribute) -> Attribute:
-    """The signless element type in which values of `dtype` are kept; a byte for narrow ones."""
+    """Return the signless element type that stores values of `dtype`; i8 for narrow types."""
     if is_narrow(dtype):
         return i8
     if isa(dtype, IntegerType) and dtype.signedness.data is not Signedness.SIGNLESS:
@@ -133,12 +133,12 @@ def storage_type(dtype: Attribute) -> Attribute:
 
 
 def stored_number(value: float, dtype: Attribute) -> float:
-    """The number by which `storage_type` keeps `value` of type `dtype`."""
+    """Return the representation of `value` of type `dtype` in `storage_type`."""
     return code_of(value, dtype) if is_narrow(dtype) else value
 
 
 def width_of(dtype: Attribute) -> int:
-    """The bits of a dtype."""
+    """Return the bit width of a dtype."""
     assert isinstance(dtype, IntegerType | AnyFloat)
     return dtype.bitwidth
 
@@ -165,7 +165,7 @@ class Emitter:
         return op.results[0]
 
     def constant(self, value: float, dtype: Attribute) -> SSAValue:
-        """A number."""
+        """Return a constant."""
         element, value = storage_type(dtype), stored_number(value, dtype)
         key = (repr(value), element)
         if key not in self._constants:
@@ -173,11 +173,11 @@ class Emitter:
         return self._constants[key]
 
     def operation(self, kind: str, operands: Sequence[SSAValue], dtype: Attribute) -> SSAValue:
-        """The operation `kind` on operands of type `dtype`.
+        """Emit the operation `kind` on operands of type `dtype`.
 
-        Integer `div` rounds towards zero, `floordiv` down; `mod` has the divisor's sign,
-        `fmod` the dividend's. Of integers, what is divided by zero gives zero, and the least
-        one divided by -1 wraps around; neither stops a program.
+        Integer `div` rounds towards zero, `floordiv` towards negative infinity; `mod` has the sign
+        of the divisor, `fmod` that of the dividend. Integer division by zero returns zero, and the
+        minimum divided by -1 wraps around; neither traps.
         """
         if is_narrow(dtype):
             raise ExpressionError(f"'{kind}' is not defined on {dtype}", hint="use te.cast first")
@@ -202,7 +202,7 @@ class Emitter:
         return self._floor_modulo(operands[0], operands[1], dtype)
 
     def compare(self, predicate: str, a: SSAValue, b: SSAValue, dtype: Attribute) -> SSAValue:
-        """A comparison of two values of type `dtype`."""
+        """Emit a comparison of two values of type `dtype`."""
         if is_float(dtype):
             return self.add(CmpfOp(a, b, "une" if predicate == "ne" else f"o{predicate}"))
         if predicate not in ("eq", "ne"):
@@ -224,7 +224,7 @@ class Emitter:
         return self._float_modulo(a, b)
 
     def _float_modulo(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        """The remainder with the divisor's sign, also of zero; NaN for a divisor of 0."""
+        """Return the remainder with the divisor's sign, also for zero; NaN for a divisor of 0."""
         dtype = a.type
         rest, zero = self.add(RemFOp(a, b)), self.constant(0, dtype)
         is_negative = self.compare("lt", rest, zero, dtype)
@@ -234,7 +234,7 @@ class Emitter:
         return self.add(SelectOp(is_zero, self.add(math.CopySignOp(zero, b)), moved))
 
     def _safe_division(self, kind: str, a: SSAValue, b: SSAValue, dtype: Attribute) -> SSAValue:
-        """A division that every processor can carry out, lanes beside the data included."""
+        """Emit a division that never traps, not even in unused lanes of a vector."""
         zero, one = self.constant(0, dtype), self.constant(1, dtype)
         is_zero = self.compare("eq", b, zero, dtype)
         refused = is_zero
@@ -246,7 +246,7 @@ class Emitter:
             refused = self.add(arith.OrIOp(is_zero, overflows))
         divisor = self.add(SelectOp(refused, one, b))
         value = self._integer_binary(kind, (a, divisor), dtype)
-        # What is left over by 1 is zero already.
+        # The remainder of a division by 1 is already zero.
         return value if "mod" in kind else self.add(SelectOp(is_zero, zero, value))
 
     def _floor_modulo(self, a: SSAValue, b: SSAValue, dtype: Attribute) -> SSAValue:
@@ -260,7 +260,7 @@ class Emitter:
     # Conversions.
 
     def cast(self, x: SSAValue, source: Attribute, target: Attribute) -> SSAValue:
-        """`x` of dtype `source` as `target`."""
+        """Convert `x` from dtype `source` to `target`."""
         if source == target:
             return x
         if is_narrow(source) or is_narrow(target):
@@ -287,7 +287,7 @@ class Emitter:
         return self.add(_truncf(x, target))
 
     def _float_to_int(self, x: SSAValue, source: Attribute, target: Attribute) -> SSAValue:
-        """Towards zero, saturating, and 0 for a NaN."""
+        """Convert towards zero, saturating; NaN becomes 0."""
         assert isinstance(source, AnyFloat)
         integer = cast(IntegerType, target)
         if isinstance(source, Float16Type | BFloat16Type):
@@ -311,11 +311,12 @@ class Emitter:
     # Indices.
 
     def to_index(self, x: SSAValue, unsigned: bool) -> SSAValue:
-        """An integer as an index."""
+        """Convert an integer to an index."""
         return self.add((IndexCastUIOp if unsigned else IndexCastOp)(x, IndexType()))
 
     def from_index(self, x: SSAValue, range_: Range, dtype: Attribute) -> SSAValue:
-        """An index as a value; by way of i32 if its range fits, which vectors hold better."""
+        """Convert an index to a value; through i32 if its range fits, so that a vector holds more
+        lanes."""
         self._indices.setdefault(x, range_)
         if not is_float(dtype) and dtype != i1:
             return self.add(IndexCastOp(x, storage_type(dtype)))
@@ -324,7 +325,7 @@ class Emitter:
         return self.cast(self.add(IndexCastOp(x, middle)), middle, dtype)
 
     def index_expr(self, expr: AffineExpr, operands: Sequence[SSAValue]) -> SSAValue:
-        """An index expression as a value."""
+        """Emit an index expression as a value."""
         match expr:
             case AffineDimExpr():
                 return operands[expr.position]
@@ -335,7 +336,7 @@ class Emitter:
                 return self.add(IndexOp(map, used))
 
     def index_constant(self, value: int) -> SSAValue:
-        """An index constant."""
+        """Return an index constant."""
         attr = IntegerAttr.from_index_int_value(value)
         key = (repr(value), attr.type)
         if key not in self._constants:
@@ -343,12 +344,12 @@ class Emitter:
         return self._constants[key]
 
     def range_of(self, expr: AffineExpr, ranges: Sequence[Range]) -> Range:
-        """Bounds of an index expression."""
+        """Return bounds of an index expression."""
         return bounds(expr, ranges)
 
 
 def constant_attr(value: float, element: Attribute) -> IntegerAttr | FloatAttr:
-    """The attribute of a number; integers wrap around."""
+    """Return the attribute of a number; integers wrap around."""
     if isa(element, IntegerType):
         return IntegerAttr(int(value), element, truncate_bits=True)
     assert isinstance(element, AnyFloat)

@@ -48,13 +48,13 @@ class Tensor:
         return len(self.shape)
 
     def __getitem__(self, indices: IndexLike | tuple[IndexLike, ...]) -> Expr:
-        """The element at indices, which must be in bounds."""
+        """Return the element at `indices`, which must be in bounds."""
         return self._read(indices, None)
 
     def read(
         self, indices: IndexLike | tuple[IndexLike, ...], default: Number | None = None
     ) -> Expr:
-        """The element at indices; outside of the bounds, `default`."""
+        """Return the element at `indices`, or `default` if they are out of bounds."""
         return self._read(indices, default)
 
     def _read(self, indices: IndexLike | tuple[IndexLike, ...], default: Number | None) -> Expr:
@@ -74,7 +74,7 @@ class Placeholder(Tensor):
 
 
 class Uniform(Tensor):
-    """A tensor whose elements are all one number, which reads give without reading."""
+    """A tensor filled with one constant; reads of it become the constant."""
 
     def __init__(self, shape: Sequence[int], dtype: Attribute, value: Number):
         super().__init__(shape, dtype, "constant")
@@ -104,7 +104,7 @@ class Stage(Tensor):
             if id(axis) not in own:
                 what = "reduce axis" if axis.is_reduce else "axis"
                 raise ExpressionError(
-                    f"stage '{name}' uses {what} '{axis.name}', which is not one of its own",
+                    f"stage '{name}' uses {what} '{axis.name}', which does not belong to it",
                     hint="name it in te.sum(..., axis=...)" if axis.is_reduce else None,
                 )
 
@@ -117,7 +117,7 @@ def _signed_combiner(body: Reduce) -> Combiner:
 
 
 def children(expr: Expr) -> tuple[Expr | Index, ...]:
-    """The expressions and indices that an expression is made of."""
+    """Return the direct subexpressions and indices of an expression."""
     match expr:
         case Op():
             return expr.operands
@@ -136,7 +136,7 @@ def children(expr: Expr) -> tuple[Expr | Index, ...]:
 
 
 def _sources_of(root: Expr) -> tuple[list[Tensor], list[Axis]]:
-    """Tensors read and axes used below `root`, each once, in order of appearance."""
+    """Return the tensors read and axes used below `root`, each once, in order of appearance."""
     tensors: dict[int, Tensor] = {}
     axes: dict[int, Axis] = {}
     seen: set[int] = set()
@@ -161,12 +161,12 @@ def _sources_of(root: Expr) -> tuple[list[Tensor], list[Axis]]:
 
 
 def placeholder(shape: Sequence[int], dtype: DType = "f32", name: str = "x") -> Placeholder:
-    """An input tensor."""
+    """Return an input tensor."""
     return Placeholder(shape, element_type(dtype), name)
 
 
 def reduce_axis(extent: int, name: str = "k") -> Axis:
-    """An axis to reduce over, `0 <= axis < extent`."""
+    """Return an axis to reduce over, `0 <= axis < extent`."""
     return Axis(extent, name, is_reduce=True)
 
 
@@ -176,10 +176,10 @@ def compute(
     name: str = "compute",
     dtype: DType | None = None,
 ) -> Stage:
-    """A tensor whose element at `[i, j, ...]` is `function(i, j, ...)`.
+    """Return a tensor whose element at `[i, j, ...]` is `function(i, j, ...)`.
 
     Args:
-        shape: extents of the axes that `function` gets, one `Axis` each.
+        shape: the extents of the axes; `function` is called with one `Axis` for each.
         function: builds the element's expression, or a reduction such as `te.sum(...)`.
         name: the stage's name.
         dtype: the type of an element that is a plain number or an index.
@@ -204,7 +204,7 @@ def _axis_names(function: Callable[..., Any], count: int) -> list[str]:
 
 
 def reduce(combiner: Combiner, term: ExprLike, axis: Axis | Iterable[Axis]) -> Reduce:
-    """The reduction of `term` over one axis or several."""
+    """Return the reduction of `term` over one or more axes."""
     axes = (axis,) if isinstance(axis, Axis) else tuple(axis)
     value = as_expr(term)
     if not axes:
@@ -220,7 +220,7 @@ def reduce(combiner: Combiner, term: ExprLike, axis: Axis | Iterable[Axis]) -> R
 
 
 def topological(outputs: Sequence[Tensor]) -> list[Tensor]:
-    """Every tensor that the outputs depend on, sources first."""
+    """Return every tensor that the outputs depend on, in topological order."""
     order: list[Tensor] = []
     done: set[int] = set()
     stack: list[tuple[Tensor, bool]] = [(tensor, False) for tensor in reversed(outputs)]

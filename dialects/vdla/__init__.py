@@ -1,7 +1,7 @@
-"""vdla: programs of an accelerator with a load, a compute and a store unit.
+"""vdla: programs for an accelerator with a load, a compute and a store unit.
 
-The machine's rules are in docs/vdla.md. A program is a stream of instructions with the places in
-the accelerator's memories written out; units wait for each other by tokens, which are flags of
+The hardware is specified in docs/vdla.md. A program is a stream of instructions with explicit
+addresses in the accelerator's memories; units synchronise by tokens, which are flags of
 instructions.
 """
 

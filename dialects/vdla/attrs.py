@@ -9,10 +9,10 @@ from xdsl.utils.str_enum import StrEnum
 
 
 class Memory(StrEnum):
-    """What a transfer reads or writes on the accelerator, in the order of its numbers.
+    """A memory as named by transfers, in the order of their encoding.
 
-    `out` and `acc8` are the registers, `acc`, as bytes: `out` their low bytes in a store, `acc8`
-    bytes that a load extends by their sign.
+    `out` and `acc8` access the registers, `acc`, as bytes: a store to `out` writes their low
+    bytes, a load from `acc8` sign-extends bytes.
     """
 
     UOP = "uop"
@@ -24,33 +24,34 @@ class Memory(StrEnum):
 
     @property
     def number(self) -> int:
-        """Its code in instructions."""
+        """Its encoding in instructions."""
         return _NUMBERS[self]
 
     @property
     def place(self) -> Memory:
-        """The memory whose entries it names."""
+        """The memory that holds its entries."""
         return Memory.ACC if self in (Memory.OUT, Memory.ACC8) else self
 
 
 _NUMBERS = {memory: number for number, memory in enumerate(Memory)}
 
 LOADED = (Memory.WGT, Memory.INP, Memory.ACC, Memory.ACC8)
-"""Memories of `vdla.load`."""
+"""Memories that `vdla.load` loads."""
 
 STORED = (Memory.ACC, Memory.OUT)
-"""Memories of `vdla.store`."""
+"""Memories that `vdla.store` stores."""
 
 
 @irdl_attr_definition
 class MemoryAttr(EnumAttribute[Memory], SpacedOpaqueSyntaxAttribute):
-    """A memory of the accelerator, as a transfer names it."""
+    """The memory of the accelerator that a transfer accesses."""
 
     name = "vdla.memory"
 
 
 class Unit(StrEnum):
-    """A part of the accelerator that executes its instructions in order, beside the others."""
+    """A unit of the accelerator, which executes its instructions in order, in parallel with the
+    others."""
 
     LOAD = "load"
     COMPUTE = "compute"
@@ -58,12 +59,12 @@ class Unit(StrEnum):
 
     @property
     def previous(self) -> Unit | None:
-        """The neighbour whose tokens are `pop_prev` and `push_prev`."""
+        """The neighbour for the flags `pop_prev` and `push_prev`."""
         return _CHAIN[_CHAIN.index(self) - 1] if self is not Unit.LOAD else None
 
     @property
     def next(self) -> Unit | None:
-        """The neighbour whose tokens are `pop_next` and `push_next`."""
+        """The neighbour for the flags `pop_next` and `push_next`."""
         return _CHAIN[_CHAIN.index(self) + 1] if self is not Unit.STORE else None
 
 
@@ -71,7 +72,7 @@ _CHAIN = list(Unit)
 
 
 class KernelKind(StrEnum):
-    """Which instruction a kernel is for."""
+    """The kind of instruction that executes a kernel."""
 
     GEMM = "gemm"
     ALU = "alu"
@@ -86,13 +87,13 @@ class KernelKindAttr(EnumAttribute[KernelKind], SpacedOpaqueSyntaxAttribute):
 
 @irdl_attr_definition
 class KernelType(ParametrizedAttribute, TypeAttribute):
-    """Two loops and the micro-ops in them, with a place in the memory `uop`."""
+    """Two loops around micro-ops, with an address in the memory `uop`."""
 
     name = "vdla.kernel"
 
 
 class AluCode(StrEnum):
-    """An operation of the alu, in the order of its numbers."""
+    """An operation of the alu, in the order of their encoding."""
 
     MIN = "min"
     MAX = "max"
@@ -102,7 +103,7 @@ class AluCode(StrEnum):
 
     @property
     def number(self) -> int:
-        """Its code in instructions."""
+        """Its encoding in instructions."""
         return _CODES[self]
 
 
@@ -131,7 +132,7 @@ WIDTHS = {
     "wgt": 10,
     "imm": 16,
 }
-"""Bits of the fields of instructions and micro-ops; `imm` has a sign."""
+"""Bits of the fields of instructions and micro-ops; `imm` is signed."""
 
 MOST_SHIFT = 31
-"""The alu shifts by -31 to 31 bits; to the left where the number is below zero."""
+"""The alu shifts right by -31 to 31 bits; a negative count shifts left."""

@@ -1,4 +1,4 @@
-"""gemm, alu and finish: what the compute unit executes beside its loads."""
+"""gemm, alu and finish: instructions of the compute unit other than loads."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class ComputeOp(InstructionOp):
     def verify_fields(self) -> None:
         super().verify_fields()
         if self.body.kind.data is not self.KIND:
-            raise VerifyException(f"the kernel is one of {self.body.kind.data}")
+            raise VerifyException(f"the kernel is for {self.body.kind.data}")
 
     @abstractmethod
     def memories(self) -> dict[str, str]:
-        """The memories that the fields of its micro-ops name, where they are used."""
+        """Return the memory that each field of its micro-ops addresses, for the fields in use."""
 
     def verify_for(self, target: VdlaTargetAttr) -> None:
         ends = self.body.last_entries()
@@ -61,9 +61,10 @@ class ComputeOp(InstructionOp):
 
 @irdl_op_definition
 class GemmOp(ComputeOp):
-    """Multiplies inputs by weights and adds to registers: `vdla.gemm %k pop(load) push(load)`.
+    """Multiplies inputs by weights and accumulates in registers: `vdla.gemm %k pop(load)
+    push(load)`.
 
-    `vdla.gemm reset %k` writes zeros to the registers that the kernel names, and reads nothing.
+    `vdla.gemm reset %k` zeroes the registers that the kernel addresses, and reads nothing.
     """
 
     name = "vdla.gemm"
@@ -96,10 +97,10 @@ class GemmOp(ComputeOp):
 
 @irdl_op_definition
 class AluOp(ComputeOp):
-    """Changes registers lane by lane: `vdla.alu max %k, 0`, `vdla.alu add %k`.
+    """Updates registers elementwise: `vdla.alu max %k, 0`, `vdla.alu add %k`.
 
-    With a number, `dst = dst op number`; without one `dst = dst op src`, where `src` is a
-    register, so that lanes can be shifted or scaled differently.
+    With an immediate, `dst = dst op immediate`; otherwise `dst = dst op src` with a register
+    `src`, so that lanes can be shifted or scaled differently.
     """
 
     name = "vdla.alu"
@@ -116,7 +117,7 @@ class AluOp(ComputeOp):
 
     @property
     def number(self) -> int | None:
-        """The number that it takes in place of a register."""
+        """The immediate operand; None for a register operand."""
         return None if self.immediate is None else self.immediate.value.data
 
     def memories(self) -> dict[str, str]:
@@ -158,9 +159,9 @@ class AluOp(ComputeOp):
 
 @irdl_op_definition
 class FinishOp(InstructionOp):
-    """Ends the program: when the compute unit gets here, the host is told.
+    """Ends the program: the compute unit signals the host when it reaches this instruction.
 
-    What other units still do must be waited for: `vdla.finish pop(store)`.
+    Pending work of other units must be waited for explicitly: `vdla.finish pop(store)`.
     """
 
     name = "vdla.finish"
@@ -177,7 +178,7 @@ class FinishOp(InstructionOp):
     def verify_fields(self) -> None:
         super().verify_fields()
         if self.pushes:
-            raise VerifyException("nothing is left that could wait for a token")
+            raise VerifyException("no instruction is left that could wait for a token")
 
     @classmethod
     def parse(cls, parser: Parser) -> FinishOp:

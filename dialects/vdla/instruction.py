@@ -1,4 +1,4 @@
-"""What the instructions of a program share: a unit, and tokens to and from its neighbours."""
+"""Base of instructions: a unit, and tokens to and from its neighbours."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
 class InstructionOp(IRDLOperation, ABC):
     """One instruction of a stream.
 
-    `pop(load)` waits for a token of the load unit before it starts, `push(store)` sends the store
-    unit one when it is done. Load and store have the compute unit as their only neighbour.
+    `pop(load)` waits for a token from the load unit before the instruction starts; `push(store)`
+    sends a token to the store unit when it is done. Load and store have the compute unit as their
+    only neighbour.
     """
 
     pop_prev = opt_prop_def(UnitAttr)
@@ -47,10 +48,10 @@ class InstructionOp(IRDLOperation, ABC):
         return tuple(self._neighbours("push"))
 
     def set_tokens(self, pops: tuple[Unit, ...] = (), pushes: tuple[Unit, ...] = ()) -> None:
-        """Say what tokens it waits for and sends, whatever it did before.
+        """Set the tokens that it waits for and sends, replacing previous ones.
 
         Raises:
-            VerifyException: a unit is not a neighbour of its own.
+            VerifyException: a unit is not a neighbour of its unit.
         """
         for flag in FLAGS:
             self.properties.pop(flag, None)
@@ -72,11 +73,11 @@ class InstructionOp(IRDLOperation, ABC):
             self.verify_for(target)
 
     def verify_fields(self) -> None:
-        """VerifyException for what an instruction cannot say on any machine."""
+        """Raise VerifyException if a field is illegal on every machine."""
         return None
 
     def verify_for(self, target: VdlaTargetAttr) -> None:
-        """VerifyException for what a machine does not have: places, or an operation."""
+        """Raise VerifyException if the machine lacks an address or operation that it uses."""
         return None
 
     def parse_tail(self, parser: Parser) -> None:
@@ -95,7 +96,7 @@ class InstructionOp(IRDLOperation, ABC):
         self.attributes.update(parser.parse_optional_attr_dict())
 
     def print_tail(self, printer: Printer) -> None:
-        """Print what `parse_tail` reads."""
+        """Print the syntax that `parse_tail` parses."""
         for verb, units in (("pop", self.pops), ("push", self.pushes)):
             if units:
                 printer.print_string(f" {verb}({', '.join(units)})")
@@ -103,10 +104,10 @@ class InstructionOp(IRDLOperation, ABC):
 
 
 def flag_of(unit: Unit, verb: str, other: Unit) -> str:
-    """The flag of an instruction of a unit for a token of another one.
+    """Return the flag of an instruction of `unit` for a token of `other`.
 
     Raises:
-        VerifyException: the other one is not a neighbour.
+        VerifyException: the units are not neighbours.
     """
     if other is unit.previous:
         return f"{verb}_prev"
@@ -116,7 +117,7 @@ def flag_of(unit: Unit, verb: str, other: Unit) -> str:
 
 
 def parse_known_operand(parser: Parser) -> SSAValue:
-    """An operand whose type the text has said before."""
+    """Parse an operand that is already defined, whose type is therefore known."""
     operand = parser.parse_unresolved_operand()
     values = parser.ssa_values.get(operand.operand_name)
     if values is None or operand.index >= len(values):

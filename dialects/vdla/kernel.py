@@ -1,4 +1,4 @@
-"""vdla.kernel: two loops of micro-ops, which gemm and alu instructions execute."""
+"""vdla.kernel: micro-ops in two loops, which gemm and alu instructions execute."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from tcopt.support.literals import INTEGERS, integers, number_list
 Rows = Sequence[Sequence[int]]
 
 FIELDS = {KernelKind.GEMM: ("dst", "src", "wgt"), KernelKind.ALU: ("dst", "src")}
-"""What a micro-op names by the kind of its kernel, each an entry of a memory."""
+"""Fields of a micro-op by kind of kernel, each the entry of a memory."""
 
 _MOST_LOOPS = 2
 
 
 @irdl_op_definition
 class KernelOp(IRDLOperation):
-    """Micro-ops in at most two loops, the outer one first, and their place in the memory `uop`.
+    """Micro-ops in at most two loops, outermost first, with an address in the memory `uop`.
 
         %k = vdla.kernel gemm at 0 [28, 3] dst [1, 0] src [1, 1] wgt [0, 1] {
           uop 0, 0, 0
           uop 28, 30, 0
         }
 
-    A gemm executes `for i, j, u: acc[u.dst + i*dst0 + j*dst1] += inp[u.src + ..] . wgt[..]^T`; an
+    A gemm executes `for i, j, u: acc[u.dst + i*dst0 + j*dst1] += inp[u.src + ..] . wgt[..]^T`. An
     alu kernel has no `wgt`, and its `dst` and `src` are registers. The micro-ops must have been
-    loaded to their place (`vdla.load_uops`) by the time that they are executed.
+    loaded to their address (`vdla.load_uops`) before they are executed.
     """
 
     name = "vdla.kernel"
@@ -45,9 +45,9 @@ class KernelOp(IRDLOperation):
     """The entry of `uop` that holds the first micro-op."""
     loops = prop_def(INTEGERS)
     factors = prop_def(INTEGERS)
-    """For each field of a micro-op, how far it moves in a step of each loop."""
+    """The step of each field of a micro-op in each loop."""
     micro_ops = prop_def(INTEGERS)
-    """The fields of all micro-ops, one micro-op after the other."""
+    """The fields of all micro-ops, concatenated."""
     result = result_def(KernelType)
 
     traits = traits_def(NoMemoryEffect())
@@ -55,7 +55,7 @@ class KernelOp(IRDLOperation):
     def __init__(
         self, kind: KernelKind, at: int, loops: Sequence[int], factors: Rows, micro_ops: Rows
     ):
-        """`factors` has a row for each field, `micro_ops` one for each micro-op."""
+        """`factors` has a row for each field, `micro_ops` a row for each micro-op."""
         super().__init__(
             properties={
                 "kind": KernelKindAttr(kind),
@@ -74,17 +74,17 @@ class KernelOp(IRDLOperation):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """What its micro-ops name."""
+        """The fields of its micro-ops."""
         return FIELDS[self.kind.data]
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """How often its loops run, the outer one first."""
+        """Trip counts of its loops, outermost first."""
         return integers(self.loops)
 
     @property
     def steps(self) -> list[tuple[int, ...]]:
-        """For each field, how far it moves in a step of each loop."""
+        """The step of each field in each loop."""
         numbers, count = integers(self.factors), len(self.extents)
         return [numbers[n * count : (n + 1) * count] for n in range(len(self.fields))]
 
@@ -96,11 +96,11 @@ class KernelOp(IRDLOperation):
 
     @property
     def size(self) -> int:
-        """How many micro-ops there are."""
+        """The number of micro-ops."""
         return len(self.micro_ops) // len(self.fields)
 
     def last_entries(self) -> dict[str, int]:
-        """For each field, the highest entry that is named."""
+        """Return the highest entry that each field addresses."""
         ends: dict[str, int] = {}
         for position, (field, steps) in enumerate(zip(self.fields, self.steps, strict=True)):
             moved = sum((n - 1) * step for n, step in zip(self.extents, steps, strict=False))
@@ -117,7 +117,7 @@ class KernelOp(IRDLOperation):
             raise VerifyException(f"micro-ops of {self.kind.data} have {count} numbers each")
         for extent in self.extents:
             check_field("loop", extent, "the extent of a loop", least=1)
-        check_field("uop_begin", self.place, "the place of its micro-ops")
+        check_field("uop_begin", self.place, "the address of its micro-ops")
         check_field("uop_end", self.place + self.size, "the end of its micro-ops")
         for field, steps in zip(self.fields, self.steps, strict=True):
             for step in steps:

@@ -1,4 +1,4 @@
-"""vdla.program: a stream of instructions, and the buffers that it works on."""
+"""vdla.program: a stream of instructions, and the buffers that it accesses."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class ProgramOp(BufferFunction):
           vdla.finish pop(store)
         }
 
-    Its arguments are buffers in memory that do not overlap. Instructions are fetched in their
-    order, and each unit executes its own in this order; units wait for each other by tokens alone.
-    The target is the one that its attribute `tcopt.target`, or the module's, names.
+    Its arguments are buffers in memory that do not overlap. Instructions are fetched in order, and
+    each unit executes its instructions in order; units synchronise by tokens only. The target is
+    given by the attribute `tcopt.target` of the program or of the module.
     """
 
     name = "vdla.program"
@@ -35,17 +35,17 @@ class ProgramOp(BufferFunction):
 
     @property
     def instructions(self) -> list[InstructionOp]:
-        """Its instructions in their order."""
+        """Its instructions, in order."""
         return [op for op in self.body.block.ops if isinstance(op, InstructionOp)]
 
     @property
     def kernels(self) -> list[KernelOp]:
-        """Its kernels in their order."""
+        """Its kernels, in order."""
         return [op for op in self.body.block.ops if isinstance(op, KernelOp)]
 
     @property
     def target(self) -> VdlaTargetAttr | None:
-        """The accelerator that it is for, if it or its module names one."""
+        """The accelerator that is the target of the program, if any."""
         return vdla_target_of(self)
 
     def verify_(self) -> None:

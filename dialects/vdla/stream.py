@@ -1,4 +1,4 @@
-"""A program as plain values: what is encoded, executed, timed and proved."""
+"""A program as plain Python values, for encoding, execution, timing and proofs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Pair = tuple[int, int]
 MicroOp = tuple[int, int, int]
 
 MICRO_OPS = -1
-"""The number that a load of micro-ops has in place of a buffer's."""
+"""Stands for the micro-op table in the field `buffer` of a transfer."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Buffer:
     """A buffer in memory.
 
     Attributes:
-        bits: of an element, 8 or 32.
+        bits: width of an element, 8 or 32.
     """
 
     name: str
@@ -42,12 +42,12 @@ class Buffer:
 
 @dataclass(frozen=True, kw_only=True)
 class Instruction:
-    """What all instructions have.
+    """Base of all instructions.
 
-    Attributes:
+    pops: the units whose tokens it waits for. pushes: the units that it sends a token to.
         pops: the units whose tokens it waits for. pushes: those that it sends one to.
-        op: where it comes from, for messages.
-        place: the same in words, where there is no op.
+        op: the op that it comes from, for messages.
+        place: its source location, if there is no op.
     """
 
     unit: Unit
@@ -59,11 +59,10 @@ class Instruction:
 
 @dataclass(frozen=True, kw_only=True)
 class Transfer(Instruction):
-    """A load or store of a tile; places and the stride in entries of its memory.
+    """A load or store of a tile; addresses and the stride are in entries of its memory.
 
-    Attributes:
-        buffer: the number of the buffer, or `MICRO_OPS` for the program's table of them.
-        pads: rows above and below, columns left and right.
+    buffer: the position of the buffer, or `MICRO_OPS` for the program's table of micro-ops.
+        pads: rows of zeros above and below, columns of zeros left and right.
     """
 
     is_store: bool
@@ -78,23 +77,24 @@ class Transfer(Instruction):
 
     @property
     def sram_rows(self) -> int:
-        """Rows on the accelerator, those of zeros included."""
+        """Rows on the accelerator, including padding."""
         return self.rows + self.pads[0] + self.pads[1]
 
     @property
     def sram_columns(self) -> int:
-        """Columns on the accelerator, those of zeros included."""
+        """Columns on the accelerator, including padding."""
         return self.columns + self.pads[2] + self.pads[3]
 
     @property
     def sram_count(self) -> int:
-        """Entries on the accelerator, pads included."""
+        """Entries on the accelerator, including padding."""
         return self.sram_rows * self.sram_columns
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compute(Instruction):
-    """Micro-ops `uop_begin` to `uop_end` in two loops; `dst` and `src` are factors of these."""
+    """Micro-ops `uop_begin` to `uop_end` in two loops; `dst` and `src` are their steps in the
+    loops."""
 
     uop_begin: int
     uop_end: int
@@ -104,7 +104,7 @@ class Compute(Instruction):
 
     @property
     def count(self) -> int:
-        """How many micro-ops are executed."""
+        """The number of micro-op executions."""
         return self.loops[0] * self.loops[1] * (self.uop_end - self.uop_begin)
 
 
@@ -118,7 +118,7 @@ class Gemm(Compute):
 
 @dataclass(frozen=True, kw_only=True)
 class Alu(Compute):
-    """`acc[dst] = acc[dst] op number`, or with `acc[src]` where the number is None."""
+    """`acc[dst] = acc[dst] op number`, or `acc[dst] op acc[src]` if `number` is None."""
 
     code: AluCode
     number: int | None
@@ -135,8 +135,8 @@ class Stream:
 
     Attributes:
         buffers: its arguments.
-        micro_ops: the table that loads of micro-ops read; those of the alu have 0 for a weight.
-        instructions: in the order in which they are fetched.
+        micro_ops: the table that loads of micro-ops read; alu micro-ops have 0 as the weight.
+        instructions: in the order of fetching.
     """
 
     name: str
@@ -146,12 +146,12 @@ class Stream:
 
 
 def stream_of(program: ProgramOp) -> Stream:
-    """A valid program as plain values."""
+    """Convert a valid program to plain values."""
     return _Reader(program).read()
 
 
 class _Reader:
-    """Reads a program; kernels that are loaded together lie together in the table."""
+    """Converter of a program; kernels that are loaded together are adjacent in the table."""
 
     def __init__(self, program: ProgramOp):
         self.program = program
@@ -233,7 +233,7 @@ class _Reader:
 
 
 def micro_ops_of(kernel: KernelOp) -> list[MicroOp]:
-    """The micro-ops of a kernel, with all three fields."""
+    """Return the micro-ops of a kernel, with all three fields."""
     if kernel.kind.data is KernelKind.ALU:
         return [(dst, src, 0) for dst, src in kernel.rows]
     return [(dst, src, wgt) for dst, src, wgt in kernel.rows]
@@ -244,7 +244,7 @@ def _pairs(kernel: KernelOp) -> list[Pair]:
 
 
 def _pair(numbers: tuple[int, ...], default: int) -> Pair:
-    """Numbers of at most two loops as those of two, of which the outer one may not be there."""
+    """Pad the numbers of at most two loops to two, with `default` for missing outer loops."""
     outer, inner = (default, default, *numbers)[-2:]
     return outer, inner
 

@@ -1,4 +1,4 @@
-"""Instructions of a stream in words, for listings, messages and traces."""
+"""Textual form of instructions, for listings, messages and traces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tcopt.dialects.vdla.stream import (
 
 
 def describe(instruction: Instruction, buffers: tuple[Buffer, ...]) -> str:
-    """An instruction as a line, `load inp 0, x[0] : 8x29 stride 56 push(compute)`."""
+    """Return an instruction as one line, `load inp 0, x[0] : 8x29 stride 56 push(compute)`."""
     tokens = [
         f"{verb}({', '.join(units)})"
         for verb, units in (("pop", instruction.pops), ("push", instruction.pushes))

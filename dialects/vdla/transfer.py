@@ -1,4 +1,4 @@
-"""Loads and stores: tiles that move between memory and the accelerator."""
+"""Loads and stores of tiles between memory and the accelerator."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _ELEMENT_BITS = {
 
 
 class TransferOp(InstructionOp, ABC):
-    """A tile of entries: rows that lie a stride apart in memory, one after the other on the
-    accelerator. Places are counted in entries of the memory that is named."""
+    """Transfer of a tile of entries, whose rows are strided in memory and contiguous on the
+    accelerator. Addresses are in entries of the named memory."""
 
     MEMORIES: ClassVar[tuple[Memory, ...]]
 
@@ -47,9 +47,10 @@ class TransferOp(InstructionOp, ABC):
     shape = prop_def(INTEGERS)
     """Rows and columns of the tile."""
     stride = prop_def(IntegerAttr[I64])
-    """Entries from one row to the next in memory."""
+    """Entries between the starts of consecutive rows in memory."""
     pad = prop_def(INTEGERS)
-    """Zeros around the tile on the accelerator: rows above and below, columns left and right."""
+    """Zero padding around the tile on the accelerator: rows above and below, columns left and
+    right."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class TransferOp(InstructionOp, ABC):
         stride: int | None = None,
         pad: Sequence[int] = NO_PAD,
     ):
-        """Without a stride, rows follow one another."""
+        """Without a stride, rows are contiguous."""
         super().__init__(
             operands=[buffer],
             properties={
@@ -80,12 +81,12 @@ class TransferOp(InstructionOp, ABC):
 
     @property
     def first(self) -> int:
-        """The entry of the accelerator's memory where the tile, pads included, begins."""
+        """The first entry of the tile, including padding, in the accelerator's memory."""
         return self.sram.value.data
 
     @property
     def start(self) -> int:
-        """The entry of the buffer where it begins."""
+        """The first entry of the tile in the buffer."""
         return self.offset.value.data
 
     @property
@@ -106,13 +107,13 @@ class TransferOp(InstructionOp, ABC):
 
     @property
     def sram_count(self) -> int:
-        """How many entries it fills or reads on the accelerator, pads included."""
+        """The number of entries on the accelerator, including padding."""
         top, bottom, left, right = self.pads
         return (self.rows + top + bottom) * (self.columns + left + right)
 
     @property
     def dram_end(self) -> int:
-        """The entry of the buffer behind the last one that it touches."""
+        """The entry of the buffer after the last one of the tile."""
         return self.start + (self.rows - 1) * self.row_stride + self.columns
 
     def verify_fields(self) -> None:
@@ -122,8 +123,8 @@ class TransferOp(InstructionOp, ABC):
             raise VerifyException(f"the memory {self.memory_kind} is none of {known}")
         if len(self.shape) != 2 or len(self.pad) != len(NO_PAD):
             raise VerifyException("a tile has rows and columns, and four pads")
-        check_field("sram", self.first, "the place on the accelerator")
-        check_field("dram", self.start, "the place in memory")
+        check_field("sram", self.first, "the address on the accelerator")
+        check_field("dram", self.start, "the address in memory")
         check_field("rows", self.rows, "the number of rows", least=1)
         check_field("columns", self.columns, "the number of columns", least=1)
         check_field("stride", self.row_stride, "the stride")
@@ -136,7 +137,7 @@ class TransferOp(InstructionOp, ABC):
         verify_buffer(type_)
         bits = _ELEMENT_BITS[self.memory_kind]
         if not isa(type_, MemRefType) or type_.element_type != IntegerType(bits):
-            raise VerifyException(f"{self.memory_kind} holds i{bits}, not what is in {type_}")
+            raise VerifyException(f"{self.memory_kind} holds i{bits}, not the elements of {type_}")
 
     def verify_for(self, target: VdlaTargetAttr) -> None:
         memory = self.memory_kind
@@ -149,8 +150,8 @@ class TransferOp(InstructionOp, ABC):
         size, entry = buffer_bytes(self.buffer.type), target.entry_bytes[memory]
         if size % entry:
             raise VerifyException(
-                f"{self.buffer.type} has {size} bytes, which are not whole entries of {memory} "
-                f"of {entry} bytes"
+                f"{self.buffer.type} has {size} bytes, not a multiple of an entry of {memory} "
+                f"({entry} bytes)"
             )
         if self.dram_end > size // entry:
             raise VerifyException(
@@ -159,7 +160,7 @@ class TransferOp(InstructionOp, ABC):
 
     @classmethod
     def parse_tile(cls, parser: Parser) -> tuple[object, ...]:
-        """The arguments of the op, as its text has them."""
+        """Parse the arguments of the op."""
         memory = parser.parse_str_enum(Memory)
         sram = _integer(parser)
         parser.parse_punctuation(",")
@@ -193,9 +194,9 @@ class TransferOp(InstructionOp, ABC):
 class LoadOp(TransferOp):
     """Loads a tile: `vdla.load inp 0, %x[0] : 8x29 stride 56 pad [1, 0, 1, 0] push(compute)`.
 
-    The tile comes to lie at entry 0 of `inp`, from entry 0 of the buffer, with a row of zeros
-    above it and a zero left of each of its rows. Registers (`acc`, and `acc8` from bytes) are
-    loaded by the compute unit, the other memories by the load unit.
+    The example copies a tile from entry 0 of the buffer to entry 0 of `inp`, with a row of zeros
+    above it and a zero to the left of each row. The compute unit loads registers (`acc`, and
+    `acc8` from bytes), the load unit loads the other memories.
     """
 
     name = "vdla.load"
@@ -223,7 +224,7 @@ class LoadOp(TransferOp):
 class StoreOp(TransferOp):
     """Stores a tile of registers: `vdla.store acc 0, %y[0] : 7x28 stride 56 pop(compute)`.
 
-    `acc` stores registers of 32 bits a lane, `out` the low byte of each lane.
+    `acc` stores registers with 32 bits per lane, `out` the low byte of each lane.
     """
 
     name = "vdla.store"
@@ -241,7 +242,7 @@ class StoreOp(TransferOp):
             raise VerifyException("a store has no pads")
         if self.rows > 1 and self.row_stride < self.columns:
             raise VerifyException(
-                f"rows of {self.columns} entries that lie {self.row_stride} apart overlap"
+                f"rows of {self.columns} entries with stride {self.row_stride} overlap"
             )
 
     def verify_for(self, target: VdlaTargetAttr) -> None:
@@ -260,9 +261,9 @@ class StoreOp(TransferOp):
 
 @irdl_op_definition
 class LoadUopsOp(InstructionOp):
-    """Loads the micro-ops of kernels to their places: `vdla.load_uops %k0, %k1`.
+    """Loads the micro-ops of kernels to their addresses: `vdla.load_uops %k0, %k1`.
 
-    It is one transfer, so each kernel's place follows that of the one in front of it.
+    It is a single transfer, so the kernels must be adjacent, in this order.
     """
 
     name = "vdla.load_uops"
@@ -280,17 +281,17 @@ class LoadUopsOp(InstructionOp):
 
     @property
     def loaded(self) -> list[KernelOp]:
-        """The kernels, in the order of their places."""
+        """The kernels, in the order of their addresses."""
         return [kernel_of(value) for value in self.kernels]
 
     @property
     def first(self) -> int:
-        """The entry of `uop` where they begin."""
+        """The first entry of `uop` that is written."""
         return self.loaded[0].place
 
     @property
     def count(self) -> int:
-        """How many micro-ops they have together."""
+        """The total number of micro-ops."""
         return sum(kernel.size for kernel in self.loaded)
 
     def verify_fields(self) -> None:
@@ -301,7 +302,7 @@ class LoadUopsOp(InstructionOp):
         for kernel in self.loaded:
             if kernel.place != end:
                 raise VerifyException(
-                    f"a kernel lies at {kernel.place}, the one in front of it ends at {end}"
+                    f"a kernel is at {kernel.place}, but the one before it ends at {end}"
                 )
             end += kernel.size
 
@@ -321,10 +322,10 @@ class LoadUopsOp(InstructionOp):
 
 
 def kernel_of(value: SSAValue) -> KernelOp:
-    """The kernel that a value is.
+    """Return the kernel that defines a value.
 
     Raises:
-        VerifyException: it is none.
+        VerifyException: the value is not defined by a kernel.
     """
     if not isinstance(value.owner, KernelOp):
         raise VerifyException("an operand is not the result of vdla.kernel")
@@ -332,15 +333,15 @@ def kernel_of(value: SSAValue) -> KernelOp:
 
 
 def verify_buffer(type: Attribute) -> None:
-    """VerifyException for what is not a buffer of a known size, of 8 or 32 bits an element."""
+    """Raise VerifyException unless a type is a contiguous buffer of static shape, of i8 or i32."""
     if not isa(type, MemRefType) or type.element_type not in (IntegerType(8), IntegerType(32)):
         raise VerifyException(f"{type} is not a buffer of i8 or i32")
     if not isinstance(type.layout, NoneAttr) or any(n < 0 for n in type.get_shape()):
-        raise VerifyException(f"{type} is not a buffer of a known size without gaps")
+        raise VerifyException(f"{type} is not a contiguous buffer of static size")
 
 
 def buffer_bytes(type: Attribute) -> int:
-    """Bytes of a buffer of integers."""
+    """Return the size of a buffer of integers in bytes."""
     assert isa(type, MemRefType)
     return prod(type.get_shape()) * (4 if type.element_type == IntegerType(32) else 1)
 

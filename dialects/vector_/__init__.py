@@ -1,9 +1,9 @@
 """xDSL's vector dialect, completed.
 
-xDSL has about fifteen vector ops. This module adds those the kernels need, under MLIR's
-names, syntax and semantics, replaces `vector.reduction` (whose constructor builds a wrong
-type upstream). All other ops are xDSL's own classes; those that lack memory effects are given them
-by `upstream.py`, so that generic passes may move, merge and delete them.
+xDSL has about fifteen vector ops. This module adds those that kernels need, with MLIR's names,
+syntax and semantics, and replaces `vector.reduction`, whose constructor builds a wrong type
+upstream. All other ops are xDSL's own classes; `upstream.py` adds missing memory effects, so that
+generic passes may move, merge and delete them.
 
 Source: https://mlir.llvm.org/docs/Dialects/Vector/
 """

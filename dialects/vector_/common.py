@@ -19,26 +19,26 @@ from xdsl.irdl import base
 from xdsl.utils.hints import isa
 
 ELEMENT = base(IntegerType) | base(IndexType) | AnyFloatConstr
-"""What vectors are made of."""
+"""Element types of vectors."""
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The shape of a vector value."""
+    """Return the shape of a vector value."""
     assert isa(value.type, VectorType)
     return value.type.get_shape()
 
 
 def vector_type_of(value: SSAValue) -> VectorType[Attribute]:
-    """The type of a vector value."""
+    """Return the type of a vector value."""
     assert isa(value.type, VectorType[Attribute])
     return value.type
 
 
 def int_array(values: Sequence[int]) -> ArrayAttr[IntegerAttr[I64]]:
-    """Integers as an array attribute."""
+    """Return integers as an array attribute."""
     return ArrayAttr(IntegerAttr(value, i64) for value in values)
 
 
 def int_values(array: ArrayAttr[IntegerAttr[I64]]) -> tuple[int, ...]:
-    """The integers of an array attribute."""
+    """Return the integers of an array attribute."""
     return tuple(value.value.data for value in array)

@@ -1,4 +1,4 @@
-"""Vectors made of nothing or of scalars, and scalars made of vectors."""
+"""Vectors built from constants or scalars, and reductions of vectors to scalars."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tcopt.dialects.vector_.common import ELEMENT, shape_of
 
 @irdl_op_definition
 class ConstantMaskOp(IRDLOperation):
-    """A mask that is 1 below the given sizes, known when compiling.
+    """A constant mask that is 1 below the given sizes.
 
     ```mlir
     %m = vector.constant_mask [5] : vector<16xi1>
@@ -119,10 +119,10 @@ class FromElementsOp(IRDLOperation):
 
 @irdl_op_definition
 class ReductionOp(IRDLOperation):
-    """Combines the elements of a vector, and `acc` when given, into one.
+    """Reduces the elements of a vector, and `acc` if given, to a scalar.
 
-    Float sums and products go from the first lane to the last, starting with `acc`, unless
-    `fastmath<reassoc>` allows any order.
+    Float sums and products are evaluated from the first lane to the last, starting with `acc`,
+    unless `fastmath<reassoc>` allows any order.
     ```mlir
     %s = vector.reduction <add>, %v, %acc fastmath<reassoc> : vector<16xf32> into f32
     ```

@@ -33,7 +33,7 @@ _INTEGER_VECTOR = VectorType.constr(base(IntegerType) | base(IndexType))
 def _verify_indexed_access(
     memref: Attribute, indices: Sequence[SSAValue], lanes: Sequence[SSAValue], element: SSAValue
 ) -> None:
-    """Check a gather's or scatter's memref, its indices, and vectors of equal shape."""
+    """Check that a gather or scatter has valid indices, and vectors of equal shape."""
     assert isa(memref, MemRefType)
     if memref.get_num_dims() != len(indices):
         raise VerifyException(f"expected {memref.get_num_dims()} indices, got {len(indices)}")
@@ -46,7 +46,8 @@ def _verify_indexed_access(
 
 @irdl_op_definition
 class GatherOp(IRDLOperation):
-    """Reads one element for each lane whose mask is 1, `pass_thru`'s element elsewhere.
+    """Reads one element for each lane whose mask is 1; other lanes take the element of
+    `pass_thru`.
 
     Lane i reads at the address of `base[indices]` plus `index_vec[i]` elements.
     ```mlir
@@ -97,7 +98,7 @@ class GatherOp(IRDLOperation):
 class ScatterOp(IRDLOperation):
     """Writes each lane whose mask is 1 at `base[indices]` plus `index_vec[i]` elements.
 
-    Lanes write in order, so of two lanes with one address the later one is kept.
+    Lanes write in order: if two lanes have the same address, the later one wins.
     ```mlir
     vector.scatter %m[%i][%idx], %mask, %v
       : memref<64xf32>, vector<16xi32>, vector<16xi1>, vector<16xf32>

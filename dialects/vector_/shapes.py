@@ -1,4 +1,4 @@
-"""Slices, other shapes and other orders of a vector's elements."""
+"""Slicing, reshaping and transposing vectors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tcopt.dialects.vector_.common import ELEMENT, int_array, int_values, shape_
 
 @irdl_op_definition
 class ExtractStridedSliceOp(IRDLOperation):
-    """A rectangular part of a vector; trailing dimensions not named are kept whole.
+    """A rectangular slice of a vector; unnamed trailing dimensions are kept whole.
 
     ```mlir
     %r = vector.extract_strided_slice %v {offsets = [0, 2], sizes = [2, 4], strides = [1, 1]}
@@ -90,7 +90,7 @@ class ExtractStridedSliceOp(IRDLOperation):
 
 @irdl_op_definition
 class InsertStridedSliceOp(IRDLOperation):
-    """Replaces a rectangular part of `dest` by `source`.
+    """Replaces a rectangular slice of `dest` by `source`.
 
     ```mlir
     %r = vector.insert_strided_slice %s, %d {offsets = [0, 4], strides = [1]}
@@ -144,7 +144,7 @@ class InsertStridedSliceOp(IRDLOperation):
 
 @irdl_op_definition
 class ShapeCastOp(IRDLOperation):
-    """The same elements in the same row-major order under another shape.
+    """Changes the shape of a vector, keeping the row-major order of its elements.
 
     ```mlir
     %r = vector.shape_cast %v : vector<2x8xf32> to vector<16xf32>

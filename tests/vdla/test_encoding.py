@@ -159,10 +159,10 @@ def encoded_with(word: int) -> Encoded:
     ("word", "message"),
     [
         (7, "is not an instruction"),
-        (3 | 1 << 100, "bits that hold nothing are set"),
-        (4 | 1 << 7, "bits that hold nothing are set"),
+        (3 | 1 << 100, "reserved bits are set"),
+        (4 | 1 << 7, "reserved bits are set"),
         (1 | 1 << 3 | 4 << 7 | 1 << 4, "no tokens of its next side"),
-        (0 | 1 << 7, "nothing lies at address"),
+        (0 | 1 << 7, "there is nothing at address"),
     ],
 )
 def test_what_is_no_instruction_is_refused(word: int, message: str) -> None:

@@ -1,6 +1,6 @@
-"""A simulator of accelerators, in parts that know nothing of each other or of the compiler.
+"""A simulator of accelerators, in parts that are independent of each other and of the compiler.
 
-`timing` says how long tasks take and why, `proof` shows that no order in which units may run
-changes what they compute, `trace` shows a run. All look at tasks (`dialects/accelerator/tasks.py`)
-and know no accelerator.
+`timing` computes the duration of tasks and its causes, `proof` shows that results do not depend on
+the order in which units run, and `trace` visualises a run. All use the task model of
+`dialects/accelerator/tasks.py`, which is independent of a particular accelerator.
 """

@@ -10,17 +10,17 @@ from tcopt.dialects.accelerator.tasks import Machine, Task
 from tcopt.support.errors import VerificationError
 
 _PATIENCE = 12
-"""After at most so many tasks another unit comes first."""
+"""Maximum number of tasks before the priorities of units change."""
 
 
 def adversarial_order(machine: Machine, tasks: Sequence[Task], seed: int) -> Iterator[int]:
-    """The numbers of tasks in an order that tokens and `Task.after` allow, with each unit as early
-    or as late as it may be for a while.
+    """Yield the tasks in an order that tokens and `Task.after` allow, in which each unit runs as
+    early or as late as possible for a while.
 
-    Nothing else holds a unit back: queues are as long as they need to be.
+    Nothing else constrains a unit: queues are unbounded.
 
     Raises:
-        VerificationError: units wait for what never comes.
+        VerificationError: units wait forever.
     """
     numbers = random.Random(seed)
     waiting = {unit: deque(t.number for t in tasks if t.unit == unit) for unit in machine.units}

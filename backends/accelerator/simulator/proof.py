@@ -1,9 +1,9 @@
-"""Proof that tokens order what must be ordered, whatever the time that tasks take.
+"""Proof that tokens enforce all dependences, whatever the duration of tasks.
 
-Units are in order, and each queue of tokens has one producer and one consumer, so the n-th pop
-meets the n-th push in every interleaving: what happens before what is the same in all of them.
-One pass with a vector clock over the units decides for every pair of accesses whether it is
-ordered, by comparing with the last accesses of each other unit.
+Units execute in order, and each token queue has one producer and one consumer, so the n-th pop
+matches the n-th push in every interleaving: the happens-before relation is always the same. One
+pass with a vector clock over the units decides for every pair of accesses whether it is ordered,
+by comparison with the last accesses of each other unit.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 from tcopt.dialects.accelerator.tasks import Access, Machine, Task
 
 Clock = tuple[int, ...]
-"""For each unit, how many of its tasks are known to be done."""
+"""For each unit, the number of its tasks that are known to be done."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that a program does wrong in some interleaving.
+    """An error of a program in some interleaving.
 
     Attributes:
         kind: `race`, `deadlock`, `token left`, `overflow` or `unfinished`.
-        tasks: the numbers of those concerned, the one to blame first.
+        tasks: the tasks involved, the erroneous one first.
     """
 
     kind: str
@@ -37,13 +37,13 @@ class Fault:
 
 @dataclass
 class Proof:
-    """What was found of a program.
+    """Result of the proof of a program.
 
     Attributes:
-        faults: none in a program that is right.
-        before: for each task, which tasks of each unit are done when it starts; of tasks that
-            never start there is none.
-        fullest: for each queue, the most tokens that can be in it at once.
+        faults: empty for a correct program.
+        before: for each task, the tasks of each unit that are done when it starts; tasks that
+            never start are missing.
+        fullest: for each queue, the maximum number of tokens in it.
     """
 
     faults: list[Fault] = field(default_factory=list[Fault])
@@ -56,11 +56,11 @@ class Proof:
 
 
 def prove(machine: Machine, tasks: Sequence[Task], *, limit: int = 10) -> Proof:
-    """Look for races, deadlocks, tokens that are left, queues that overflow, and tasks that may
-    still run when the program is over.
+    """Find races, deadlocks, unconsumed tokens, queue overflows, and tasks that may still run when
+    the program ends.
 
     Args:
-        limit: no more faults than so many are looked for.
+        limit: maximum number of faults to find.
     """
     proof = Proof()
     order = _execution_order(machine, tasks, proof)
@@ -79,9 +79,9 @@ def prove(machine: Machine, tasks: Sequence[Task], *, limit: int = 10) -> Proof:
 
 
 def _execution_order(machine: Machine, tasks: Sequence[Task], proof: Proof) -> list[int]:
-    """Tasks in an order in which they can run, with queues of commands as short as they are.
+    """Return the tasks in an order in which they can run, given the capacity of command queues.
 
-    Whether all tasks run does not depend on the order in which those that can are chosen.
+    Whether all tasks run does not depend on which runnable task is chosen.
     """
     queues: dict[str, deque[int]] = {unit: deque() for unit in machine.units}
     tokens: dict[str, int] = defaultdict(int)
@@ -92,7 +92,7 @@ def _execution_order(machine: Machine, tasks: Sequence[Task], proof: Proof) -> l
         moved = False
         while fetched < len(tasks):
             queue = queues[tasks[fetched].unit]
-            # One more is in the unit itself, which may wait for tokens.
+            # One more instruction is in the unit itself, which may wait for tokens.
             if len(queue) > machine.fetch.depth:
                 break
             queue.append(fetched)
@@ -139,12 +139,12 @@ class _HappensBefore:
         self.after: dict[int, Clock] = {}
         self.tokens: dict[str, deque[tuple[Clock, int]]] = defaultdict(deque)
         self.popped: dict[str, list[int]] = defaultdict(list)
-        """For each queue, which task of its consumer, by its place there, made each pop."""
+        """For each queue, the position of the consumer's task that made each pop."""
         self.pushed: dict[str, int] = defaultdict(int)
         self.needed = {number for task in tasks for number in task.after}
 
     def start(self, task: Task) -> Clock:
-        """What is known to be done when a task starts."""
+        """Return the tasks that are known to be done when a task starts."""
         clock = self.now[task.unit]
         for name in task.pops:
             sent, _ = self.tokens[name].popleft()
@@ -155,7 +155,7 @@ class _HappensBefore:
         return clock
 
     def finish(self, task: Task, clock: Clock) -> None:
-        """A task is done: its tokens carry what is known then."""
+        """Mark a task as done; its tokens carry the current clock."""
         mine = self.index[task.unit]
         clock = (*clock[:mine], clock[mine] + 1, *clock[mine + 1 :])
         self.now[task.unit] = clock
@@ -183,7 +183,7 @@ class _HappensBefore:
                 self.proof.faults.append(Fault("overflow", text, (task.number,)))
 
     def _look_at_rest(self, end: Task, clock: Clock) -> None:
-        """Every task must be done when the program is over."""
+        """Check that every task is done when the program ends."""
         counts = {unit: 0 for unit in self.machine.units}
         for task in self.tasks:
             place = counts[task.unit]
@@ -194,7 +194,7 @@ class _HappensBefore:
                 return
 
     def look_at_end(self) -> None:
-        """No token must be left."""
+        """Check that no token is left."""
         for name, left in self.tokens.items():
             if left:
                 number = left[0][1]
@@ -208,7 +208,7 @@ def _join(left: Clock, right: Clock) -> Clock:
 
 
 class _Races:
-    """The last accesses of each unit to each entry, by the places of tasks in their unit."""
+    """The last accesses of each unit to each entry, by the position of the task in its unit."""
 
     def __init__(self, machine: Machine, tasks: Sequence[Task], proof: Proof):
         self.machine = machine
@@ -219,7 +219,7 @@ class _Races:
         self.by_unit: dict[str, list[Task]] = {unit: [] for unit in machine.units}
 
     def look(self, task: Task, clock: Clock) -> None:
-        """Compare a task with the accesses before, and note its own."""
+        """Compare a task with earlier accesses, and record its own."""
         place = len(self.by_unit[task.unit])
         for access, is_write in self._accesses(task):
             other = self._unordered(task.unit, access, is_write, clock)
@@ -234,12 +234,12 @@ class _Races:
         for access in task.writes:
             yield access, True
         for access in task.reads:
-            # What nobody writes, all may read.
+            # Spaces that no task writes cannot have races.
             if access.space in self.written:
                 yield access, False
 
     def _unordered(self, unit: str, access: Access, is_write: bool, clock: Clock) -> Task | None:
-        """A task of another unit that may run at the same time and touches the same entries."""
+        """Return a task of another unit that may run concurrently and conflicts with an access."""
         for other in self.machine.units:
             if other == unit:
                 continue

@@ -1,12 +1,12 @@
-"""How long a program takes: an event-driven model of units, queues and the port.
+"""Timing of a program: an event-driven model of units, queues and the port.
 
-- Instructions are fetched in bursts, through the port, and handed to the queues of their units,
-  one a cycle, in order: a queue that is full holds up all that follow.
-- A unit takes the next instruction of its queue, waits for its tokens, executes it, and sends its
-  tokens. A token that finds its queue full is an error.
-- A task with a transfer asks for the port, has it for the cycles of its rows and bytes, and is
-  done when the latency has passed; the port is another's meanwhile. Who asked first is served
-  first, or who has priority; who asks in the same cycle is served by priority.
+- Instructions are fetched in bursts through the port and dispatched to the queues of their units,
+  one per cycle, in order: a full queue blocks all instructions after it.
+- A unit takes the next instruction from its queue, waits for its tokens, executes it, and sends
+  its tokens. A token that does not fit in its queue is an error.
+- A task with a transfer requests the port, occupies it for the cycles of its rows and bytes, and
+  is done after the latency; meanwhile the port is available to others. Requests are served in
+  order or by priority; requests of the same cycle are always served by priority.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tcopt.dialects.accelerator.tasks import FETCH, Machine, Task
 from tcopt.support.errors import VerificationError
 
 PORT = "port"
-"""The cause of a wait for a channel of the port."""
+"""The cause of waiting for a channel of the port."""
 WORK = "work"
-"""The cause of a slice in which a unit does what its instruction says."""
+"""The cause of a slice in which a unit executes an instruction."""
 
 _LAST = 1 << 60
-"""Numbers of events that come after all others of their cycle."""
+"""Sequence numbers of events that come after all others of their cycle."""
 
 INSTRUCTION = "instruction"
 LATENCY = "latency"
@@ -33,14 +33,14 @@ LATENCY = "latency"
 
 @dataclass(frozen=True)
 class Slice:
-    """What a unit or the port does for a while.
+    """An interval in which a unit or the port is in one state.
 
     Attributes:
         track: a unit, `fetch` or `port`.
-        cause: `work`, or what is waited for: `instruction`, `port`, `latency`, the name of a queue
-            of tokens, of commands (`queue UNIT`), or what else a task comes after (`Task.causes`).
+        cause: `work`, or what is waited for: `instruction`, `port`, `latency`, the name of a token
+            queue or command queue (`queue UNIT`), or another reason in `Task.causes`.
         task: the number of the task; -1 for a fetch.
-        awaited: the task that ended the wait, -1 where none did.
+        awaited: the task that ended the wait; -1 if there is none.
     """
 
     track: str
@@ -53,7 +53,7 @@ class Slice:
 
 @dataclass(frozen=True)
 class Arrow:
-    """A token on its way: sent when a task is done, taken when another one starts."""
+    """The transport of a token: sent when a task is done, taken when another one starts."""
 
     queue: str
     sender: int
@@ -64,13 +64,13 @@ class Arrow:
 
 @dataclass
 class Timeline:
-    """What happened in a run.
+    """Record of a run.
 
     Attributes:
         cycles: from the call to the end of the program.
         busy: cycles of work by unit, and of transfers by the port.
-        stalls: cycles of waiting by unit and cause, until the program's end.
-        bytes: moved by the port, by unit.
+        stalls: cycles of waiting by unit and cause, until the program ends.
+        bytes: bytes transferred by the port, by unit.
     """
 
     cycles: int = 0
@@ -84,20 +84,20 @@ class Timeline:
 
 
 def simulate(machine: Machine, tasks: Sequence[Task]) -> Timeline:
-    """Run tasks on a machine.
+    """Simulate tasks on a machine.
 
     Raises:
-        VerificationError: units wait for each other forever, or tokens find no room.
+        VerificationError: there is a deadlock, or a token queue overflows.
     """
     return _Simulation(machine, tasks).run()
 
 
 @dataclass
 class _Unit:
-    """A unit: what it has been handed, and what it does.
+    """State of a unit: its queued instructions, and its current one.
 
     Attributes:
-        since: when it began to wait. cause: for what.
+        since: when it began to wait.
     """
 
     name: str
@@ -109,7 +109,7 @@ class _Unit:
 
 @dataclass(frozen=True)
 class _Request:
-    """A unit that asks for a channel, and when it is served."""
+    """A request of a unit for a channel of the port."""
 
     order: tuple[int, int, int]
     cycles: int
@@ -119,7 +119,7 @@ class _Request:
 
 @dataclass
 class _Channel:
-    """A channel of the port, and who asks for it."""
+    """A channel of the port, with pending requests."""
 
     name: str
     is_free: bool = True
@@ -163,19 +163,19 @@ class _Simulation:
         return timeline
 
     def at(self, time: int, action: Callable[[], None]) -> None:
-        """Do something at a time; what was asked for first is done first."""
+        """Schedule an action; actions at the same time run in the order of scheduling."""
         self.count += 1
         heapq.heappush(self.events, (time, self.count, action))
 
     def at_end(self, channel: _Channel) -> None:
-        """Look at a channel when everything else of this cycle has happened."""
+        """Schedule arbitration of a channel after all other events of this cycle."""
         self.count += 1
         heapq.heappush(self.events, (self.now, _LAST + self.count, lambda: self.grant(channel)))
 
     # Fetch.
 
     def fetch(self) -> None:
-        """Ask for the next burst of instructions."""
+        """Request the next burst of instructions."""
         first = self.next_fetch
         last = min(first + self.machine.fetch.burst, len(self.tasks))
         if first >= last:
@@ -199,7 +199,7 @@ class _Simulation:
             self.at(started, arrived)
 
     def dispatch(self) -> None:
-        """Hand the next instruction to its unit, unless the queue in front of it is full."""
+        """Dispatch the next instruction to its unit, unless the unit's queue is full."""
         if not self.fetched:
             self.fetch()
             return
@@ -220,7 +220,7 @@ class _Simulation:
     # Units.
 
     def take(self, unit: _Unit) -> None:
-        """Take the next instruction out of the queue."""
+        """Take the next instruction from the queue."""
         if not unit.commands:
             return
         unit.current = unit.commands.popleft()
@@ -231,7 +231,7 @@ class _Simulation:
         self.start(unit)
 
     def start(self, unit: _Unit) -> None:
-        """Start the instruction that was taken, if it has its tokens."""
+        """Start the current instruction if its tokens have arrived."""
         task = self.tasks[unit.current]
         if any(not self.tokens[name] for name in task.pops):
             return
@@ -253,7 +253,8 @@ class _Simulation:
         self.ask(unit.name, task.channel, task.port_cycles, granted, task.number)
 
     def note_waits(self, unit: _Unit, task: Task) -> None:
-        """Divide the time since the instruction was taken by what came last."""
+        """Attribute the time since the instruction was taken to the events that it waited for,
+        in order of arrival."""
         arrivals = [(*self.tokens[name][0][::-1], name) for name in task.pops]
         arrivals += [(self.done[n], n, task.cause(at)) for at, n in enumerate(task.after)]
         for time, sender, cause in sorted(arrivals):
@@ -268,7 +269,7 @@ class _Simulation:
         self.at(self.now + cycles + latency, lambda: self.finish(unit, task))
 
     def finish(self, unit: _Unit, task: Task) -> None:
-        """An instruction is done: its tokens leave."""
+        """Complete an instruction and send its tokens."""
         self.done[task.number] = self.now
         unit.current, unit.is_busy, unit.since = -1, False, self.now
         for name in task.pushes:
@@ -294,7 +295,7 @@ class _Simulation:
     def ask(
         self, name: str, channel: str, cycles: int, granted: Callable[[int], None], task: int
     ) -> None:
-        """Ask for a channel; it is given when all events of the cycle are known."""
+        """Request a channel; arbitration takes place after all other events of the cycle."""
         self.count += 1
         time = 0 if self.machine.port.by_priority else self.now
         request = _Request((time, self.priority[name], self.count), cycles, granted, task)
@@ -302,7 +303,7 @@ class _Simulation:
         self.at_end(self.channels[channel])
 
     def grant(self, channel: _Channel) -> None:
-        """Give a channel that is free to the first that asked, or the most urgent."""
+        """Grant a free channel to the first request, or to the most urgent one."""
         if not channel.is_free or not channel.requests:
             return
         request = min(channel.requests, key=lambda each: each.order)
@@ -317,7 +318,7 @@ class _Simulation:
         channel.is_free = True
         self.at_end(channel)
 
-    # Notes.
+    # Recording.
 
     def slice(
         self, track: str, cause: str, start: int, end: int, task: int, awaited: int = -1
@@ -334,7 +335,7 @@ class _Simulation:
             timeline.stalls[track][cause] += end - start
 
     def wait(self, unit: _Unit, cause: str, awaited: int, until: int | None = None) -> None:
-        """A unit has waited since it was done with what was before."""
+        """Record that a unit has waited since it finished its previous work."""
         end = self.now if until is None else until
         self.slice(unit.name, cause, unit.since, end, unit.current, awaited)
         unit.since = max(unit.since, end)

@@ -1,10 +1,10 @@
-"""A timeline as JSON that Perfetto and Chrome's tracing page read.
+"""Export of a timeline as JSON for Perfetto and Chrome's tracing page.
 
-There is a track for each unit, for fetch and for each channel of the port; one microsecond there
-is one cycle. Waits are slices too, named by what is waited for. Arrows are tokens, from the
-instruction that sends one to that which takes it. Counters show how many are in each queue, and how
-many entries of each memory of the accelerator are in use: between the instruction that writes them
-and the last one that reads what it wrote.
+There is a track for each unit, for fetch and for each channel of the port; one microsecond in the
+trace is one cycle. Waits are slices too, named by what is waited for. Arrows are tokens, from the
+sending to the receiving instruction. Counters show the number of tokens in each queue, and the
+number of live entries in each memory of the accelerator: an entry is live from the instruction
+that writes it to the last one that reads the value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PROCESS = 1
 
 
 def trace_events(machine: Machine, tasks: Sequence[Task], timeline: Timeline) -> list[Event]:
-    """The events of a trace, in the format of Chrome's tracing page."""
+    """Return the events of a trace, in the format of Chrome's tracing page."""
     tracks = [FETCH, *machine.units, *machine.port.channels]
     ids = {name: number for number, name in enumerate(tracks)}
     events: list[Event] = [_name("process_name", 0, "accelerator")]
@@ -89,7 +89,7 @@ def _slice(each: Slice, tasks: Sequence[Task], ids: Mapping[str, int]) -> Event:
 
 
 def _origin(task: Task) -> Event:
-    """The op and the place that an instruction comes from."""
+    """Return the op and the location that an instruction comes from."""
     op = task.source if isinstance(task.source, Operation) else getattr(task.source, "op", None)
     found = {"op": op.name} if isinstance(op, Operation) else {}
     return {**found, **({"location": task.place} if task.place else {})}
@@ -100,14 +100,14 @@ def _arrows(machine: Machine, timeline: Timeline, ids: Mapping[str, int]) -> Ite
         queue = machine.queues[arrow.queue]
         common: Event = {"name": f"token {arrow.queue}", "cat": "token", "id": number}
         common["pid"] = _PROCESS
-        # An arrow starts inside of the slice that ends there.
+        # An arrow must start inside the slice that ends there.
         sent = max(arrow.sent - 1, 0)
         yield {**common, "ph": "s", "tid": ids[queue.producer], "ts": sent}
         yield {**common, "ph": "f", "bp": "e", "tid": ids[queue.consumer], "ts": arrow.taken}
 
 
 def _entries_in_use(machine: Machine, tasks: Sequence[Task], timeline: Timeline) -> Iterator[Event]:
-    """How many entries of each memory hold what is still read, at each change."""
+    """Yield the number of live entries of each memory, at each change."""
     times = {each.task: each for each in timeline.slices if each.cause == WORK and each.task >= 0}
     local = [space for space in machine.spaces if space in machine.local]
     for space in local:
@@ -116,7 +116,7 @@ def _entries_in_use(machine: Machine, tasks: Sequence[Task], timeline: Timeline)
         read = np.full(machine.spaces[space], -1, np.int64)
 
         def bury(entries: Any, born: Any = born, read: Any = read, changes: Any = changes) -> None:
-            """What entries held before is over with its last reader."""
+            """End the live ranges of the previous values of entries at their last reads."""
             used = (born[entries] >= 0) & (read[entries] > born[entries])
             for first, last in zip(
                 born[entries][used].tolist(), read[entries][used].tolist(), strict=True
@@ -142,7 +142,7 @@ def _entries_in_use(machine: Machine, tasks: Sequence[Task], timeline: Timeline)
 
 
 def _counters(timeline: Timeline) -> Iterator[Event]:
-    """How many tokens are in each queue, at each change."""
+    """Yield the number of tokens in each queue, at each change."""
     changes: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     for arrow in timeline.arrows:
         changes[arrow.queue][arrow.sent] += 1
@@ -152,7 +152,7 @@ def _counters(timeline: Timeline) -> Iterator[Event]:
 
 
 def _counter(what: str, where: str, changes: Mapping[int, int]) -> Iterator[Event]:
-    """How many there are at each change."""
+    """Yield the current count at each change."""
     count = 0
     for time in sorted(changes):
         count += changes[time]

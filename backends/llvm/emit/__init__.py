@@ -1,1 +1,1 @@
-"""LLVM text of single ops: values, types and names."""
+"""LLVM IR text of single ops: values, types and names."""

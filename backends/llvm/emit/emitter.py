@@ -1,13 +1,13 @@
-"""Writes one function as LLVM IR text, straight from structured IR.
+"""Emission of one function as LLVM IR text, directly from structured IR.
 
-Regions become basic blocks as they are met, so no control-flow dialect lies between. Two
-things replace LLVM's IR passes, which are never run:
+Regions become basic blocks on the fly, without an intermediate control-flow dialect. Two
+mechanisms replace LLVM's IR passes, which are not run:
 
-- index values are kept as linear forms and only written out where a use needs a number, so
-  the addresses in an unrolled body are one base plus constant offsets;
-- the invariant part of such a form is written once, in front of the loop inside which it
-  first varies. Each open region therefore has a list of *entry lines* that lie in front of
-  it, to which code may still be added while the region is written.
+- index values are kept as linear forms and materialised only where a use needs an operand, so the
+  addresses in an unrolled body are one base plus constant offsets;
+- the invariant part of such a form is emitted once, before the loop in which it first varies. To
+  this end, each open region has a list of *entry lines* before it, to which code may be added
+  while the region is being emitted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True)
 class Buffer:
-    """A memref value: a pointer, a byte offset to its first element, strides in elements."""
+    """A memref value: a pointer, a byte offset to the first element, and strides in elements."""
 
     root: str
     offset: Linear
@@ -41,60 +41,60 @@ class Buffer:
     alignment: int
     """Known alignment of `root` in bytes."""
     is_local: bool = False
-    """Whether nothing but accesses through `root` reach this memory."""
+    """Whether this memory is accessed through `root` only."""
 
 
 @dataclass(slots=True)
 class Scope:
-    """An open region: where its invariant code goes and what has been written there."""
+    """An open region: where its invariant code is emitted, and the values available in it."""
 
     entry: Lines
-    """Lines in front of the region, at the end of the scope that encloses it."""
+    """Lines before the region, at the end of the enclosing scope."""
     cache: dict[object, str] = field(default_factory=dict)
-    """Names of pure values already written in this scope, by what they compute."""
+    """Names of pure values already emitted in this scope, by what they compute."""
 
 
 @dataclass
 class ModuleState:
-    """What the functions of one LLVM module share."""
+    """State shared by the functions of one LLVM module."""
 
     declarations: dict[str, str] = field(default_factory=dict)
     """External functions by name, as `declare` lines."""
     globals: dict[str, str] = field(default_factory=dict)
     """Global variables by name."""
     functions: list[str] = field(default_factory=list)
-    """Finished function texts, outlined parallel bodies included."""
+    """Texts of finished functions, including outlined parallel bodies."""
     external: dict[str, str] = field(default_factory=dict)
-    """Functions without a body in the source module, by name."""
+    """Symbols of functions without a body in the source module, by name."""
     capabilities: frozenset[str] = frozenset()
-    """What the target has beyond what all CPUs have; see `CpuTargetAttr.capabilities`."""
+    """Optional capabilities of the target; see `CpuTargetAttr.capabilities`."""
     work: dict[int, int] = field(default_factory=dict)
-    """Estimated work of loops' bodies, by the identity of their blocks."""
+    """Estimated work of loop bodies, by the identity of their blocks."""
 
 
 class FunctionEmitter:
-    """State of one LLVM function that is being emitted; passed to every emit rule."""
+    """State of one LLVM function during emission; passed to every emit rule."""
 
     outer: FunctionEmitter | None = None
-    """The function around this one, for bodies of parallel loops."""
+    """The enclosing function, for bodies of parallel loops."""
 
     index_type: LlvmType = I64
     """The LLVM type of index values."""
 
     converts_to_nearest: ClassVar[bool] = True
-    """Whether the code generator has a conversion of f32 to i32 that rounds to the nearest."""
+    """Whether the code generator has a conversion of f32 to i32 that rounds to nearest."""
 
     loop_metadata = "!llvm.loop !0"
-    """Marks every loop; `!0` asks LLVM not to unroll (`module.py` defines it)."""
+    """Metadata of every loop; `!0` disables unrolling by LLVM (defined in `module.py`)."""
 
     can_stop = False
-    """Whether the function may return before its end."""
+    """Whether the function may return early."""
 
     result = "void"
-    """The LLVM type that it returns."""
+    """The LLVM type of the function's result."""
 
     no_rule = "no LLVM emit rule for this op"
-    """What is said of an op that no rule takes."""
+    """The error for an op without a rule."""
 
     def __init__(self, module: ModuleState, name: str):
         self.module = module
@@ -102,7 +102,7 @@ class FunctionEmitter:
         self.lines: Lines = []
         self.allocas: Lines = []
         self.block = "entry"
-        # Keyed by the identity of SSA values, whose own hash is slow; the IR stays alive.
+        # Keyed by the identity of SSA values, because hashing them is slow; the IR stays alive.
         self.values: dict[int, str] = {}
         self.linear: dict[int, Linear] = {}
         self.buffers: dict[int, Buffer] = {}
@@ -110,48 +110,48 @@ class FunctionEmitter:
         self.scopes: list[Scope] = [Scope(self.lines)]
         self.parallel_count = 0
         self.allocated: dict[int, str] = {}
-        """What malloc gave and nothing has freed yet, by the identity of memref values."""
+        """Pointers returned by malloc and not yet freed, by the identity of memref values."""
         self.stops: dict[tuple[str, ...], str] = {}
-        """Labels of blocks that return early, by what they free."""
+        """Labels of blocks that return early, by the pointers they free."""
         self.tail: list[str] = []
-        """Lines of blocks behind all others."""
+        """Lines of blocks that are placed after all others."""
         self._counter = 0
         self._rules = emit_rules()
 
     # Names and lines
 
     def fresh(self) -> str:
-        """A new value name, defined in the current scope."""
+        """Return a new value name, defined in the current scope."""
         self._counter += 1
         name = f"%v{self._counter}"
         self.depths[name] = len(self.scopes) - 1
         return name
 
     def label(self, hint: str) -> str:
-        """A new block label."""
+        """Return a new block label."""
         self._counter += 1
         return f"{hint}.{self._counter}"
 
     def write(self, line: str) -> None:
-        """Write one instruction at the current position."""
+        """Emit one instruction at the current position."""
         self.lines.append(line)
 
     def assign(self, expression: str) -> str:
-        """Write `%new = expression` and return the name."""
+        """Emit `%new = expression` and return the name."""
         name = self.fresh()
         self.lines.append(f"  {name} = {expression}")
         return name
 
     def assign_opaque(self, expression: str) -> str:
-        """Write an index that is opaque to LLVM's address analysis.
+        """Emit an index that is opaque to LLVM's address analysis.
 
-        Given a quotient or remainder, LLVM's loop strength reduction rewrites each address
-        that depends on it apart from the others, so that a body needs a register an address.
+        If LLVM's loop strength reduction sees a quotient or remainder, it rewrites each address
+        that depends on it separately, so that a body needs one register per address.
         """
         return self.assign(f"freeze {self.index_type} {self.assign(expression)}")
 
     def start_block(self, label: str) -> None:
-        """Begin a basic block; later lines belong to it."""
+        """Begin a basic block for the following lines."""
         self.lines.append(f"{label}:")
         self.block = label
 
@@ -170,26 +170,26 @@ class FunctionEmitter:
         return self.call_intrinsic(mangled, type, [(type, v) for v in operands], flags)
 
     def declare(self, name: str, result: str, parameters: Iterable[str]) -> None:
-        """Make sure the module declares an external function."""
+        """Ensure that the module declares an external function."""
         if name not in self.module.declarations:
             self.module.declarations[name] = f"declare {result} @{name}({', '.join(parameters)})"
 
     # Values
 
     def type(self, type: Attribute) -> LlvmType:
-        """The LLVM type of a value in this function."""
+        """Return the LLVM type of a value in this function."""
         return self.index_type if type.__class__ is IndexType else llvm_type(type)
 
     def library_name(self, function: str) -> str:
-        """Name of a C library function on the target."""
+        """Return the name of a C library function on the target."""
         return function
 
     def pointer_type(self, pointer: str) -> LlvmType:
-        """LLVM type of a pointer, including its address space."""
+        """Return the LLVM type of a pointer, including its address space."""
         return PTR
 
     def value(self, value: SSAValue) -> str:
-        """LLVM operand of a non-memref value; writes index arithmetic where needed."""
+        """Return the LLVM operand of a non-memref value, emitting index arithmetic if needed."""
         known = self.values.get(id(value))
         if known is not None:
             return known
@@ -201,7 +201,7 @@ class FunctionEmitter:
         raise UnsupportedError(f"value of type {value.type} is used before it is defined")
 
     def index(self, value: SSAValue) -> Linear:
-        """The linear form of an index value."""
+        """Return the linear form of an index value."""
         known = self.linear.get(id(value))
         if known is not None:
             return known
@@ -210,7 +210,7 @@ class FunctionEmitter:
         raise UnsupportedError(f"value of type {value.type} is used before it is defined")
 
     def buffer(self, value: SSAValue) -> Buffer:
-        """The pointer and layout of a memref value."""
+        """Return the pointer and layout of a memref value."""
         known = self.buffers.get(id(value))
         if known is None:
             if self.outer is None:
@@ -238,17 +238,17 @@ class FunctionEmitter:
         self.linear[id(value)] = form
 
     def define_result(self, op: Operation, expression: str) -> None:
-        """Write the op's only result as `expression`."""
+        """Emit `expression` as the op's only result."""
         self.define(op.results[0], self.assign(expression))
 
     def constant_index(self, value: SSAValue) -> int | None:
-        """Value of a constant index, or None."""
+        """Return the value of a constant index, or None."""
         if not isinstance(value.type, IndexType):
             return None
         form = self.index(value)
         return None if form.terms else form.const
 
-    # Values of an enclosing function; only outlined bodies have one
+    # Values of an enclosing function; only outlined bodies have them.
 
     def capture_value(self, value: SSAValue) -> str:
         raise NotImplementedError
@@ -262,7 +262,7 @@ class FunctionEmitter:
     # Scopes and hoisting
 
     def enter_scope(self, entry: Lines) -> None:
-        """Open a region whose invariant code goes to `entry`."""
+        """Open a region whose invariant code is emitted at `entry`."""
         self.scopes.append(Scope(entry))
 
     def leave_scope(self) -> None:
@@ -273,15 +273,15 @@ class FunctionEmitter:
             self.allocated = dict(inside)
 
     def entry_lines(self) -> Lines:
-        """Insertion point at the current position, for lines that are added later."""
+        """Return an insertion point at the current position, for lines that are added later."""
         place: Lines = []
         self.lines.append(place)
         return place
 
     def pure(self, key: object, depth: int, expression: Callable[[], str]) -> str:
-        """Write a pure value once, in the scope of the given depth.
+        """Emit a pure value once, in the scope of the given depth.
 
-        `key` identifies the value; a second request within the scope returns the first name.
+        `key` identifies the value; another request within the scope returns the first name.
         """
         scope = self.scopes[depth]
         known = scope.cache.get(key)
@@ -298,7 +298,7 @@ class FunctionEmitter:
         return name
 
     def materialize(self, form: Linear) -> str:
-        """An index operand with the value of a linear form."""
+        """Return an index operand with the value of a linear form."""
         if not form.terms:
             return literal(self.index_type, form.const)
         total: str | None = None
@@ -339,7 +339,8 @@ class FunctionEmitter:
         return sorted(groups.items())
 
     def pointer(self, root: str, offset: Linear) -> str:
-        """Pointer `offset` bytes after `root`; shares common parts with other addresses."""
+        """Return a pointer `offset` bytes after `root`, sharing common parts with other
+        addresses."""
         key = (root, offset)
         depth = len(self.scopes) - 1
         known = self.scopes[depth].cache.get(key)
@@ -368,7 +369,7 @@ class FunctionEmitter:
     # Memory
 
     def element_offset(self, buffer: Buffer, indices: Iterable[SSAValue]) -> Linear:
-        """The byte offset from the buffer's root to an element."""
+        """Return the byte offset of an element from the buffer's root."""
         size = byte_size(buffer.element)
         form = buffer.offset
         for index, stride in zip(indices, buffer.strides, strict=True):
@@ -376,13 +377,13 @@ class FunctionEmitter:
         return form
 
     def address(self, memref: SSAValue, indices: Iterable[SSAValue]) -> tuple[str, int]:
-        """Pointer to an element and its known alignment."""
+        """Return a pointer to an element and its known alignment."""
         buffer = self.buffer(memref)
         offset = self.element_offset(buffer, indices)
         return self.pointer(buffer.root, offset), known_alignment(buffer, offset)
 
     def base_pointer(self, memref: SSAValue) -> str:
-        """Pointer to the first element of a memref."""
+        """Return a pointer to the first element of a memref."""
         buffer = self.buffer(memref)
         return self.pointer(buffer.root, buffer.offset)
 
@@ -395,7 +396,7 @@ class FunctionEmitter:
         )
 
     def alloca(self, type: str, alignment: int, count: int = 1) -> str:
-        """Reserve stack memory at the function's entry."""
+        """Reserve stack memory in the function's entry block."""
         self._counter += 1
         name = f"%v{self._counter}"
         self.depths[name] = 0
@@ -405,7 +406,7 @@ class FunctionEmitter:
     # Driving
 
     def emit_block(self, block: Block) -> None:
-        """Emit every op of a block but its terminator."""
+        """Emit every op of a block except its terminator."""
         rules = self._rules
         last = block.last_op
         for op in block.ops:
@@ -417,14 +418,14 @@ class FunctionEmitter:
             rule(self, op)
 
     def emit_op(self, op: Operation) -> None:
-        """Emit one op by its rule."""
+        """Emit one op with its rule."""
         rule = self._rules.get(op.name)
         if rule is None:
             raise UnsupportedError(self.no_rule, op=op)
         rule(self, op)
 
     def stop_label(self) -> str:
-        """Label of the block that frees allocations and returns early."""
+        """Return the label of the block that frees allocations and returns early."""
         allocated = tuple(self.allocated.values())
         if allocated not in self.stops:
             self.stops[allocated] = f"stopped.{len(self.stops)}"
@@ -435,7 +436,7 @@ class FunctionEmitter:
         return f"{self.result} {zero}"
 
     def body_text(self) -> str:
-        """The finished body, entry block first."""
+        """Return the finished body, entry block first."""
         flat: list[str] = ["entry:"]
         _flatten(self.allocas, flat)
         _flatten(self.lines, flat)
@@ -456,7 +457,7 @@ def _flatten(lines: Lines, into: list[str]) -> None:
 
 
 def known_alignment(buffer: Buffer, offset: Linear) -> int:
-    """The largest power of two known to divide an address `offset` bytes behind the root."""
+    """Return the known alignment of an address `offset` bytes after the root."""
     bits = buffer.alignment | offset.const
     for _, coefficient in offset.terms:
         bits |= coefficient

@@ -29,11 +29,11 @@ class Linear(NamedTuple):
 
     @property
     def divisor(self) -> int:
-        """The largest number known to divide the value; 0 for the constant 0."""
+        """Return the largest number known to divide the value; 0 for the constant 0."""
         return gcd(self.const, *(c for _, c in self.terms))
 
     def divided(self, factor: int) -> Linear:
-        """The quotient by a number that divides `divisor`."""
+        """Return the quotient by a number that divides `divisor()`."""
         return Linear(tuple((n, c // factor) for n, c in self.terms), self.const // factor)
 
     def plus(self, other: Linear) -> Linear:

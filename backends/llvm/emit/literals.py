@@ -1,6 +1,6 @@
-"""LLVM constants: operands that know their type and their numbers.
+"""LLVM constants: operands with a type and known values.
 
-Every other operand is the name of a value, a plain text.
+Every other operand is a plain string with the name of a value.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _ROUNDED: dict[LlvmType, type[np.floating]] = {HALF: np.float16, FLOAT: np.float
 
 
 class Literal(str):
-    """The spelling of a constant.
+    """The LLVM text of a constant.
 
     Attributes:
-        type: its type.
-        numbers: of its lanes in their order, or a single one that all of them have. None for the
-            address of a global, and for `poison`.
+        type: its LLVM type.
+        numbers: the value of each lane, or a single value for all lanes. None for the address of a
+            global, and for `poison`.
     """
 
     __slots__ = ("numbers", "type")
@@ -44,12 +44,12 @@ class Literal(str):
 
     @property
     def number(self) -> Number | None:
-        """What a scalar, or each lane, is; None if they differ."""
+        """The value of a scalar or of all lanes; None if lanes differ."""
         return self.numbers[0] if self.numbers is not None and len(self.numbers) == 1 else None
 
     @property
     def lanes(self) -> tuple[Number, ...]:
-        """The number of each lane."""
+        """The value of each lane."""
         numbers = self.numbers or ()
         return numbers * self.type.lanes if len(numbers) == 1 else numbers
 
@@ -61,9 +61,9 @@ def _made(text: str, type: LlvmType, numbers: tuple[Number, ...] | None) -> Lite
 
 
 def literal(type: LlvmType, *numbers: Number) -> Literal:
-    """A constant: the number of a scalar, one for all lanes of a vector, or one for each.
+    """Return a constant from the value of a scalar, one value for all lanes, or one per lane.
 
-    Numbers are rounded to the type.
+    Values are rounded to the type.
     """
     if type.element in _ROUNDED:
         with np.errstate(over="ignore"):
@@ -94,24 +94,24 @@ def _spell(type: LlvmType, number: Number) -> str:
 
 
 def address_of(symbol: str, type: LlvmType = PTR) -> Literal:
-    """The address of a global variable."""
+    """Return the address of a global variable."""
     return _made(f"@{symbol}", type, None)
 
 
 def poison(type: LlvmType) -> Literal:
-    """A value that nothing depends on."""
+    """Return a poison value."""
     return _made("poison", type, None)
 
 
 @memo(4096)
 def scalar_constant(attr: IntegerAttr | FloatAttr) -> Literal:
-    """An integer or float attribute."""
+    """Return the constant of an integer or float attribute."""
     return literal(llvm_type(attr.type), _stored(attr.value.data, attr.type))
 
 
 @memo(256)
 def dense_constant(attr: DenseIntOrFPElementsAttr) -> Literal:
-    """A dense attribute of a vector."""
+    """Return the constant of a dense vector attribute."""
     element = attr.get_element_type()
     # Vectors have no complex elements.
     values = cast("Sequence[Number]", attr.get_values())
@@ -120,7 +120,7 @@ def dense_constant(attr: DenseIntOrFPElementsAttr) -> Literal:
 
 
 def _stored(value: Number, type: Attribute) -> Number:
-    """A number as LLVM has it: a bf16 is the integer of its bits."""
+    """Return a value in LLVM's representation: a bf16 is the integer of its bits."""
     if isinstance(type, BFloat16Type):
         with np.errstate(over="ignore"):
             return int(np.asarray(value, numpy_dtype(type)).view(np.uint16))

@@ -1,8 +1,8 @@
-"""Bodies of parallel loops as functions of their own.
+"""Outlining of parallel loop bodies into functions of their own.
 
-A body is written by a `BodyEmitter`, which turns every value it meets from the enclosing
-function into a parameter. So pointers stay `noalias` parameters, and nothing need be known
-about the body beforehand.
+A body is emitted by a `BodyEmitter`, which turns every value of the enclosing function that it
+meets into a parameter. Pointers thus remain `noalias` parameters, and captured values need not be
+known in advance.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Capture:
 
 
 class BodyEmitter(FunctionEmitter):
-    """Writes the body of a parallel loop that lies in another function."""
+    """Emitter of the body of a parallel loop."""
 
     def __init__(self, outer: FunctionEmitter, name: str):
         super().__init__(outer.module, name)
@@ -43,7 +43,8 @@ class BodyEmitter(FunctionEmitter):
         self.captures: dict[str, Capture] = {}
 
     def _capture(self, outer: str, type: str, attributes: str = "") -> str:
-        """The parameter for an operand of the enclosing function; constants stay."""
+        """Return the parameter for an operand of the enclosing function; constants are used
+        directly."""
         if isinstance(outer, Literal):
             return outer
         known = self.captures.get(outer)
@@ -54,7 +55,7 @@ class BodyEmitter(FunctionEmitter):
         return known.name
 
     def capture_operand(self, outer: str) -> str:
-        """The operand by which the body sees an i64 operand of the enclosing function."""
+        """Return the body's operand for an i64 operand of the enclosing function."""
         return self._capture(outer, "i64")
 
     def capture_value(self, value: SSAValue) -> str:

@@ -1,8 +1,8 @@
-"""Where code checks whether it is to stop.
+"""Checks for requests to stop early.
 
-A variable of each program is set for that. A function that sees it returns at once, whatever is not
-done yet; so does its caller, up to the entry point, which returns the value of the variable. The
-results are not used. An allocation that fails sets the variable, too.
+Each program has a stop variable. A function that finds it set returns at once; so do its callers,
+up to the entry point, which returns the value of the variable. The results are then unspecified. A
+failed allocation also sets the variable.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from tcopt.backends.llvm.emit.work import estimated_work
 from tcopt.backends.llvm.pool.text import STOP_VARIABLE
 
 _LONG = 20_000
-"""Estimated ops, several microseconds: a longer iteration checks each time."""
+"""Estimated ops (several microseconds) from which an iteration always checks."""
 _SHORT = 256
-"""Estimated ops of an iteration from which on the cost of a check cannot be measured."""
+"""Estimated ops of an iteration from which the cost of a check is not measurable."""
 _SHORT_UNKNOWN = 32
-"""The same for a loop whose trip count is not known."""
+"""The same limit for a loop with an unknown trip count."""
 _VERY_LONG = 1 << 25
 """Estimated ops of a whole loop, about ten milliseconds."""
 _INTERVAL = 1 << 22
-"""Estimated ops between two checks of a loop of short iterations."""
+"""Estimated ops between two checks of a loop with short iterations."""
 _UNKNOWN_TRIPS = 1 << 12
 
 
 def check_stop(e: FunctionEmitter) -> None:
-    """Return here if the run is to end."""
+    """Emit a check that returns early if a stop is requested."""
     if not e.can_stop:
         return
     _declare(e)
@@ -42,10 +42,10 @@ def check_stop(e: FunctionEmitter) -> None:
 
 
 def check_allocated(e: FunctionEmitter, pointer: str, size: int) -> None:
-    """Return here if an allocation failed, and let the run end for it.
+    """Emit a check that returns early and requests a stop if an allocation failed.
 
     Args:
-        size: of the allocation, in bytes.
+        size: the size of the allocation in bytes.
     """
     _declare(e)
     lacks, on = e.assign(f"icmp eq ptr {pointer}, null"), e.label("on")
@@ -65,10 +65,10 @@ def _declare(e: FunctionEmitter) -> None:
 
 
 def stop_interval(e: FunctionEmitter, body: Block, trips: int | None) -> int | None:
-    """Return after how many iterations a loop checks for a stop; None if it never does.
+    """Return the number of iterations between checks of a loop; None if it never checks.
 
     Args:
-        trips: the trip count of the loop; None if it is not known.
+        trips: the trip count of the loop; None if unknown.
     """
     if not e.can_stop:
         return None
@@ -89,7 +89,7 @@ def _work_of(e: FunctionEmitter, body: Block) -> int:
 
 
 def _largest_buffer(e: FunctionEmitter, body: Block) -> int:
-    """Elements of the largest buffer of the function, which loops seldom exceed."""
+    """Return the size of the function's largest buffer, a typical bound on unknown trip counts."""
     function = body.parent_op()
     while function is not None and not isinstance(function, func.FuncOp):
         function = function.parent_op()

@@ -1,8 +1,8 @@
-"""LLVM types of values, and what they take in memory.
+"""LLVM types of values, and their sizes in memory.
 
-index is i64, bf16 is i16 (see `ops/casts.py`). A vector of any rank is one flat LLVM vector in
-row-major order, so every elementwise op, shuffle and cast has a single form. i1 lives in memory
-as one byte.
+index is i64 and bf16 is i16 (see `ops/casts.py`). A vector of any rank is one flat LLVM vector in
+row-major order, so every elementwise op, shuffle and cast has a single form. i1 is stored as one
+byte.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from tcopt.support.memo import memo, on_clear
 
 
 class LlvmType(str):
-    """The spelling of an LLVM type, which knows what it is made of.
+    """The text of an LLVM type, with its structure.
 
     Attributes:
         element: the type of a lane; the type itself if it is not a vector.
         lanes: the number of lanes, 0 if it is not a vector.
-        mangled: what names of intrinsics call it: `v16f32` for `<16 x float>`, `p0` for `ptr`.
+        mangled: its name in intrinsics: `v16f32` for `<16 x float>`, `p0` for `ptr`.
     """
 
     __slots__ = ("element", "lanes", "mangled")
@@ -45,7 +45,7 @@ class LlvmType(str):
 
     @staticmethod
     def scalar(spelling: str, mangled: str = "") -> LlvmType:
-        """A type without lanes; `mangled` is its spelling unless it is given."""
+        """Return a scalar type; `mangled` defaults to its spelling."""
         made = LlvmType(spelling)
         made.element, made.lanes, made.mangled = made, 0, mangled or spelling
         return made
@@ -53,7 +53,7 @@ class LlvmType(str):
     @staticmethod
     @memo(4096)
     def vector(element: LlvmType, lanes: int) -> LlvmType:
-        """So many lanes of a type; the type itself for 0."""
+        """Return a vector type; for 0 lanes, the element type itself."""
         if not lanes:
             return element
         made = LlvmType(f"<{lanes} x {element}>")
@@ -61,19 +61,19 @@ class LlvmType(str):
         return made
 
     def of(self, element: LlvmType) -> LlvmType:
-        """As many lanes of another type."""
+        """Return the type with the same number of lanes and another element type."""
         return LlvmType.vector(element, self.lanes)
 
 
 @memo(256)
 def integer(width: int) -> LlvmType:
-    """The integers of so many bits."""
+    """Return the integer type of this width."""
     return LlvmType.scalar(f"i{width}")
 
 
 @memo(16)
 def pointer_in(space: int = 0) -> LlvmType:
-    """Pointers into some memory."""
+    """Return the type of pointers into an address space."""
     return LlvmType.scalar(f"ptr addrspace({space})" if space else "ptr", f"p{space}")
 
 
@@ -96,9 +96,9 @@ _CACHE_LIMIT = 100_000
 
 
 def _once_an_object(compute: Callable[[Attribute], _T]) -> Callable[[Attribute], _T]:
-    """Cache a function of an attribute by the object's identity.
+    """Cache a function of an attribute by the identity of the attribute.
 
-    Hashing an attribute by value costs more than most of these functions; IR shares objects.
+    Hashing an attribute by value costs more than most of these functions, and IR shares objects.
     """
     known: dict[int, tuple[Attribute, _T]] = {}
     on_clear(known.clear)
@@ -110,7 +110,7 @@ def _once_an_object(compute: Callable[[Attribute], _T]) -> Callable[[Attribute],
         if len(known) > _CACHE_LIMIT:
             known.clear()
         result = compute(attribute)
-        # The entry keeps the attribute alive, so its identity is not used again.
+        # The entry keeps the attribute alive, so its identity is not reused.
         known[id(attribute)] = (attribute, result)
         return result
 
@@ -120,7 +120,7 @@ def _once_an_object(compute: Callable[[Attribute], _T]) -> Callable[[Attribute],
 
 @_once_an_object
 def llvm_type(type: Attribute) -> LlvmType:
-    """The LLVM type of a value: `vector<2x8xf32>` is `<16 x float>`, a memref is `ptr`."""
+    """Return the LLVM type of a value: `vector<2x8xf32>` is `<16 x float>`, a memref is `ptr`."""
     if isinstance(type, VectorType):
         return LlvmType.vector(llvm_type(type.element_type), lanes(type))
     if isinstance(type, IntegerType):
@@ -136,7 +136,7 @@ def llvm_type(type: Attribute) -> LlvmType:
 
 @_once_an_object
 def memory_type(type: Attribute) -> LlvmType:
-    """The LLVM type by which a value is loaded and stored: i1 becomes i8."""
+    """Return the LLVM type with which a value is loaded and stored: i1 becomes i8."""
     return llvm_type(type).of(I8) if is_bool(type) else llvm_type(type)
 
 
@@ -148,21 +148,21 @@ def is_bool(type: Attribute) -> bool:
 
 
 def element_of(type: Attribute) -> Attribute:
-    """The element type of a vector or memref, and any other type itself."""
+    """Return the element type of a vector or memref; any other type is returned as it is."""
     return type.element_type if isinstance(type, VectorType | MemRefType) else type
 
 
 @_once_an_object
 def lanes(type: Attribute) -> int:
-    """The number of elements of a vector, 0 for a scalar."""
+    """Return the number of elements of a vector, 0 for a scalar."""
     return prod(type.get_shape()) if isinstance(type, VectorType) else 0
 
 
 @_once_an_object
 def byte_size(element: Attribute) -> int:
-    """Bytes an element takes in memory.
+    """Return the size of an element in memory in bytes.
 
-    Raises UnsupportedError for integers of odd widths.
+    Raises UnsupportedError for integers of other widths.
     """
     if is_narrow(element):
         return 1
@@ -176,4 +176,4 @@ def byte_size(element: Attribute) -> int:
             return width // 8
     if element.__class__ in _FLOATS:
         return _FLOATS[element.__class__][1]
-    raise UnsupportedError(f"elements of type {element} cannot live in memory")
+    raise UnsupportedError(f"elements of type {element} cannot be stored in memory")

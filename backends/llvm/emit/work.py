@@ -1,4 +1,4 @@
-"""Roughly how much code does, told from its ops."""
+"""Estimated cost of code, in machine instructions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _CALL_WORK = 20_000
 
 
 def estimated_work(ops: Iterable[Operation], unknown: int = _UNKNOWN_TRIPS) -> int:
-    """Roughly how many machine instructions a list of ops runs.
+    """Estimate the number of machine instructions that a list of ops executes.
 
     Args:
-        unknown: how often loops run whose bounds are not known.
+        unknown: trip count to assume for loops with unknown bounds.
     """
     return sum(_op_work(op, unknown) for op in ops)
 

@@ -1,1 +1,1 @@
-"""The CPU, the process and the linker that code is made for."""
+"""The CPU, process and linker that code is generated for."""

@@ -1,6 +1,6 @@
-"""CPUs: this machine's, found by asking it, and those that a name or the environment says.
+"""CPU targets: this machine, and CPUs selected by name or environment variable.
 
-The table of names is the target's own, see `targets/cpu.py`.
+The table of named CPUs is in `targets/cpu.py`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tcopt.support.target_registry import HOST_KIND, target_named
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 CPU_ENVIRONMENT = "TCOPT_CPU"
-"""The variable that names the CPU to compile for where nothing else does."""
+"""The environment variable with the default CPU to compile for."""
 
 
 @cache
 def host_target() -> CpuTarget:
-    """The machine this runs on, with conservative sizes where it does not tell."""
+    """Return this machine as a target, with conservative sizes if they cannot be determined."""
     triple = llvm.get_process_triple()
     features = llvm.get_host_cpu_features()
     caches = _cache_sizes()
@@ -46,14 +46,14 @@ def host_target() -> CpuTarget:
 
 
 def named_cpus() -> Mapping[str, CpuTarget]:
-    """CPUs by name: the machines of the target."""
+    """Return the CPUs that are known by name."""
     return target_named(HOST_KIND).machines
 
 
 def default_target() -> CpuTarget:
-    """What is compiled for if nothing is said: what `TCOPT_CPU` names, else this machine.
+    """Return the default target: the CPU in `TCOPT_CPU`, or this machine.
 
-    Raises InputError if the variable names no known CPU, or one whose code cannot run here.
+    Raises InputError if the variable names an unknown CPU, or one whose code cannot run here.
     """
     return _default_target(os.environ.get(CPU_ENVIRONMENT, ""))
 
@@ -78,7 +78,7 @@ def _default_target(name: str) -> CpuTarget:
 
 
 def obstacle(target: CpuTarget) -> str | None:
-    """Why this machine cannot run code for a target, as what follows "this machine"."""
+    """Describe why this machine cannot run code for a target, to follow "this machine"."""
     host = host_target()
     if target.machine != host.machine:
         return f"is {host.machine}, not {target.machine}"
@@ -88,12 +88,12 @@ def obstacle(target: CpuTarget) -> str | None:
 
 
 def runnable_targets() -> list[str]:
-    """The named CPUs whose code this machine can run."""
+    """Return the names of the CPUs whose code this machine can run."""
     return [name for name, target in named_cpus().items() if obstacle(target) is None]
 
 
 def named_target(name: str) -> CpuTarget:
-    """`host`, which is `default_target`, or one of `named_cpus`.
+    """Return the target of a name: `host` for `default_target`, or one of `named_cpus`.
 
     Raises InputError for any other name.
     """
@@ -110,7 +110,7 @@ def _known() -> str:
 
 
 def _vector_unit(triple: str, features: dict[str, bool]) -> tuple[int, int]:
-    """Vector width in bits and number of vector registers."""
+    """Return the vector width in bits and the number of vector registers."""
     if triple.startswith(("x86_64", "i686")):
         if features.get("avx512f") and features.get("avx512vl"):
             return 512, 32
@@ -119,7 +119,7 @@ def _vector_unit(triple: str, features: dict[str, bool]) -> tuple[int, int]:
 
 
 def _cache_sizes() -> dict[int, int]:
-    """Data cache sizes in bytes by level, as Linux tells them."""
+    """Return data cache sizes in bytes by level, as reported by Linux."""
     sizes: dict[int, int] = {}
     try:
         for index in sorted(_CACHES.glob("index*")):
@@ -131,7 +131,7 @@ def _cache_sizes() -> dict[int, int]:
             sizes[level] = int(text.rstrip("KM")) * unit
     except (OSError, ValueError):
         return sizes
-    # A virtual machine may report a small outer cache; sizes must not shrink outwards.
+    # A virtual machine may report a small outer cache; sizes must not decrease outwards.
     for level in (2, 3):
         if level in sizes and sizes[level] < sizes.get(level - 1, 0):
             sizes[level] = sizes[level - 1]

@@ -1,4 +1,4 @@
-"""Shared libraries from object code, by the system's C compiler or a cross compiler."""
+"""Linking of shared libraries, with the system's C compiler or a cross compiler."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tcopt.support.files import as_path, write_output
 
 _NATIVE = (("cc",), ("gcc",), ("clang",))
 _OPTIONS = ("-lm", "-lpthread")
-# The pool's threads run the library's code even after a program has closed it.
+# Keep the library loaded after dlclose, because the pool's threads run its code.
 _STAY = "-Wl,-z,nodelete"
 
 
 def linkers(target: CpuTarget) -> list[tuple[str, ...]]:
-    """The commands that may link for a target, those to prefer first."""
+    """Return the commands that can link for a target, in order of preference."""
     if target.machine == host_target().machine:
         return list(_NATIVE)
     cross = "clang", f"--target={target.triple}", "-fuse-ld=lld"
@@ -28,7 +28,7 @@ def linkers(target: CpuTarget) -> list[tuple[str, ...]]:
 
 
 def find_linker(target: CpuTarget) -> tuple[str, ...] | None:
-    """The first linker of a target that is installed."""
+    """Return the first linker of a target that is installed."""
     for command in linkers(target):
         if shutil.which(command[0]):
             return command
@@ -38,13 +38,13 @@ def find_linker(target: CpuTarget) -> tuple[str, ...] | None:
 def link_library(
     objects: Sequence[bytes], path: str | Path, target: CpuTarget | None = None
 ) -> None:
-    """Link object code to a shared library, which is written whole or not at all.
+    """Link object code to a shared library, which is written completely or not at all.
 
     Args:
-        target: what the code is for, by default this machine.
+        target: the target of the code, by default this machine.
     Raises:
-        BackendError: no C compiler for the target is installed, or it fails.
-        InputError: the place is not writable.
+        BackendError: there is no C compiler for the target, or it fails.
+        InputError: the path is not writable.
     """
     place = as_path(path)
     write_output(place, linked_library(objects, target, place.name))
@@ -53,13 +53,13 @@ def link_library(
 def linked_library(
     objects: Sequence[bytes], target: CpuTarget | None = None, name: str = "library.so"
 ) -> bytes:
-    """The bytes of a shared library.
+    """Return the bytes of a shared library.
 
     Args:
-        target: what the code is for, by default this machine.
-        name: what the library calls itself and messages call it.
+        target: the target of the code, by default this machine.
+        name: the name recorded in the library and used in messages.
     Raises:
-        BackendError: no C compiler for the target is installed, or it fails.
+        BackendError: there is no C compiler for the target, or it fails.
     """
     target = target or host_target()
     command = find_linker(target)
@@ -77,7 +77,7 @@ def linked_library(
             file = Path(folder) / f"{number}.o"
             file.write_bytes(data)
             files.append(str(file))
-        # The folder is nobody else's, unlike the one that the library is for.
+        # A private folder, unlike the destination of the library.
         library = Path(folder) / "library.so"
         done = subprocess.run(
             [*command, "-shared", "-o", str(library), *files, *options],

@@ -1,4 +1,4 @@
-"""LLVM's code generator for a target: objects and assembly from LLVM IR text."""
+"""LLVM's code generator: object code and assembly from LLVM IR text."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from tcopt.support.errors import BackendError, InputError
 from tcopt.support.memory import can_map
 
 CODEGEN_LEVEL = 2
-"""LLVM's code generation effort; no IR passes run before it."""
+"""LLVM's code generation level; no IR passes are run before it."""
 
 
 def _keep_llvm_whole() -> None:
-    """A fork waits until no other thread is inside LLVM, whose locks the child could never take."""
+    """Make a fork wait until no other thread is inside LLVM, whose locks the child could not
+    release."""
     lock = getattr(getattr(llvm.ffi, "lib", None), "_lock", None)
     if lock is None or not hasattr(os, "register_at_fork"):
         return
@@ -39,31 +40,31 @@ def _initialize_all() -> None:
 
 @cache
 def initialize_native() -> None:
-    """Make this machine's code generator known to LLVM."""
+    """Register this machine's code generator with LLVM."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
 
 
 def new_linker() -> llvm.LLJIT:
-    """A just-in-time linker for this process.
+    """Return a JIT linker for this process.
 
-    JITLink keeps the sections of an object together: they refer to each other within 2 GiB. In a
-    process that has much mapped, LLVM's older linker may find places for them further apart, and
-    then ends the process.
+    JITLink keeps the sections of an object together, because they refer to each other within 2
+    GiB. In a process with many mappings, LLVM's older linker may place them further apart, and
+    then aborts the process.
     """
     initialize_native()
     return llvm.create_lljit_compiler(use_jit_link=sys.platform != "win32", suppress_errors=True)
 
 
 _IN_ORDER = ("cortex-a34", "cortex-a35", "cortex-a53", "cortex-a55", "cortex-a510", "cortex-a520")
-"""Cores that wait at a load whose result is not there yet."""
+"""In-order cores, which stall at a load until its result is available."""
 
 
 def _tuning(target: CpuTarget) -> str:
-    """What is added to a target's features for the instruction scheduler.
+    """Return additional features that control the instruction scheduler.
 
-    On AArch64 it takes loads as far ahead of their use as latencies say, so that register tiles
-    spill. Cores that execute out of order do that by themselves.
+    On AArch64, it hoists loads as far ahead of their use as latencies suggest, so that register
+    tiles spill. Out-of-order cores hide these latencies themselves.
     """
     is_arm = target.triple.startswith("aarch64")
     if not is_arm or target.cpu in _IN_ORDER:
@@ -73,19 +74,19 @@ def _tuning(target: CpuTarget) -> str:
 
 @cache
 def _keep_sums_in_order() -> None:
-    """Leave sums of integers as they are written.
+    """Keep integer sums in the order in which they are emitted.
 
-    LLVM would shorten their chains, by sums of products that wait in registers until accumulators
-    have none left.
+    LLVM would shorten their dependence chains by adding products first, which increases register
+    pressure until accumulators spill.
     """
     llvm.set_option("", "-x86-machine-combiner=0")
 
 
 @lru_cache(maxsize=16)
 def target_machine(target: CpuTarget) -> llvm.TargetMachine:
-    """LLVM's description of a target, able to generate code for it.
+    """Return LLVM's target machine for a target.
 
-    Raises InputError if this LLVM has no such target.
+    Raises InputError if this LLVM does not support the target.
     """
     _keep_sums_in_order()
     triple = target.triple
@@ -96,7 +97,7 @@ def target_machine(target: CpuTarget) -> llvm.TargetMachine:
     try:
         found = llvm.Target.from_triple(triple)
     except RuntimeError as error:
-        raise InputError(f'no LLVM target for triple "{triple}"', hint=str(error)) from error
+        raise InputError(f'LLVM does not support the triple "{triple}"', hint=str(error)) from error
     return found.create_target_machine(
         cpu=target.cpu,
         features=f"{target.features}{_tuning(target)}",
@@ -107,14 +108,14 @@ def target_machine(target: CpuTarget) -> llvm.TargetMachine:
 
 
 def data_layout(target: CpuTarget) -> str:
-    """The data layout string modules for a target carry."""
+    """Return the data layout string of modules for a target."""
     return str(target_machine(target).target_data)
 
 
 def parse_llvm(text: str) -> llvm.ModuleRef:
     """Parse and verify LLVM IR text.
 
-    Raises BackendError, which means that an emit rule is wrong.
+    Raises BackendError, which indicates a wrong emit rule.
     """
     try:
         module = llvm.parse_assembly(text)
@@ -126,14 +127,14 @@ def parse_llvm(text: str) -> llvm.ModuleRef:
 
 _ROOM = 24 << 20
 _ROOM_FOR_TEXT = 40
-"""Bytes that code generation takes, and bytes for each character of text, generously."""
+"""Upper bounds of code generator memory in bytes, in total and per character of text."""
 
 
 def check_room(text: int = 0) -> None:
-    """Raise MemoryError if LLVM may find too little memory, for which it would end the process.
+    """Raise MemoryError if memory may be too small for LLVM, which would abort the process.
 
     Args:
-        text: how many characters it has to read.
+        text: the number of characters that it has to parse.
     """
     size = _ROOM + _ROOM_FOR_TEXT * text
     if not can_map(size):
@@ -141,9 +142,9 @@ def check_room(text: int = 0) -> None:
 
 
 def assemble_object(text: str, target: CpuTarget, *more: str) -> bytes:
-    """Object code of LLVM IR text, linked with that of `more` texts.
+    """Return the object code of LLVM IR text, linked with that of `more` texts.
 
-    Raises MemoryError if there is too little memory.
+    Raises MemoryError if memory is too small.
     """
     check_room(len(text))
     module = parse_llvm(text)
@@ -153,5 +154,5 @@ def assemble_object(text: str, target: CpuTarget, *more: str) -> bytes:
 
 
 def assemble_text(text: str, target: CpuTarget) -> str:
-    """Assembly of LLVM IR text."""
+    """Return the assembly of LLVM IR text."""
     return target_machine(target).emit_assembly(parse_llvm(text))

@@ -1,1 +1,1 @@
-"""Emit rules, one module for each family of ops; all are found by scanning this package."""
+"""Emit rules, one module for each family of ops; rules are found by scanning this package."""

@@ -1,8 +1,7 @@
-"""arith: integer and float arithmetic, comparisons, selection, on scalars and vectors.
+"""arith: integer and float arithmetic, comparison and selection, on scalars and vectors.
 
-Arithmetic on bf16 is done in f32 and rounded back after each op, as targets without native
-bf16 do; f16 is left to LLVM. Multiplications and additions fuse only if both carry
-`fastmath<contract>`.
+Arithmetic on bf16 is done in f32 and rounded after each op, as on targets without native bf16; f16
+is left to LLVM. Multiplications and additions are fused only if both have `fastmath<contract>`.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def _flag_text(flags: frozenset[str]) -> str:
 
 
 def fast_flags(op: Operation) -> str:
-    """The op's fastmath flags as LLVM text with a trailing space, or nothing."""
+    """Return the op's fastmath flags as LLVM text with a trailing space, or an empty string."""
     attr = op.properties.get("fastmath") or op.attributes.get("fastmath")
     return _flag_text(attr.data) if isinstance(attr, arith.FastMathFlagsAttr) and attr.data else ""
 
@@ -61,7 +60,7 @@ def emit_constant(e: FunctionEmitter, op: arith.ConstantOp) -> None:
         raise UnsupportedError(f"constant of type {result.type}", op=op)
 
 
-# Index arithmetic stays symbolic while it is linear.
+# Index arithmetic stays symbolic as long as it is linear.
 
 
 @emits(arith.AddiOp)
@@ -104,11 +103,12 @@ _PAIRS = {
     8: (frozenset({"x86_64", "avx2"}), "llvm.x86.avx2.pmadd.wd"),
     4: (frozenset({"x86_64"}), "llvm.x86.sse2.pmadd.wd"),
 }
-"""By lanes, what multiplies pairs of 16 bits and adds the products, and what has it."""
+"""Instructions that multiply pairs of 16-bit integers and add the products: lanes, required
+capabilities and name."""
 
 
 def _are_words(op: arith.MuliOp) -> bool:
-    """Whether a product in 32 bits is of vectors of 16 bits with a sign."""
+    """Whether a 32-bit product is of vectors of sign-extended 16-bit integers."""
     return element_of(op.results[0].type) == i32 and all(
         isinstance(operand.owner, arith_.ExtSIOp) and element_of(operand.owner.input.type) == i16
         for operand in op.operands
@@ -116,14 +116,15 @@ def _are_words(op: arith.MuliOp) -> bool:
 
 
 def _product_of_words(e: FunctionEmitter, op: arith.MuliOp, name: str) -> str:
-    """Pairs of a number and zero, by an instruction that some CPUs have twice as fast as that for
-    products of 32 bits."""
+    """Emit a product as pairs of a value and zero, with an instruction that is twice as fast as
+    the 32-bit multiplication on some CPUs."""
     lhs, rhs = op.operands
     word = e.type(lhs.type)
     assert isinstance(lhs.owner, arith_.ExtSIOp)
     source = lhs.owner.input
     pairs = LlvmType.vector(integer(16), 2 * lanes(lhs.type))
-    # Above the number there is zero, whatever its sign: what the other pair has there is lost.
+    # Zero extension is correct for any sign: the upper half of the other operand is multiplied by
+    # zero.
     wide = e.assign(f"zext {e.type(source.type)} {e.value(source)} to {word}")
     left = e.assign(f"bitcast {word} {wide} to {pairs}")
     right = e.assign(f"bitcast {word} {e.value(rhs)} to {pairs}")
@@ -182,7 +183,7 @@ def emit_integer_min_max(e: FunctionEmitter, op: Operation) -> None:
 
 @emits(arith.FloorDivSIOp)
 def emit_floordivsi(e: FunctionEmitter, op: arith.FloorDivSIOp) -> None:
-    """Quotient towards zero, less 1 when there is a remainder of the other sign."""
+    """Truncated quotient, minus 1 if there is a remainder and the signs differ."""
     type = e.type(op.lhs.type)
     lhs, rhs = e.value(op.lhs), e.value(op.rhs)
     divisor = rhs.number if isinstance(rhs, Literal) else None
@@ -199,7 +200,7 @@ def emit_floordivsi(e: FunctionEmitter, op: arith.FloorDivSIOp) -> None:
 
 @emits(arith.CeilDivSIOp)
 def emit_ceildivsi(e: FunctionEmitter, op: arith.CeilDivSIOp) -> None:
-    """Quotient towards zero, plus 1 when there is a remainder of the same sign."""
+    """Truncated quotient, plus 1 if there is a remainder and the signs are equal."""
     type = e.type(op.lhs.type)
     lhs, rhs = e.value(op.lhs), e.value(op.rhs)
     quotient, remainder = _divide(e, type, lhs, rhs)
@@ -210,7 +211,7 @@ def emit_ceildivsi(e: FunctionEmitter, op: arith.CeilDivSIOp) -> None:
 
 @emits(arith.CeilDivUIOp)
 def emit_ceildivui(e: FunctionEmitter, op: arith.CeilDivUIOp) -> None:
-    """Unsigned quotient, plus 1 when there is a remainder."""
+    """Unsigned quotient, plus 1 if there is a remainder."""
     type = e.type(op.lhs.type)
     lhs, rhs = e.value(op.lhs), e.value(op.rhs)
     quotient = e.assign(f"udiv {type} {lhs}, {rhs}")
@@ -300,11 +301,11 @@ _MIN_MAX: dict[str, tuple[str, bool]] = {
 
 @emits(arith.MaximumfOp, arith.MinimumfOp, arith.MaxnumfOp, arith.MinnumfOp)
 def emit_float_min_max(e: FunctionEmitter, op: Operation) -> None:
-    """Maximum and minimum as compare and select, which is one instruction on x86.
+    """Emit maximum and minimum as compare and select, which is one instruction on x86.
 
-    maximumf and minimumf return NaN when either operand is NaN, maxnumf and minnumf the
-    operand that is not. The sign of a zero result is not defined when the operands are zeros
-    of different signs, where MLIR orders them.
+    maximumf and minimumf return NaN if either operand is NaN; maxnumf and minnumf return the other
+    operand. The sign of a zero result is unspecified if the operands are zeros of different signs,
+    whereas MLIR orders them.
     """
     predicate, keeps_nan = _MIN_MAX[op.name]
     lhs, rhs = op.operands
@@ -324,9 +325,9 @@ def float_min_max(
     keeps_nan: bool,
     never_nan: bool = False,
 ) -> str:
-    """`lhs` where `lhs predicate rhs`, else `rhs`, with NaN treated as asked."""
-    # A failed ordered comparison yields the second operand. So a constant that is not a NaN
-    # goes first to let the other's NaN through, and second to drop it.
+    """Return `lhs` where `lhs predicate rhs`, else `rhs`, with the requested treatment of NaN."""
+    # An ordered comparison with a NaN is false and selects the second operand. So a non-NaN
+    # constant is placed first to propagate the other operand's NaN, and second to drop it.
     if (_is_never_nan(lhs) and not keeps_nan) or (_is_never_nan(rhs) and keeps_nan):
         lhs, rhs = rhs, lhs
     condition = type.of(I1)
@@ -382,7 +383,8 @@ def emit_select(e: FunctionEmitter, op: arith_.SelectOp) -> None:
 
 
 def _selected_index(e: FunctionEmitter, cond: SSAValue, lhs: SSAValue, rhs: SSAValue) -> Linear:
-    """One of two indices, as a multiple of what divides both, so that alignment stays known."""
+    """Select one of two indices, as a multiple of their common divisor, so that alignment is
+    preserved."""
     left, right = e.index(lhs), e.index(rhs)
     if left == right:
         return left

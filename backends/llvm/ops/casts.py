@@ -1,8 +1,8 @@
 """arith: conversions between element types, on scalars and vectors.
 
-bf16 is converted by integer arithmetic: widening is exact, narrowing rounds to nearest even
-and keeps NaN. LLVM's own bf16 conversions call library functions on most CPUs, and its bf16 type is
-made from floats by them, so a bf16 is an i16 here.
+bf16 is converted by integer arithmetic: widening is exact, narrowing rounds to nearest even and
+preserves NaN. LLVM's own bf16 conversions call library functions on most CPUs, even where they are
+implicit, so a bf16 is an i16 here.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tcopt.dialects import arith_
 
 
 def f32_type_like(type: Attribute) -> LlvmType:
-    """float, in as many lanes as a type has."""
+    """Return the LLVM float type with the same number of lanes."""
     return llvm_type(type).of(FLOAT)
 
 
 def bf16_to_f32(e: FunctionEmitter, value: SSAValue) -> str:
-    """The f32 operand with the value of a bf16 operand, exactly."""
+    """Convert a bf16 operand to f32, exactly."""
     type = value.type
     half, word = llvm_type(type).of(I16), llvm_type(type).of(I32)
     bits = e.assign(f"bitcast {llvm_type(type)} {e.value(value)} to {half}")
@@ -50,19 +50,19 @@ def f32_to_bf16(e: FunctionEmitter, value: str, type: Attribute) -> str:
 
 
 def computing_type(type: Attribute) -> LlvmType:
-    """The LLVM type in which arithmetic on a type is done: float for bf16, else its own."""
+    """Return the LLVM type in which arithmetic on a type is done: float for bf16, else its own."""
     is_bf16 = isinstance(element_of(type), BFloat16Type)
     return f32_type_like(type) if is_bf16 else llvm_type(type)
 
 
 def computing_value(e: FunctionEmitter, value: SSAValue) -> str:
-    """The operand of a value in its computing type."""
+    """Return the operand of a value in its computing type."""
     is_bf16 = isinstance(element_of(value.type), BFloat16Type)
     return bf16_to_f32(e, value) if is_bf16 else e.value(value)
 
 
 def from_computing(e: FunctionEmitter, value: str, type: Attribute) -> str:
-    """The operand of `type` that an operand of its computing type is rounded to."""
+    """Round an operand of a computing type to `type`."""
     return f32_to_bf16(e, value, type) if isinstance(element_of(type), BFloat16Type) else value
 
 
@@ -103,7 +103,7 @@ def emit_extf(e: FunctionEmitter, op: arith.ExtFOp) -> None:
 
 @emits(arith.TruncFOp)
 def emit_truncf(e: FunctionEmitter, op: arith.TruncFOp) -> None:
-    """Narrow floats; f64 to bf16 goes through f32, so a tie may round twice."""
+    """Narrow floats; f64 to bf16 goes through f32, so it may round twice."""
     if not isinstance(element_of(op.result.type), BFloat16Type):
         _convert(e, op, "fptrunc")
         return
@@ -136,7 +136,7 @@ def emit_float_to_integer(e: FunctionEmitter, op: Operation) -> None:
     instruction = _TO_INTEGER[op.name]
     source = op.operands[0]
     if e.converts_to_nearest and isinstance(source.owner, math.RoundEvenOp) and _to_words(op):
-        # One instruction, which rounds as well.
+        # Use one instruction that also rounds.
         number = source.owner.operand
         types = llvm_type(op.results[0].type), llvm_type(number.type)
         name = f"llvm.lrint.{types[0].mangled}.{types[1].mangled}"
@@ -152,14 +152,14 @@ def emit_float_to_integer(e: FunctionEmitter, op: Operation) -> None:
 
 
 def _to_words(op: Operation) -> bool:
-    """Whether it converts f32 to i32."""
+    """Whether an op converts f32 to i32."""
     elements = element_of(op.operands[0].type), element_of(op.results[0].type)
     return isinstance(op, arith_.FPToSIOp) and elements == (f32, i32)
 
 
 @emits(arith_.IndexCastOp, arith_.IndexCastUIOp)
 def emit_index_cast(e: FunctionEmitter, op: Operation) -> None:
-    """A cast to or from an integer as wide as an index costs nothing, others change the width."""
+    """Casts between index and an equally wide integer are free; others extend or truncate."""
     (source,), (result,) = op.operands, op.results
     from_width, to_width = _integer_width(e, source.type), _integer_width(e, result.type)
     if from_width == to_width:

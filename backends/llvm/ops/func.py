@@ -1,4 +1,4 @@
-"""func: calls and returns. Functions themselves are written by `module.py`."""
+"""func: calls and returns. Functions themselves are emitted by `module.py`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _type(value: SSAValue) -> str:
 
 
 def emit_return(e: FunctionEmitter, op: func.ReturnOp) -> None:
-    """Write the function's `ret`."""
+    """Emit the function's `ret`."""
     if not op.operands:
         e.write("  ret void")
         return

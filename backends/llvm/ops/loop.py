@@ -1,4 +1,4 @@
-"""loop: the slices of buffers that a loop over time hands to its calls."""
+"""loop: slices of buffers that a time loop passes to its calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcopt.dialects.loop import SliceOp
 
 @emits(SliceOp)
 def emit_slice(e: FunctionEmitter, op: SliceOp) -> None:
-    """A view; what is known of its alignment is that of any slice."""
+    """A view, with the minimum alignment of all slices."""
     base, shape = e.buffer(op.source), memref_type(op.result).get_shape()
     size = prod(shape) * byte_size(base.element)
     offset = base.offset.plus(e.index(op.index).scaled(size))

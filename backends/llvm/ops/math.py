@@ -1,7 +1,7 @@
-"""math: intrinsics where the CPU has instructions, else the C library lane by lane.
+"""math: intrinsics if the CPU has instructions, else calls of the C library for each lane.
 
-The pass `expand-math` replaces the common transcendental functions by polynomials before;
-what is left of them here is slow but complete. f16 and bf16 are computed in f32.
+The pass `expand-math` replaces common transcendental functions by polynomials before; the
+remaining ones are slow here, but complete. f16 and bf16 are computed in f32.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _LIBRARY_NAMES = {cls.name: text for cls, text in _LIBRARY.items()}
 
 
 def _as_single(e: FunctionEmitter, value: SSAValue) -> str:
-    """A f16 or bf16 operand as f32."""
+    """Convert an f16 or bf16 operand to f32."""
     if isinstance(element_of(value.type), BFloat16Type):
         return bf16_to_f32(e, value)
     single = f32_type_like(value.type)
@@ -79,7 +79,7 @@ def _is_narrow(type: Attribute) -> bool:
 
 
 def _widened(e: FunctionEmitter, op: Operation) -> tuple[LlvmType, list[str]]:
-    """The LLVM type in which to compute, and the operands in it."""
+    """Return the LLVM type to compute in, and the operands in that type."""
     type = op.results[0].type
     if _is_narrow(type):
         return f32_type_like(type), [_as_single(e, v) for v in op.operands]
@@ -119,7 +119,7 @@ def emit_library_call(e: FunctionEmitter, op: Operation) -> None:
 def _call_lanes(
     e: FunctionEmitter, name: str, element: str, type: str, operands: list[str], count: int
 ) -> str:
-    """Call a scalar function, once a lane for vectors."""
+    """Call a scalar function, for vectors once per lane."""
     if not count:
         listed = ", ".join(f"{element} {operand}" for operand in operands)
         return e.assign(f"call {element} @{name}({listed})")
@@ -133,7 +133,7 @@ def _call_lanes(
 
 @emits(math.FPowIOp)
 def emit_fpowi(e: FunctionEmitter, op: math.FPowIOp) -> None:
-    """A float to an integer power, through the float power."""
+    """Raise a float to an integer power, by the float power function."""
     base, exponent = op.operands
     is_double = isinstance(element_of(base.type), Float64Type)
     type = llvm_type(base.type) if is_double else f32_type_like(base.type)
@@ -159,7 +159,7 @@ def emit_absi(e: FunctionEmitter, op: math.AbsIOp) -> None:
 
 
 def _with_flag(e: FunctionEmitter, op: Operation, name: str) -> None:
-    """Call an integer intrinsic whose second argument would make some inputs poison."""
+    """Call an integer intrinsic, with the argument that makes it defined for all inputs."""
     type = llvm_type(op.results[0].type)
     mangled = f"llvm.{name}.{type.mangled}"
     operand = e.value(op.operands[0])

@@ -1,7 +1,7 @@
 """memref: allocation, views, scalar access, copies and constants in memory.
 
-A view is a change of byte offset and strides and writes no code. All shapes and strides
-are static; offsets may be computed.
+A view changes the byte offset and strides and emits no code. All shapes and strides are static;
+offsets may be computed.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from tcopt.support.errors import UnsupportedError
 
 
 def memref_type(value: SSAValue) -> MemRefType[Attribute]:
-    """The type of a memref value."""
+    """Return the type of a memref value."""
     assert isinstance(value.type, MemRefType)
     return value.type
 
 
 def memref_bytes(type: MemRefType[Attribute]) -> int:
-    """Bytes taken by a contiguous memref."""
+    """Return the size of a contiguous memref in bytes."""
     return prod(type.get_shape()) * byte_size(type.element_type)
 
 
-# Reading and writing; the vector rules use these too
+# Loads and stores; the vector rules use these too.
 
 
 def load(e: FunctionEmitter, type: Attribute, pointer: str, alignment: int, note: str = "") -> str:
-    """Load a scalar or vector; i1 is read as bytes that are 0 or not, an index as 64 bits."""
+    """Load a scalar or vector; i1 is read as nonzero bytes, an index as 64 bits."""
     stored = memory_type(type)
     loaded = e.assign(
         f"load {stored}, {e.pointer_type(pointer)} {pointer}, align {alignment}{note}"
@@ -62,7 +62,7 @@ def load(e: FunctionEmitter, type: Attribute, pointer: str, alignment: int, note
 def store(
     e: FunctionEmitter, type: Attribute, value: str, pointer: str, alignment: int, note: str = ""
 ) -> None:
-    """Store a scalar or vector; i1 is written as bytes 0 or 1, an index as 64 bits."""
+    """Store a scalar or vector; i1 is stored as bytes 0 or 1, an index as 64 bits."""
     stored = memory_type(type)
     if is_bool(type):
         value = e.assign(f"zext {llvm_type(type)} {value} to {stored}")
@@ -73,7 +73,7 @@ def store(
 
 
 def nontemporal(op: Operation) -> str:
-    """The metadata of an access marked nontemporal, or nothing."""
+    """Return the metadata of an access marked nontemporal, or an empty string."""
     attr = op.properties.get("nontemporal")
     return ", !nontemporal !2" if attr is not None and str(attr) == "true" else ""
 
@@ -106,7 +106,7 @@ def emit_prefetch(e: FunctionEmitter, op: PrefetchOp) -> None:
 
 @emits(memref.AllocaOp)
 def emit_alloca(e: FunctionEmitter, op: memref.AllocaOp) -> None:
-    """Reserve stack memory once, at the function's entry."""
+    """Reserve stack memory in the function's entry block."""
     type = memref_type(op.memref)
     static_strides(type)
     root = e.alloca("i8", _alignment(op), memref_bytes(type))
@@ -115,7 +115,7 @@ def emit_alloca(e: FunctionEmitter, op: memref.AllocaOp) -> None:
 
 @emits(memref.AllocOp)
 def emit_alloc(e: FunctionEmitter, op: memref.AllocOp) -> None:
-    """Take memory from malloc, aligned by us; what malloc gave is kept in front of it."""
+    """Allocate with malloc and align the result; the original pointer is stored before it."""
     type = memref_type(op.memref)
     static_strides(type)
     size = memref_bytes(type) + ALIGNMENT + 8
@@ -134,13 +134,13 @@ def emit_alloc(e: FunctionEmitter, op: memref.AllocOp) -> None:
 
 @emits(memref.DeallocOp)
 def emit_dealloc(e: FunctionEmitter, op: memref.DeallocOp) -> None:
-    """Return memory of `memref.alloc` to malloc."""
+    """Free the memory of a `memref.alloc`."""
     e.declare("free", "void", ["ptr"])
     slot = e.assign(f"getelementptr i8, ptr {e.base_pointer(op.memref)}, i64 -8")
     raw = e.assign(f"load ptr, ptr {slot}, align 8")
     e.write(f"  call void @free(ptr {raw})")
     if e.allocated.pop(id(op.memref), None) is None:
-        # A view of something: what is still allocated is not known any more.
+        # A view: the set of live allocations is unknown from here on.
         e.can_stop = False
 
 
@@ -159,7 +159,7 @@ def emit_get_global(e: FunctionEmitter, op: memref.GetGlobalOp) -> None:
 def _rebind(
     e: FunctionEmitter, source: SSAValue, result: SSAValue, extra: Linear, strides: tuple[int, ...]
 ) -> None:
-    """Bind a view that starts `extra` bytes behind its source."""
+    """Bind a view that starts `extra` bytes after its source."""
     base, type = e.buffer(source), memref_type(result)
     offset = base.offset.plus(extra)
     e.define_buffer(
@@ -188,7 +188,7 @@ def _is_identity(type: MemRefType[Attribute]) -> bool:
 
 
 def _mixed(e: FunctionEmitter, static: tuple[int, ...], dynamic: object) -> list[Linear]:
-    """Linear forms of a mixed static and dynamic list of indices."""
+    """Return linear forms for a mixed static and dynamic list of indices."""
     operands = iter(dynamic)  # pyright: ignore
     return [
         e.index(next(operands)) if value == DYNAMIC_INDEX else Linear.constant(value)
@@ -198,7 +198,7 @@ def _mixed(e: FunctionEmitter, static: tuple[int, ...], dynamic: object) -> list
 
 @emits(memref.SubviewOp)
 def emit_subview(e: FunctionEmitter, op: memref.SubviewOp) -> None:
-    """A rectangular part; dimensions of size 1 may be dropped from the result."""
+    """Emit a rectangular view; dimensions of size 1 may be dropped from the result."""
     result = memref_type(op.result)
     base = e.buffer(op.source)
     offsets = _mixed(e, op.static_offsets.get_values(), op.offsets)
@@ -217,7 +217,7 @@ def emit_subview(e: FunctionEmitter, op: memref.SubviewOp) -> None:
 
 
 def _kept_dimensions(sizes: tuple[int, ...], shape: tuple[int, ...]) -> list[int] | None:
-    """Which dimensions of a subview its result keeps, dropping only those of size 1."""
+    """Return the dimensions of a subview that its result keeps; only size 1 may be dropped."""
     kept: list[int] = []
     for dimension, size in enumerate(sizes):
         remaining = len(shape) - len(kept)
@@ -241,7 +241,7 @@ def emit_reshape(e: FunctionEmitter, op: memref.AlterShapeOperation) -> None:
 
 @emits(memref.CastOp, memref.MemorySpaceCastOp, UnrealizedConversionCastOp)
 def emit_cast(e: FunctionEmitter, op: Operation) -> None:
-    """The same buffer under another type; an unrealized cast changes the sign of elements."""
+    """The same buffer with another type; an unrealized cast changes the signedness of elements."""
     if len(op.operands) != 1 or not all(
         isa(v.type, MemRefType) for v in (*op.operands, *op.results)
     ):
@@ -252,7 +252,7 @@ def emit_cast(e: FunctionEmitter, op: Operation) -> None:
 
 @emits(memref.AssumeAlignmentOp)
 def emit_assume_alignment(e: FunctionEmitter, op: memref.AssumeAlignmentOp) -> None:
-    """The result is the source, known to be aligned."""
+    """Bind the result to the source, with the assumed alignment."""
     base = e.buffer(op.memref)
     root = e.pointer(base.root, base.offset)
     alignment = max(op.alignment.value.data, base.alignment)
@@ -278,7 +278,7 @@ def emit_pointer_as_index(e: FunctionEmitter, op: memref.ExtractAlignedPointerAs
 
 @emits(memref.CopyOp)
 def emit_copy(e: FunctionEmitter, op: memref.CopyOp) -> None:
-    """Copy a memref: loops over the outer dimensions around copies of contiguous runs."""
+    """Copy a memref, with loops over the outer dimensions around copies of contiguous runs."""
     source, target = e.buffer(op.source), e.buffer(op.destination)
     shape = memref_type(op.source).get_shape()
     if shape != memref_type(op.destination).get_shape():

@@ -1,16 +1,15 @@
 """scf.parallel: threads that claim ranges of the iteration space.
 
-For a loop in function `f` two functions are written beside it:
+For a loop in function `f`, two functions are emitted:
 
-- `f.body<k>(captured..., begin, end)` runs the iterations [begin, end) of the flattened
-  space, in row-major order;
-- `f.task<k>(ctx, begin, end)` does the same with what the body captures read from `ctx`.
+- `f.body<k>(captured..., begin, end)` runs the iterations [begin, end) of the flattened space, in
+  row-major order;
+- `f.task<k>(ctx, begin, end)` does the same with the captured values loaded from `ctx`.
 
 The loop itself fills `ctx` and calls `tcopt_parallel`, the thread pool of
-`tcopt.backends.llvm.pool`, unless one thread is asked for or the loop is smaller than one
-range: then it calls the body at once. A range has at least `grain` iterations, the integer
-attribute of that name or else as many as make a few microseconds of estimated work. A
-parallel loop inside another runs serially.
+`tcopt.backends.llvm.pool`; if there is only one thread, or the loop is smaller than one range, it
+calls the body directly. A range has at least `grain` iterations: the integer attribute of that
+name, or by default a few microseconds of estimated work. A nested parallel loop runs serially.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, THREADS_VARIABLE
 from tcopt.support.errors import UnsupportedError
 
 _RANGE_WORK = 4096
-"""Estimated ops in the smallest range worth giving to a thread, a few microseconds."""
+"""Estimated ops in the smallest range worth distributing, a few microseconds."""
 
 
 @emits(scf.ParallelOp)
@@ -80,7 +79,7 @@ def emit_parallel(e: FunctionEmitter, op: scf.ParallelOp) -> None:
 def _emit_serially(
     e: FunctionEmitter, op: scf.ParallelOp, trips: list[int | None], dimension: int
 ) -> None:
-    """Ordinary nested loops in place of a parallel one."""
+    """Emit nested serial loops for a parallel loop."""
     if dimension == len(trips):
         e.emit_block(op.body.block)
         return
@@ -103,7 +102,7 @@ def _emit_serially(
 
 
 def _extent(e: FunctionEmitter, op: scf.ParallelOp, dimension: int, trip: int | None) -> str:
-    """The number of iterations of one dimension."""
+    """Return the number of iterations of one dimension."""
     if trip is not None:
         return literal(I64, trip)
     low, high = e.index(op.lowerBound[dimension]), e.index(op.upperBound[dimension])
@@ -116,7 +115,7 @@ def _extent(e: FunctionEmitter, op: scf.ParallelOp, dimension: int, trip: int | 
 
 
 def _known(extent: str) -> int | None:
-    """The number of an i64 operand if it is a constant."""
+    """Return the value of an i64 operand if it is a constant."""
     number = extent.number if isinstance(extent, Literal) else None
     return None if number is None else int(number)
 
@@ -132,7 +131,7 @@ def _product(e: FunctionEmitter, extents: list[str]) -> str:
 def _emit_functions(
     e: FunctionEmitter, op: scf.ParallelOp, extents: list[str]
 ) -> tuple[BodyEmitter, str]:
-    """Write the body and task functions; returns the body's emitter and the other's name."""
+    """Emit the body and task functions; return the body's emitter and the name of the task."""
     number = e.parallel_count
     e.parallel_count += 1
     body = BodyEmitter(e, f"{e.name}.body{number}")
@@ -172,7 +171,7 @@ def _scaled(e: FunctionEmitter, position: str, step: SSAValue) -> Linear:
 
 
 def _coordinates(e: FunctionEmitter, flat: str, sizes: list[str]) -> list[str]:
-    """Split a flat iteration number into one number a dimension."""
+    """Split a flat iteration number into one index per dimension."""
     positions: list[str] = []
     for size in reversed(sizes[1:]):
         positions.append(e.assign_opaque(f"urem i64 {flat}, {size}"))
@@ -181,12 +180,13 @@ def _coordinates(e: FunctionEmitter, flat: str, sizes: list[str]) -> list[str]:
 
 
 def _context_type(body: BodyEmitter) -> str:
-    """What the body captures."""
+    """Return the type of the context, a struct of the captured values."""
     return f"{{ {', '.join(c.type for c in body.captures.values())} }}"
 
 
 def _task_function(body: BodyEmitter, name: str) -> str:
-    """`void task(void *ctx, int64_t begin, int64_t end)`, what the thread pool calls."""
+    """Return the function `void task(void *ctx, int64_t begin, int64_t end)` for the thread
+    pool."""
     context = _context_type(body)
     lines: list[str] = []
     arguments: list[str] = []
@@ -209,7 +209,7 @@ entry:
 def _fork(
     e: FunctionEmitter, body: BodyEmitter, task: str, total: str, threads: str, grain: int
 ) -> None:
-    """Fill the context and let the threads run."""
+    """Fill the context and run the threads."""
     context = _context_type(body)
     place = e.alloca(context, 64)
     for number, c in enumerate(body.captures.values()):

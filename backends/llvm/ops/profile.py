@@ -1,4 +1,4 @@
-"""profile: the clock of POSIX."""
+"""profile: the POSIX clock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MONOTONIC = 1
 
 @emits(ClockOp)
 def emit_clock(e: FunctionEmitter, op: ClockOp) -> None:
-    """`clock_gettime` into two words on the stack: seconds, nanoseconds."""
+    """Call `clock_gettime` with two words on the stack: seconds and nanoseconds."""
     place = e.alloca("i64", 8, 2)
     e.declare("clock_gettime", "i32", ["i32", "ptr"])
     e.write(f"  call i32 @clock_gettime(i32 {_MONOTONIC}, ptr {place})")

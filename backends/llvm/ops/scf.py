@@ -1,7 +1,7 @@
-"""scf: loops, branches and switches become basic blocks.
+"""scf: lowering of loops, branches and switches to basic blocks.
 
-A loop is written bottom-tested: its body is entered once and tests for the next round at
-the end, after a guard unless the bounds show that it runs at least once.
+A loop is bottom-tested: the condition of the next iteration is tested at the end of the body. A
+guard precedes the loop unless the bounds show that it runs at least once.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def bind(e: FunctionEmitter, value: SSAValue, operand: str) -> None:
 
 
 def operand(e: FunctionEmitter, value: SSAValue) -> str:
-    """The LLVM operand that carries a value, memref or not, over a block boundary."""
+    """Return the LLVM operand that carries a value, memref or not, across a block boundary."""
     return e.base_pointer(value) if value.type.__class__ is MemRefType else e.value(value)
 
 
 def forward(e: FunctionEmitter, values: Sequence[SSAValue], operands: Sequence[str]) -> None:
-    """Bind several values, keeping what is known about forwarded constants."""
+    """Bind several values, keeping the properties of forwarded constants."""
     for value, text in zip(values, operands, strict=True):
         bind(e, value, text)
 
@@ -47,15 +47,15 @@ def counted_loop(
     entry: Lines | None = None,
     runs: bool = False,
 ) -> list[str]:
-    """Write a loop from lower to upper bound by step and return its results.
+    """Emit a loop from the lower to the upper bound by step and return its results.
 
     Args:
         type: LLVM type of the induction variable and bounds.
         bounds: lower bound, upper bound, step.
         carried: type and initial value of each loop-carried value.
-        body: writes the body, given the induction variable and the carried values, and
-            returns the values for the next round.
-        entry: where invariant code goes; by default in front of the guard.
+        body: emits the body, given the induction variable and the carried values, and returns the
+            values for the next iteration.
+        entry: where invariant code is emitted; by default before the guard.
         runs: whether the loop is known to run at least once.
     """
     lower, upper, step = bounds
@@ -102,11 +102,11 @@ def stoppable_loop(
     interval: int | None,
     runs: bool = False,
 ) -> list[str]:
-    """Write a `counted_loop` that checks for a stop.
+    """Emit a `counted_loop` that checks for a stop.
 
     Args:
-        interval: iterations between two checks, as `stop_interval` returns it. Iterations of a
-            longer interval are a loop of their own, which has no cost for each of them.
+        interval: iterations between two checks, as returned by `stop_interval`. If it is more than
+            1, the iterations between checks form an inner loop without any overhead per iteration.
     """
     if interval is None:
         return counted_loop(e, type, bounds, carried, body, runs=runs)
@@ -132,17 +132,17 @@ def stoppable_loop(
 
 
 def trip_count(e: FunctionEmitter, lower: SSAValue, upper: SSAValue, step: SSAValue) -> int | None:
-    """How often a loop runs, if all three bounds are known."""
+    """Return the trip count of a loop, if all three bounds are constant."""
     low, high, by = (e.constant_index(v) for v in (lower, upper, step))
     if low is None or high is None or by is None:
         return None
     if by <= 0:
-        raise UnsupportedError(f"a loop's step is {by}", hint="let it be a positive number")
+        raise UnsupportedError(f"the step of a loop is {by}", hint="use a positive number")
     return max(0, -(-(high - low) // by))
 
 
 def yielded(e: FunctionEmitter, block: Block) -> list[str]:
-    """Operands of a block's terminator."""
+    """Return the operands of a block's terminator."""
     terminator = block.last_op
     return [] if terminator is None else [operand(e, v) for v in terminator.operands]
 
@@ -215,7 +215,7 @@ def emit_if(e: FunctionEmitter, op: scf.IfOp) -> None:
 def _join(
     e: FunctionEmitter, results: Sequence[SSAValue], incoming: list[tuple[str, list[str]]]
 ) -> None:
-    """Bind results to phis over what each incoming block yields."""
+    """Bind results to phis of the values that the incoming blocks yield."""
     for index, result in enumerate(results):
         edges = ", ".join(f"[ {values[index]}, %{label} ]" for label, values in incoming)
         bind(e, result, e.assign(f"phi {e.type(result.type)} {edges}"))
@@ -280,6 +280,6 @@ def emit_index_switch(e: FunctionEmitter, op: scf.IndexSwitchOp) -> None:
 @emits(scf.ExecuteRegionOp)
 def emit_execute_region(e: FunctionEmitter, op: scf.ExecuteRegionOp) -> None:
     if len(op.region.blocks) != 1:
-        raise UnsupportedError("regions of several blocks have no emit rule", op=op)
+        raise UnsupportedError("regions with several blocks have no emit rule", op=op)
     e.emit_block(op.region.block)
     forward(e, op.results, yielded(e, op.region.block))

@@ -1,4 +1,4 @@
-"""simd: dot products of groups, by the instruction that the target has, and bits of numbers."""
+"""simd: dot products of groups by target instructions, and bit packing."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _I8, _I16, _I32 = IntegerType(8), IntegerType(16), IntegerType(32)
 
 @dataclass(frozen=True)
 class Instruction:
-    """A dot product that some CPUs have.
+    """A dot product instruction of some CPUs.
 
     Attributes:
-        requires: what a target must be capable of.
-        factors: element types of the factors and of the sum.
-        unsigned: which factors are not negative.
-        group: products added to one element.
-        widths: elements of the sum, the widest first.
-        name: LLVM's intrinsic, by the width.
-        element: the factors' element type in its signature.
-        broadcast_last: whether the operand that may come from memory, as one group for all
-            lanes, is the last one; that is where `lhs` goes then.
-        accumulates: whether it adds to an operand; else the sum is added up beside it.
+        requires: the capabilities that a target must have.
+        factors: element types of the factors and of the accumulator.
+        unsigned: which factors are unsigned.
+        group: number of products added to one element.
+        widths: numbers of accumulator elements, widest first.
+        name: returns LLVM's intrinsic for a width.
+        element: element type of the factors in its signature.
+        broadcast_last: whether the last operand is the one that can be broadcast from memory (one
+            group for all lanes); `lhs` is then passed last.
+        accumulates: whether it adds to an operand; otherwise a separate addition is emitted.
     """
 
     requires: frozenset[str]
@@ -47,7 +47,7 @@ class Instruction:
 
 
 def _bits(text: str) -> Callable[[int], str]:
-    """An intrinsic's name with the width of its vectors in bits."""
+    """Return a function that inserts the vector width in bits into an intrinsic's name."""
     return lambda width: text.format(32 * width)
 
 
@@ -64,7 +64,7 @@ _MADD = {
 
 
 def _pairs(widths: tuple[int, ...], *requires: str) -> Instruction:
-    """Products of 16-bit integers, added in pairs."""
+    """Dot product of 16-bit integers in pairs."""
     needed = frozenset({_X86, *requires})
     kind, name = (_I16, _I32), _MADD.__getitem__
     return Instruction(needed, kind, _SIGNED, 2, widths, name, "i16", accumulates=False)
@@ -154,7 +154,7 @@ INSTRUCTIONS = (
 
 @emits(DotOp)
 def emit_dot(e: FunctionEmitter, op: DotOp) -> None:
-    """One instruction for as many elements as it has; without one, products written out."""
+    """Use the target's instruction if there is one, else expand the products."""
     unsigned = (op.lhs_unsigned is not None, op.rhs_unsigned is not None)
     lhs, rhs = e.value(op.lhs), e.value(op.rhs)
     if unsigned == (False, True):
@@ -191,7 +191,7 @@ def _in_pieces(
     operands: tuple[str, str, str],
     count: int,
 ) -> str:
-    """The widest instructions that cover all elements; spare lanes of the last hold anything."""
+    """Cover all elements by the widest instructions; unused lanes of the last are unspecified."""
     group, factor = instruction.group, llvm_type(instruction.factors[0])
     parts: list[tuple[str, int]] = []
     start = 0
@@ -232,7 +232,8 @@ def _call(
 
 
 def _part(e: FunctionEmitter, value: str, element: str, count: int, start: int, size: int) -> str:
-    """Lanes from `start` of a vector of `count`; those beyond its end hold anything."""
+    """Return `size` lanes from `start` of a vector of `count`; lanes beyond its end are
+    unspecified."""
     if (start, size) == (0, count):
         return value
     mask = [lane if lane < count else -1 for lane in range(start, start + size)]
@@ -240,7 +241,7 @@ def _part(e: FunctionEmitter, value: str, element: str, count: int, start: int, 
 
 
 def _joined(e: FunctionEmitter, scalar: str, parts: list[tuple[str, int]], count: int) -> str:
-    """The first `count` lanes of vectors side by side."""
+    """Concatenate vectors and return the first `count` lanes."""
     result, size = parts[0]
     for value, width in parts[1:]:
         widest = max(size, width)
@@ -259,7 +260,7 @@ def _written_out(
     factors: tuple[str, str],
     unsigned: tuple[bool, bool],
 ) -> str:
-    """A multiply-add for each element of the group, the last one first as x86 has it."""
+    """Emit one multiply-add per element of the group, last element first as on x86."""
     narrow, wide = element_of(op.lhs.type), element_of(op.acc.type)
     group, count = op.group, max(lanes(op.acc.type), 1)
     source, total = llvm_type(op.lhs.type), LlvmType.vector(llvm_type(wide), count)
@@ -298,7 +299,7 @@ def _widened(
 
 @emits(PackBitsOp)
 def emit_pack_bits(e: FunctionEmitter, op: PackBitsOp) -> None:
-    """A comparison for each bit, whose mask is the word."""
+    """Emit one comparison per bit, whose mask is the word."""
     count, narrow = op.count, llvm_type(element_of(op.x.type))
     word = llvm_type(element_of(op.acc.type))
     numbers, mask = f"<{count} x {narrow}>", f"<{count} x i1>"

@@ -1,4 +1,4 @@
-"""table: bytes looked up in tables, by instructions that choose among the bytes of registers."""
+"""table: byte look-up with instructions that select among the bytes of registers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ I8 = integer(8)
 
 @dataclass(frozen=True)
 class Instructions:
-    """How some CPUs look up a register of bytes.
+    """Byte look-up instructions of some CPUs.
 
     Attributes:
-        requires: what a target must be capable of.
-        width: bytes of a register.
-        look_up: the entries at a register's bytes.
+        requires: the capabilities that a target must have.
+        width: bytes in a register.
+        look_up: emits the look-up of a register of bytes.
     """
 
     requires: frozenset[str]
@@ -37,7 +37,8 @@ def _part(entries: Entries, start: int, type: LlvmType) -> str:
 
 
 def _by_vbmi(e: FunctionEmitter, places: str, entries: Entries) -> str:
-    """`vpermi2b` chooses among 128 bytes by seven bits; the eighth one chooses between two."""
+    """`vpermi2b` selects among 128 bytes by seven bits; the eighth bit selects one of two
+    results."""
     type = LlvmType.vector(I8, 64)
     halves = [
         e.call_intrinsic(
@@ -56,11 +57,12 @@ def _by_vbmi(e: FunctionEmitter, places: str, entries: Entries) -> str:
 
 
 def _by_shuffles(name: str, width: int) -> Callable[[FunctionEmitter, str, Entries], str]:
-    """By an instruction that chooses among 16 bytes, and gives zero where the place is negative.
+    """Use an instruction that selects among 16 bytes, and returns zero for a negative index.
 
-    Places count down by 16 a step, and stay negative once they are. So a row of 16 entries counts
-    in all steps up to that of its place, and rows hold what is changed from one to the next. The
-    upper half of the places is negative at first, and the lower one with its first bit turned.
+    The index decreases by 16 at each step and stays negative once it is. So a row of 16 entries
+    contributes at every step up to the row of its index, and each row holds the xor with the
+    previous one. Indices of the upper half of the table are negative as signed bytes, so the lower
+    half ignores them; for the upper half, the top bit of all indices is flipped.
     """
 
     def look_up(e: FunctionEmitter, places: str, entries: Entries) -> str:
@@ -88,7 +90,7 @@ def _by_shuffles(name: str, width: int) -> Callable[[FunctionEmitter, str, Entri
 
 
 def _by_neon(e: FunctionEmitter, places: str, entries: Entries) -> str:
-    """`tbl` chooses among 64 bytes and gives zero beyond them, `tbx` leaves what is there."""
+    """`tbl` selects among 64 bytes and returns zero beyond them; `tbx` keeps the previous value."""
     type = LlvmType.vector(I8, 16)
     result = ""
     for start in range(0, BYTES, 64):
@@ -114,7 +116,7 @@ INSTRUCTIONS = (
 
 @emits(LookupOp)
 def emit_lookup(e: FunctionEmitter, op: LookupOp) -> None:
-    """Registers of bytes by instructions that the target has, else each byte from memory."""
+    """Look up registers of bytes by target instructions, else each byte in memory."""
     count, value = lanes(op.x.type), e.value(op.x)
     if not count:
         e.define(op.result, _from_memory(e, value, op.entries))
@@ -134,7 +136,7 @@ def emit_lookup(e: FunctionEmitter, op: LookupOp) -> None:
 
 
 def _joined(e: FunctionEmitter, parts: Sequence[str], register: LlvmType, count: int) -> str:
-    """The first lanes of registers, one after the other."""
+    """Concatenate registers and return the first lanes."""
     width, have = register.lanes, list(parts)
     while len(have) > 1:
         type = LlvmType.vector(I8, width)

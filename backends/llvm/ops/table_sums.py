@@ -1,8 +1,8 @@
-"""simd.table_sum: entries of small tables, looked up for all bytes of a register and added up.
+"""simd.table_sum: entries of small tables, looked up for all bytes of a register and accumulated.
 
-Entries are added up in bytes as far as these hold them, then in words of 16 bits: those of even
-bytes together with 256 times their neighbours, and the neighbours on their own, which say what is
-to be taken away. So a byte looked up takes little more than its addition.
+Entries are accumulated in bytes as long as these cannot overflow, then in 16-bit words: once as
+even bytes plus 256 times their odd neighbours, and once as the odd neighbours alone, which are
+subtracted at the end. So each look-up costs little more than one byte addition.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ BYTE, WORD = 8, 16
 
 @dataclass(frozen=True)
 class Instruction:
-    """Looks up bytes in a table of bytes.
+    """An instruction that looks up bytes in a table of bytes.
 
-    Attributes:
-        requires: what a target must be capable of.
-        entries: of a table.
-        lanes: bytes that are looked up.
+    requires: the capabilities that a target must have.
+        entries: number of entries of a table.
+        lanes: number of bytes looked up.
         name: LLVM's intrinsic.
-        repeated: how often the register of the table holds it.
+        repeated: number of copies of the table in its register.
+        hidden: whether to hide the contents of the table from LLVM.
         hidden: whether LLVM is not to look at what the table is made of.
     """
 
@@ -49,12 +49,12 @@ INSTRUCTIONS = (
     Instruction(frozenset({_X86, "ssse3"}), 16, 16, "llvm.x86.ssse3.pshuf.b.128"),
     Instruction(frozenset({_ARM}), 16, 16, "llvm.aarch64.neon.tbl1.v16i8"),
 )
-"""The widest first."""
+"""Widest first."""
 
 
 @emits(TableSumOp)
 def emit_table_sum(e: FunctionEmitter, op: TableSumOp) -> None:
-    """By an instruction that looks bytes up, or an entry at a time."""
+    """Use a byte look-up instruction if one fits, else look up one entry at a time."""
     count = lanes(op.acc.type)
     for each in INSTRUCTIONS:
         fits = each.entries == op.entries and count and count % each.lanes == 0
@@ -65,7 +65,7 @@ def emit_table_sum(e: FunctionEmitter, op: TableSumOp) -> None:
 
 
 def _words_hold(op: TableSumOp) -> bool:
-    """Whether 16 bits hold what all planes add up to."""
+    """Whether the sum over all planes fits in 16 bits."""
     most = op.groups * ((1 << sum(op.widths)) - 1)
     high = most * sum(w for w in op.weights if w > 0)
     low = most * sum(-w for w in op.weights if w < 0)
@@ -75,7 +75,7 @@ def _words_hold(op: TableSumOp) -> bool:
 
 
 class _TableSum:
-    """Writes one op by an instruction, for as many lanes at a time as that has."""
+    """Emitter of one op with a look-up instruction, in pieces of that instruction's lanes."""
 
     def __init__(self, e: FunctionEmitter, op: TableSumOp, instruction: Instruction):
         self.e, self.op, self.by = e, op, instruction
@@ -83,7 +83,7 @@ class _TableSum:
         self.words = LlvmType.vector(integer(WORD), instruction.lanes // 2)
 
     def emit(self) -> None:
-        """Write the op."""
+        """Emit the op."""
         e, op, step = self.e, self.op, self.by.lanes
         tables = [self._table(position) for position in range(len(op.tables))]
         wide = llvm_type(element_of(op.acc.type))
@@ -110,7 +110,7 @@ class _TableSum:
         e.define(op.result, parts[0])
 
     def _table(self, position: int) -> str:
-        """A table's bits that count, as often as the instruction wants them."""
+        """Return a table, masked to its used bits and repeated as the instruction requires."""
         e, op = self.e, self.op
         width = op.widths[position % len(op.widths)]
         kind = LlvmType.vector(integer(BYTE), op.entries)
@@ -118,14 +118,14 @@ class _TableSum:
         if width < BYTE:
             value = e.assign(f"and {kind} {value}, {literal(kind, (1 << width) - 1)}")
         if self.by.hidden:
-            # LLVM would look up the mask as well, to apply it behind.
+            # LLVM would otherwise look up the mask as well, to apply it after the look-up.
             value = e.assign(f'call {kind} asm "", "=v,0"({kind} {value})')
         if self.by.repeated == 1:
             return value
         return shuffle(e, kind, value, "poison", [*range(op.entries)] * self.by.repeated)
 
     def _index(self, value: object) -> str:
-        """Indices that are less than the number of entries, where the instruction asks for it."""
+        """Return indices, reduced modulo the number of entries if the instruction requires it."""
         e, op = self.e, self.op
         text = e.value(value)  # pyright: ignore[reportArgumentType]
         if op.entries == self.by.lanes:
@@ -134,7 +134,7 @@ class _TableSum:
         return e.assign(f"and {kind} {text}, {literal(kind, op.entries - 1)}")
 
     def _terms(self, tables: list[str], indices: list[str], wide: str) -> tuple[str, bool]:
-        """What is added to the lanes, and whether it is taken away instead."""
+        """Return the term of each lane, and whether it is subtracted."""
         op, parts = self.op, len(self.op.widths)
         even = odd = ""
         for part, width in enumerate(op.widths):
@@ -165,7 +165,8 @@ class _TableSum:
         return result, not several and op.signed is not None
 
     def _plane(self, tables: list[str], indices: list[str], width: int) -> tuple[str, str]:
-        """Sums of words, whose high bytes are counted with them, and of the high bytes alone."""
+        """Return sums of whole words, including their high bytes, and sums of the high bytes
+        alone."""
         run = max(1, 255 // ((1 << width) - 1))
         found = [self._look_up(*each) for each in zip(tables, indices, strict=True)]
         both = high = ""
@@ -185,7 +186,7 @@ class _TableSum:
         )
 
     def _weighed(self, planes: list[str]) -> str:
-        """The planes' sums by powers of two, by Horner's rule."""
+        """Combine the sums of the planes, weighted by powers of two, by Horner's rule."""
         total, sign = planes[-1], "sub" if self.op.signed is not None else "add"
         for each in reversed(planes[:-1]):
             total = self._word(sign, each, self._shifted("shl", total, 1))
@@ -200,7 +201,7 @@ class _TableSum:
 
 
 def _one_by_one(e: FunctionEmitter, op: TableSumOp) -> None:
-    """Each lane by itself, from tables in memory or registers, as LLVM sees fit."""
+    """Emit each lane separately, and let LLVM keep the tables in memory or registers."""
     count = lanes(op.acc.type)
     wide = llvm_type(element_of(op.acc.type))
     table, kind = f"<{op.entries} x i8>", f"<{count} x {wide}>"

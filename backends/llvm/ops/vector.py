@@ -1,4 +1,4 @@
-"""vector: data movement between lanes and reductions. Vectors of any rank are flat."""
+"""vector: data movement between lanes, and reductions. Vectors of any rank are flat."""
 
 from __future__ import annotations
 
@@ -32,24 +32,25 @@ from tcopt.support.errors import UnsupportedError
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The shape of a vector value."""
+    """Return the shape of a vector value."""
     assert isinstance(value.type, VectorType)
     return value.type.get_shape()
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides of a row-major layout."""
+    """Return the strides of a row-major layout."""
     return tuple(prod(shape[d + 1 :]) for d in range(len(shape)))
 
 
 def shuffle(e: FunctionEmitter, type: str, left: str, right: str, mask: Sequence[int]) -> str:
-    """`shufflevector` with a mask over the lanes of both operands; -1 is any lane."""
+    """Emit `shufflevector` with a mask over the lanes of both operands; -1 is an unspecified
+    lane."""
     lanes = ", ".join("i32 poison" if lane < 0 else f"i32 {lane}" for lane in mask)
     return e.assign(f"shufflevector {type} {left}, {type} {right}, <{len(mask)} x i32> <{lanes}>")
 
 
 def permute(e: FunctionEmitter, value: SSAValue, mask: Sequence[int]) -> str:
-    """The lanes `mask` of one vector; no code if that is the vector itself."""
+    """Return the lanes `mask` of a vector; no code is emitted for the identity."""
     if list(mask) == list(range(lanes(value.type))):
         return e.value(value)
     return shuffle(e, llvm_type(value.type), e.value(value), "poison", mask)
@@ -72,7 +73,7 @@ def emit_broadcast(e: FunctionEmitter, op: vector.BroadcastOp) -> None:
         and bits in (16, 32, 64)
         and not is_bool(source.type)
     ):
-        # Copies of a few narrow elements are copies of one word, which loads can broadcast.
+        # Broadcasting a few narrow elements is broadcasting one word, which loads can do.
         word, count = integer(bits), lanes(result.type) // lanes(source.type)
         packed = e.assign(f"bitcast {llvm_type(source.type)} {e.value(source)} to {word}")
         spread = splat_value(e, word, packed, count)
@@ -88,7 +89,7 @@ def emit_broadcast(e: FunctionEmitter, op: vector.BroadcastOp) -> None:
 
 
 def splat_value(e: FunctionEmitter, element: LlvmType, value: str, count: int) -> str:
-    """A scalar in every lane: a constant for a constant."""
+    """Return a vector with a scalar in every lane; a constant stays a constant."""
     type = LlvmType.vector(element, count)
     if isinstance(value, Literal) and value.numbers is not None:
         return literal(type, *value.numbers)
@@ -144,7 +145,7 @@ def emit_create_mask(e: FunctionEmitter, op: vector.CreateMaskOp) -> None:
 
 
 def mask_literal(shape: Sequence[int], sizes: Sequence[int]) -> Literal:
-    """A constant mask that is 1 where every coordinate is below its size."""
+    """Return a constant mask that is 1 where every coordinate is below its size."""
     bits = [
         all(c < size for c, size in zip(point, sizes, strict=True))
         for point in product(*map(range, shape))
@@ -152,13 +153,13 @@ def mask_literal(shape: Sequence[int], sizes: Sequence[int]) -> Literal:
     return literal(LlvmType.vector(I1, len(bits)), *bits)
 
 
-# Parts
+# Extraction and insertion
 
 
 def _position(
     e: FunctionEmitter, op: vector.ExtractOp | vector.InsertOp, shape: Sequence[int]
 ) -> Linear:
-    """The flat lane at which a position starts."""
+    """Return the flat lane at which a position starts."""
     dynamic = iter(op.dynamic_position)
     form = Linear.constant(0)
     for value, stride in zip(op.static_position.get_values(), row_major(shape), strict=False):
@@ -201,7 +202,7 @@ def emit_insert(e: FunctionEmitter, op: vector.InsertOp) -> None:
 
 
 def _overlay(e: FunctionEmitter, source: SSAValue, dest: SSAValue, placed: Sequence[int]) -> str:
-    """`dest` with its lanes `placed[i]` replaced by lane i of `source`."""
+    """Return `dest` with lane `placed[i]` replaced by lane i of `source`."""
     count = lanes(dest.type)
     widened = permute(e, source, [*range(lanes(source.type))] + [-1] * (count - len(placed)))
     mask = list(range(count))
@@ -331,7 +332,7 @@ def _reduce_integers(e: FunctionEmitter, op: vector_.ReductionOp, kind: str) -> 
 
 
 def _reduce_float_sum(e: FunctionEmitter, op: vector_.ReductionOp, kind: str) -> str:
-    """Sums and products: in lane order, or by halves when reassociation is allowed."""
+    """Emit a sum or product, in lane order unless reassociation is allowed."""
     type, element = computing_type(op.vector.type), computing_type(op.dest.type)
     name = f"llvm.vector.reduce.f{kind}.{type.mangled}"
     neutral = "-0.0" if kind == "add" else "1.0"
@@ -343,7 +344,8 @@ def _reduce_float_sum(e: FunctionEmitter, op: vector_.ReductionOp, kind: str) ->
 def _reduce_by_halves(
     e: FunctionEmitter, op: vector_.ReductionOp, predicate: str, keeps_nan: bool
 ) -> str:
-    """Float maximum and minimum: fold the upper half of the lanes onto the lower half."""
+    """Emit a float maximum or minimum by folding the upper half of the lanes onto the lower
+    half."""
     element = computing_type(op.dest.type)
     value, count = computing_value(e, op.vector), lanes(op.vector.type)
     never_nan = "nnan" in fast_flags(op) or "fast" in fast_flags(op)

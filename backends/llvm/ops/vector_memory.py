@@ -1,4 +1,4 @@
-"""vector: loads and stores, masked ones, gather and scatter."""
+"""vector: loads and stores, masked accesses, gather and scatter."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from tcopt.dialects import vector_
 from tcopt.support.errors import UnsupportedError
 
 _MASKING = frozenset({"avx512vl", "sve"})
-"""Features with which a masked store is one quick instruction. AVX2's takes dozens of steps on
-some CPUs."""
+"""Features with fast masked stores. AVX2's masked store takes dozens of micro-ops on some CPUs."""
 _TRUNCATING = "avx512f"
-"""The feature with which LLVM makes masked stores of truncations truncating stores, and faults."""
+"""The feature with which LLVM miscompiles masked stores of truncated values into truncating
+stores."""
 
 
 def _address(
@@ -42,7 +42,7 @@ def _address(
     indices: Sequence[SSAValue],
     type: Attribute,
 ) -> tuple[str, int]:
-    """The address of a vector, whose elements must lie side by side in memory."""
+    """Return the address of a vector, whose elements must be contiguous in memory."""
     assert isinstance(type, VectorType)
     shape = type.get_shape()
     strides = e.buffer(memref).strides
@@ -62,7 +62,7 @@ def emit_load(e: FunctionEmitter, op: vector.LoadOp) -> None:
     pointer, alignment = _address(e, op, memref, indices, result.type)
     bits = 8 * byte_size(element_of(result.type)) * lanes(result.type)
     if bits in (16, 32) and not is_bool(result.type):
-        # No register holds so short a vector. As a word it can be broadcast from memory.
+        # No register is this short. As a word, the vector can be broadcast from memory.
         word = load(e, IntegerType(bits), pointer, alignment, nontemporal(op))
         e.define_result(op, f"bitcast i{bits} {word} to {llvm_type(result.type)}")
         return
@@ -77,7 +77,7 @@ def emit_store(e: FunctionEmitter, op: vector.StoreOp) -> None:
 
 
 def _to_memory(e: FunctionEmitter, type: Attribute, value: str) -> str:
-    """A vector as it lies in memory: i1 lanes become bytes."""
+    """Convert a vector to its form in memory: i1 lanes become bytes."""
     if not is_bool(type):
         return value
     return e.assign(f"zext {llvm_type(type)} {value} to {memory_type(type)}")
@@ -114,8 +114,8 @@ def _is_all_on(flags: str) -> bool:
 
 
 def _run_of(flags: str) -> tuple[int, int] | None:
-    """The first lane and the number of lanes that a mask has on if they lie side by side; None
-    for other masks, and for those that are not literals."""
+    """Return the first lane and the number of active lanes if a mask is a literal with one
+    contiguous run, else None."""
     if not isinstance(flags, Literal):
         return None
     on = [lane for lane, flag in enumerate(flags.lanes) if flag]
@@ -126,7 +126,7 @@ def _run_of(flags: str) -> tuple[int, int] | None:
 def _store_parts(
     e: FunctionEmitter, value: SSAValue, run: tuple[int, int], pointer: str, alignment: int
 ) -> None:
-    """Store lanes side by side, the first and their number, as vectors of powers of two."""
+    """Store a contiguous run of lanes as vectors whose lengths are powers of two."""
     type, element = llvm_type(value.type), llvm_type(element_of(value.type))
     size, place, text = byte_size(element_of(value.type)), e.pointer_type(pointer), e.value(value)
     start, end = run[0], sum(run)
@@ -148,11 +148,11 @@ def _store_parts(
 
 
 def _fenced(e: FunctionEmitter, type: Attribute, value: str) -> str:
-    """A vector in memory's form that LLVM's instruction selection does not look through.
+    """Hide a vector, in its memory form, from LLVM's instruction selection.
 
-    For x86 it makes a masked store of a truncation a truncating one, and of such a store with one
-    lane known to be on, which may show after vectors are split only, a store of a whole wide lane
-    (LLVM 22). A fence is not an instruction; it exists for floats.
+    On x86, LLVM (22) turns a masked store of a truncation into a truncating store, and such a
+    store with one lane known to be active, possibly only after vectors are split, into a store of
+    a whole wide lane. The fence emits no instruction; it exists for floats only.
     """
     text, element = memory_type(type), memory_type(element_of(type))
     count, bits = lanes(type), 8 * byte_size(element_of(type))
@@ -178,7 +178,7 @@ def emit_masked_store(e: FunctionEmitter, op: vector.MaskedStoreOp) -> None:
         store(e, value.type, e.value(value), pointer, alignment)
         return
     run = None if is_bool(value.type) else _run_of(flags)
-    # One plain store is never worse than a masked one.
+    # A single plain store is never slower than a masked one.
     plain = run is not None and run[1].bit_count() <= 1
     if run is not None and (plain or e.module.capabilities.isdisjoint(_MASKING)):
         _store_parts(e, value, run, pointer, alignment)
@@ -199,7 +199,7 @@ def emit_masked_store(e: FunctionEmitter, op: vector.MaskedStoreOp) -> None:
 def _pointers(
     e: FunctionEmitter, op: vector_.GatherOp | vector_.ScatterOp, type: Attribute
 ) -> tuple[str, int]:
-    """A vector of element addresses and their alignment."""
+    """Return a vector of element addresses and their alignment."""
     if e.buffer(op.base).strides[-1:] not in ((1,), ()):
         raise UnsupportedError(f"elements of {op.base.type} are not adjacent", op=op)
     base, _ = e.address(op.base, op.indices)

@@ -1,1 +1,1 @@
-"""The thread pool that parallel loops run on, written in LLVM IR."""
+"""The thread pool for parallel loops, in LLVM IR."""

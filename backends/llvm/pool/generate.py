@@ -1,8 +1,9 @@
-"""Writes the LLVM IR of this folder's C files: `python -m tcopt.backends.llvm.pool.generate`.
+"""Generation of the LLVM IR of this folder's C files: `python -m
+tcopt.backends.llvm.pool.generate`.
 
-The `.ll` files are part of the package, as who uses it need not have a C compiler. What in them
-depends on the target is left open, see `text.py`; the rest is the same for all, so that it is
-made by one compiler for one target, without what names either.
+The `.ll` files are part of the package, so users need no C compiler. Parts that depend on the
+target are left open (see `text.py`); the rest is generated once, by one compiler for one target,
+and then stripped of what is specific to either.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 from pathlib import Path
 
 COMPILER = "clang-19"
-"""Another version may write other text for the same."""
+"""Other versions may generate different text."""
 
 FOLDER = Path(__file__).parent
 FILES: dict[str, tuple[str, ...]] = {
@@ -22,16 +23,16 @@ FILES: dict[str, tuple[str, ...]] = {
     "interrupt": ("interrupt.c",),
     "setting": ("setting.c",),
 }
-"""The arguments that each file is made with."""
+"""The compiler arguments for each file."""
 
 _OPTIONS = (
     *("-S", "-emit-llvm", "-std=c11", "-O2", "-fPIC", "--target=x86_64-unknown-linux-gnu"),
     *("-Wall", "-Wextra", "-Werror"),
-    # Nothing of a system, and no library but what is named.
+    # No system headers, and no libraries except those named.
     *("-ffreestanding", "-nostdinc", "-fno-builtin"),
-    # Nothing that only some targets do well.
+    # No optimisations that only some targets support well.
     *("-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops"),
-    # Names as in C, and no notes for passes that do not run.
+    # Names as in C, and no metadata for passes that are not run.
     *("-fno-discard-value-names", "-fno-strict-aliasing", "-fno-ident"),
     *("-fno-stack-protector", "-fno-asynchronous-unwind-tables"),
 )
@@ -44,10 +45,10 @@ _ATTRIBUTES = re.compile(r" #\d+$", re.M)
 
 
 def generate(name: str) -> str:
-    """The LLVM IR of one of `FILES`.
+    """Return the LLVM IR of one of `FILES`.
 
     Raises:
-        OSError, CalledProcessError: the compiler is not there, or refuses the file.
+        OSError, CalledProcessError: the compiler is missing, or fails.
     """
     command = [COMPILER, *_OPTIONS, *FILES[name], "-o", "-"]
     done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, check=True)

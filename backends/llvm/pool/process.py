@@ -1,4 +1,4 @@
-"""What all code that is compiled and loaded here shares: the pool, the handler of Ctrl-C."""
+"""Code shared by all compiled modules in this process: the thread pool and the Ctrl-C handler."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, interrupt_text, pool_
 
 @cache
 def pool_address() -> int:
-    """The address of `tcopt_parallel`; the pool is loaded on first use."""
+    """Return the address of `tcopt_parallel`; the pool is loaded on first use."""
     return load_pool()
 
 
 def load_pool(sleep: str | None = None) -> int:
-    """Load one more pool into this process, for good; returns `tcopt_parallel`'s address.
+    """Load a new pool into this process permanently and return the address of `tcopt_parallel`.
 
     Args:
         sleep: as in `pool_text`.
@@ -28,14 +28,14 @@ def load_pool(sleep: str | None = None) -> int:
     at_fork = "__register_atfork" if hasattr(process, "__register_atfork") else "pthread_atfork"
     target = host_target()
     text = pool_text(target, linkage="", at_fork=at_fork, sleep=sleep)
-    # The threads run this code as long as the process lives.
+    # The threads run this code for the lifetime of the process.
     (address,) = _load(text, "tcopt.pool", PARALLEL_SYMBOL)
     return address
 
 
 @cache
 def interrupt_addresses() -> tuple[int, int]:
-    """The addresses of `tcopt_watch_interrupts` and `tcopt_watched`, see `interrupt.c`."""
+    """Return the addresses of `tcopt_watch_interrupts` and `tcopt_watched`, see `interrupt.c`."""
     watch, watched = _load(
         interrupt_text(host_target()), "tcopt.interrupt", "tcopt_watch_interrupts", "tcopt_watched"
     )
@@ -43,7 +43,7 @@ def interrupt_addresses() -> tuple[int, int]:
 
 
 def _load(text: str, name: str, *symbols: str) -> tuple[int, ...]:
-    """Load LLVM IR into this process, for good; returns addresses in it."""
+    """Load LLVM IR into this process permanently and return the addresses of symbols in it."""
     library = llvm.JITLibraryBuilder()
     library.add_object_img(assemble_object(text, host_target())).add_current_process()
     for symbol in symbols:

@@ -1,7 +1,7 @@
-"""The pool's LLVM IR for a target.
+"""LLVM IR of the thread pool for a target.
 
-The `.ll` files are made of the C files by `generate.py`. They leave open what depends on the
-target: constants and functions that `pool.h` declares are defined here.
+The `.ll` files are generated from the C files by `generate.py`. The constants and functions
+declared in `pool.h` depend on the target and are defined here.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ PARALLEL_SYMBOL = "tcopt_parallel"
 """`void tcopt_parallel(void (*fn)(void *, int64_t, int64_t), void *ctx, int64_t total,
 int64_t grain, int32_t threads)`."""
 STOP_VARIABLE = "tcopt_stop"
-"""The i32 that is not 0 when a run is to end: less than 0 if memory of so many KiB was lacking."""
+"""An i32 that is nonzero if a run should end; if negative, an allocation of that many KiB
+failed."""
 
 THREADS_VARIABLE = "tcopt_num_threads"
-"""The i32 that says how many threads a parallel loop may use; 0 leaves it to the pool."""
+"""An i32 with the number of threads for parallel loops; 0 leaves the choice to the pool."""
 
 SET_THREADS_SYMBOL = "tcopt_set_threads"
-"""`void tcopt_set_threads(int32_t)`, of libraries and objects; 0 is the default."""
+"""`void tcopt_set_threads(int32_t)`, exported by libraries and objects; 0 is the default."""
 
 SPIN_NS = 100_000
-"""How long a thread that waits looks for work before it sleeps. Shorter than a time slice, so
-that spinning never keeps a busy core for long; longer than what lies between the parallel
-loops of a model, and than it takes to wake a thread."""
+"""How long an idle thread spins before it sleeps. It is shorter than a time slice, so spinning
+never blocks a busy core for long; it is longer than the gap between the parallel loops of a
+model, and than the time to wake a thread."""
 
 _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "i386": 240, "i686": 240}
-"""The number of Linux's system call `futex`."""
+"""Linux's system call number of `futex`."""
 
 _PAUSES = {"x86_64": ("llvm.x86.sse2.pause", ""), "aarch64": ("llvm.aarch64.hint", "i32 1")}
 _NO_PAUSE = ("llvm.donothing", "")
@@ -40,8 +41,8 @@ _AT_FORK = {
     "pthread_atfork": "ptr null, ptr null, ptr %child",
     "__register_atfork": "ptr null, ptr null, ptr %child, ptr null",
 }
-"""How to have a function called in the child of a fork. glibc's `pthread_atfork` is for code
-that is linked; code loaded by other means calls what that calls."""
+"""Functions that register a handler for the child of a fork. glibc's `pthread_atfork` works in
+linked code only; code loaded by other means calls the underlying function."""
 
 
 def pool_text(
@@ -51,12 +52,12 @@ def pool_text(
     at_fork: str = "pthread_atfork",
     sleep: str | None = None,
 ) -> str:
-    """LLVM IR of the pool.
+    """Return the LLVM IR of the pool.
 
     Args:
-        linkage: of the functions others call.
+        linkage: linkage of the exported functions.
         at_fork: `pthread_atfork`, or glibc's `__register_atfork`.
-        sleep: `linux` or `posix`, by default as the target's system has it.
+        sleep: `linux` or `posix`; by default according to the target's operating system.
     """
     futex = _FUTEX.get(target.machine)
     linux = "linux" in target.triple
@@ -87,14 +88,14 @@ def pool_text(
 
 
 def _defined(text: str, declaration: str, definition: str) -> str:
-    """The text with a definition instead of a declaration."""
+    """Replace a declaration by a definition."""
     new, count = re.subn(rf"^{declaration}", definition, text, flags=re.M)
     assert count == 1, declaration
     return new
 
 
 def _function(signature: str, result: str, callee: str, operands: str) -> str:
-    """A function that does nothing but call another one."""
+    """Return a function that only calls another one."""
     types = ", ".join(operand.split()[0] for operand in operands.split(", ") if operand)
     return f"""declare {result} @{callee}({types})
 define internal void @{signature} nounwind {{
@@ -108,18 +109,18 @@ def _head(target: CpuTarget) -> str:
 
 
 def setting_text() -> str:
-    """LLVM IR of a library's own variables, and the functions that set them."""
+    """Return the LLVM IR of a library's variables and of the functions that set them."""
     return _source("setting")
 
 
 def interrupt_text(target: CpuTarget) -> str:
-    """LLVM IR of the handler of Ctrl-C in front of Python's."""
+    """Return the LLVM IR of the Ctrl-C handler that runs before Python's."""
     return _head(target) + _source("interrupt")
 
 
 @cache
 def pool_objects(target: CpuTarget) -> tuple[bytes, bytes]:
-    """Object code for linking with parallel loops: the pool, and the number of threads."""
+    """Return object code to link with parallel loops: the pool, and the number of threads."""
     texts = pool_text(target), setting_text()
     pool, setting = (assemble_object(text, target) for text in texts)
     return pool, setting

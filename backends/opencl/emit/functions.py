@@ -1,4 +1,4 @@
-"""Ops of the math dialect as functions of OpenCL C."""
+"""OpenCL C functions for ops of the math dialect."""
 
 from __future__ import annotations
 

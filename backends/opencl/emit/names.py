@@ -1,4 +1,4 @@
-"""Names that C has taken."""
+"""Names in OpenCL C, and reserved words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FUNCTIONS = (
     "exp2 expm1 fabs floor fma fmax fmin fmod log log10 log1p log2 max min popcount pow rint "
     "round rsqrt select sin sinh sqrt sub_group_shuffle_xor tan tanh trunc"
 )
-"""Functions that kernels call: the values of `functions.FUNCTIONS`, and those of other ops."""
+"""Functions that kernels call: the values of `functions.FUNCTIONS`, and those used by other ops."""
 
 _RESERVED = re.compile(
     r"(bool|u?char|u?short|u?int|u?long|half|float|double|quad)\d+(x\d+)?|\w*_t|[A-Z0-9_]+"
@@ -27,22 +27,22 @@ _RESERVED = re.compile(
     r"|sub_group|wait|work_group|write)_\w+",
     re.ASCII,
 )
-"""Vector types, other types, macros, and functions that each device has some more of."""
+"""Vector types, other types, macros, and families of built-in functions."""
 
 
 @cache
 def taken_names() -> frozenset[str]:
-    """Words of the language, and functions that kernels call, which nothing may hide."""
+    """Return reserved words and the names of called functions, which must not be shadowed."""
     return frozenset((*_FUNCTIONS.split(), *_WORDS.split()))
 
 
 def variable(text: str, prefix: str = "v") -> str:
-    """A text as the name of a variable, which is not a word of the language; it may be taken."""
+    """Convert a text to a variable name that is not reserved; it may already be in use."""
     name = identifier(text, prefix)
     return f"{prefix}_{name}" if _RESERVED.fullmatch(name) else name
 
 
 def kernel_name(symbol: str) -> str:
-    """What a kernel is called in C."""
+    """Return the name of a kernel in C."""
     name = distinct(symbol, "kernel_", taken_names())
     return f"kernel_{name}" if _RESERVED.fullmatch(name) else name

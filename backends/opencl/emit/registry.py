@@ -1,4 +1,4 @@
-"""The table of rules that write OpenCL C.
+"""The table of rules that emit OpenCL C.
 
 ```python
 @writes(arith.AddfOp)

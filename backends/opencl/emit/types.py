@@ -1,8 +1,8 @@
-"""C spellings of types and numbers.
+"""C spellings of types and constants.
 
-index is a 32-bit `int`: a buffer's elements are counted, and no buffer has 2^31 of them. i1 is
-`bool`, and a byte in memory. Vectors have 2, 3, 4, 8 or 16 elements, as OpenCL's do. A device
-that does not compute in `half` computes such numbers in `float`, and keeps them as `half`.
+index is a 32-bit `int`, because no buffer has 2^31 elements. i1 is `bool`, and one byte in memory.
+Vectors have 2, 3, 4, 8 or 16 elements, as in OpenCL. A device without arithmetic on `half` stores
+`half` and computes in `float`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LANES = (2, 3, 4, 8, 16)
 
 
 def scalar_type(type: Attribute) -> str:
-    """The C type of a scalar value.
+    """Return the C type of a scalar value.
 
     Raises:
         UnsupportedError: OpenCL C has no such type.
@@ -55,17 +55,17 @@ def scalar_type(type: Attribute) -> str:
 
 
 def value_type(type: Attribute) -> str:
-    """The C type of a value: `vector<4xf32>` is `float4`."""
+    """Return the C type of a value: `vector<4xf32>` is `float4`."""
     if not isinstance(type, VectorType):
         return scalar_type(type)
     return f"{scalar_type(type.element_type)}{lanes(type)}"
 
 
 def lanes(type: Attribute) -> int:
-    """The elements of a vector type.
+    """Return the number of elements of a vector type.
 
     Raises:
-        UnsupportedError: OpenCL C has no vectors of so many.
+        UnsupportedError: OpenCL C has no vectors of this length.
     """
     assert isinstance(type, VectorType)
     count = math.prod(type.get_shape())
@@ -75,17 +75,17 @@ def lanes(type: Attribute) -> int:
 
 
 def is_mask(type: Attribute) -> bool:
-    """Whether a value is a truth value for each lane."""
+    """Whether a type is a vector of i1."""
     return isinstance(type, VectorType) and type.element_type == i1
 
 
 def mask_type(bits: int, count: int) -> str:
-    """What comparing vectors of elements of a width gives: -1 or 0 in each lane."""
+    """Return the type of a comparison of vectors: an integer vector with -1 or 0 in each lane."""
     return f"{_INTEGERS[bits]}{count}"
 
 
 def mask_bits(type: Attribute) -> int:
-    """The width of the truth values that comparing values of a type gives."""
+    """Return the element width of the mask that a comparison of values of a type returns."""
     element = type.element_type if isinstance(type, VectorType) else type
     if isinstance(element, IndexType):
         return 32
@@ -94,7 +94,7 @@ def mask_bits(type: Attribute) -> int:
 
 
 def without_half(type: Attribute) -> Attribute:
-    """The type that values are computed in by a device that has no arithmetic for `half`."""
+    """Return the type in which a device without arithmetic on `half` computes."""
     if isinstance(type, Float16Type):
         return f32
     if isinstance(type, VectorType) and isinstance(type.element_type, Float16Type):
@@ -103,19 +103,19 @@ def without_half(type: Attribute) -> Attribute:
 
 
 def memory_type(type: Attribute) -> str:
-    """The C type of a buffer's element."""
+    """Return the C type of a buffer's element."""
     assert isinstance(type, MemRefType)
     name = scalar_type(type.element_type)
     return "uchar" if name == "bool" else name
 
 
 def unsigned(name: str) -> str:
-    """The unsigned type as wide as an integer type."""
+    """Return the unsigned version of an integer type."""
     return name if name.startswith("u") or name == "bool" else f"u{name}"
 
 
 def float_literal(value: float, type: Attribute) -> str:
-    """A floating-point number, exactly."""
+    """Return an exact floating-point literal."""
     suffix = "" if isinstance(type, Float64Type) else "f"
     if isinstance(type, Float16Type):
         if math.isnan(value) or math.isinf(value):
@@ -139,7 +139,7 @@ def float_literal(value: float, type: Attribute) -> str:
 
 
 def integer_literal(value: int, type: Attribute) -> str:
-    """A whole number."""
+    """Return an integer literal."""
     if isinstance(type, IntegerType) and type.width.data == 1:
         return "true" if value else "false"
     if isinstance(type, IntegerType) and type.width.data == 64:

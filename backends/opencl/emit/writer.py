@@ -1,8 +1,8 @@
-"""Writes one kernel as OpenCL C.
+"""Emission of one kernel as OpenCL C.
 
-A value that is used once, in the block that computes it, becomes part of the expression that
-uses it; others get a variable, named as the IR names them. Loads always get one, so that they
-happen where the IR has them.
+A value with a single use, in the block that defines it, becomes part of the expression that uses
+it; other values become variables, named as in the IR. Loads always become variables, so that they
+stay at their position in the IR.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from tcopt.support.errors import UnsupportedError
 _INDENT = "  "
 
 _DEFAULT_NAMES = {"int": "i", "bool": "inside"}
-"""Names of values that the IR gives none, by type."""
+"""Names of values without a name hint, by type."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """An expression.
+    """A C expression.
 
     Attributes:
-        level: how tightly its outermost operator binds, as `PRECEDENCE` numbers them.
+        level: the precedence of its outermost operator, as in `PRECEDENCE`.
     """
 
     text: str
@@ -69,12 +69,12 @@ PRECEDENCE = {
     "%": 11,
     "unary": 12,
 }
-"""How tightly C's operators bind."""
+"""Precedence of C's operators; higher values bind more tightly."""
 
 
 @dataclass
 class Helpers:
-    """Functions that the kernels of a source call, by name."""
+    """Functions that the kernels of a source file call, by name."""
 
     functions: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -83,10 +83,10 @@ class Helpers:
 
 
 class KernelWriter:
-    """The state of writing one kernel; rules receive it.
+    """State of the emission of one kernel; passed to the rules.
 
     Args:
-        halves: whether the device computes in `half`.
+        halves: whether the device supports arithmetic on `half`.
     """
 
     def __init__(self, helpers: Helpers, halves: bool = False):
@@ -102,12 +102,12 @@ class KernelWriter:
     # Lines
 
     def line(self, text: str) -> None:
-        """Write one line of code."""
+        """Emit one line of code."""
         self.lines.append(_INDENT * self.depth + text)
 
     @contextmanager
     def braces(self, head: str) -> Generator[None]:
-        """Write `head {`, what is written inside, and the closing brace."""
+        """Emit `head {`, the code emitted inside, and the closing brace."""
         self.line(f"{head} {{")
         self.depth += 1
         yield
@@ -115,7 +115,7 @@ class KernelWriter:
         self.line("}")
 
     def block(self, block: Block) -> None:
-        """Write the ops of a block."""
+        """Emit the ops of a block."""
         for op in block.ops:
             rule = self._rules.get(op.name)
             if rule is None:
@@ -125,37 +125,37 @@ class KernelWriter:
     # Types
 
     def computed(self, type: Attribute) -> Attribute:
-        """The type that values of a type have in the kernel."""
+        """Return the type in which values of a type are computed."""
         return type if self.halves else without_half(type)
 
     def value_type(self, type: Attribute) -> str:
-        """The C type of a value: `vector<4xf32>` is `float4`."""
+        """Return the C type of a value: `vector<4xf32>` is `float4`."""
         return value_type(self.computed(type))
 
     def type_of(self, value: SSAValue) -> str:
-        """The C type of a value; truth values of lanes are as wide as what was compared."""
+        """Return the C type of a value; masks are as wide as the compared elements."""
         if is_mask(value.type):
             return mask_type(self._mask_bits.get(value, 32), lanes(value.type))
         return self.value_type(value.type)
 
     def mask(self, value: SSAValue, bits: int, level: int = 0) -> str:
-        """Truth values of lanes, -1 or 0 in integers of a width."""
+        """Return a mask with elements of `bits` bits, converting it if needed."""
         if self._mask_bits.get(value, 32) == bits:
             return self.text(value, level)
         return f"convert_{mask_type(bits, lanes(value.type))}({self.text(value)})"
 
     def mask_bits(self, value: SSAValue) -> int:
-        """The width in which the truth values of lanes are there."""
+        """Return the element width of a mask."""
         return self._mask_bits.get(value, 32)
 
     # Values
 
     def name(self, value: SSAValue, default: str = "v") -> str:
-        """A new name for a value."""
+        """Return a new name for a value."""
         return self.fresh(variable(value.name_hint or default, default))
 
     def fresh(self, hint: str) -> str:
-        """A name that nothing has yet."""
+        """Return an unused name."""
         name, number = hint, 1
         while name in self._names:
             name, number = f"{hint}_{number}", number + 1
@@ -170,20 +170,20 @@ class KernelWriter:
         return name
 
     def define(self, value: SSAValue, text: str | Text) -> None:
-        """Say what expression a value is; it may be written several times."""
+        """Bind a value to an expression, which may be emitted several times."""
         self._texts[value] = Text(text) if isinstance(text, str) else text
 
     def assign(self, value: SSAValue, text: str, default: str = "v") -> None:
-        """Give a value a variable of its own."""
+        """Assign a value to a new variable."""
         name = self.name(value, default)
         self.line(f"const {self.type_of(value)} {name} = {text};")
         self.define(value, name)
 
     def pure(self, op: Operation, text: str | Text, bits: int = 32) -> None:
-        """The one result of an op without effects.
+        """Bind the result of an op without effects, to an expression or a variable.
 
         Args:
-            bits: the width of truth values of lanes.
+            bits: the element width, if the result is a mask.
         """
         (result,) = op.results
         if is_mask(result.type):
@@ -198,45 +198,45 @@ class KernelWriter:
             self.assign(result, made.text, default=_DEFAULT_NAMES.get(self.type_of(result), "v"))
 
     def text(self, value: SSAValue, level: int = 0) -> str:
-        """The expression for a value, in parentheses if it binds less tightly than `level`."""
+        """Return the expression of a value, in parentheses if its precedence is below `level`."""
         known = self._texts.get(value)
         if known is None:
             raise UnsupportedError(f"a value of type {value.type} is used before it is defined")
         return known.text if known.level >= level else f"({known.text})"
 
     def texts(self, values: Iterable[SSAValue]) -> list[str]:
-        """The expressions for values."""
+        """Return the expressions of values."""
         return [self.text(value) for value in values]
 
     def binary(self, operator: str, lhs: SSAValue, rhs: SSAValue) -> Text:
-        """`lhs operator rhs`."""
+        """Return `lhs operator rhs`."""
         level = PRECEDENCE[operator]
         if operator == "+" and (right := self.text(rhs)).startswith("-") and right[1:].isdigit():
             return Text(f"{self.text(lhs, level)} - {right[1:]}", level)
         return Text(f"{self.text(lhs, level)} {operator} {self.text(rhs, level + 1)}", level)
 
     def call(self, function: str, values: Iterable[SSAValue]) -> str:
-        """`function(values)`."""
+        """Return `function(values)`."""
         return f"{function}({', '.join(self.texts(values))})"
 
     # Memory
 
     def element(self, buffer: SSAValue, indices: Sequence[SSAValue]) -> str:
-        """`buffer[i * stride + ...]`."""
+        """Return `buffer[i * stride + ...]`."""
         return f"{self.text(buffer)}[{self.offset(buffer, indices)}]"
 
     def address(self, buffer: SSAValue, indices: Sequence[SSAValue]) -> str:
-        """`buffer + i * stride + ...`."""
+        """Return `buffer + i * stride + ...`."""
         offset = self.offset(buffer, indices)
         return self.text(buffer) if offset == "0" else f"{self.text(buffer)} + {offset}"
 
     def is_packed(self, buffer: SSAValue) -> bool:
-        """Whether a buffer holds `half` that only conversions can read and write."""
+        """Whether a buffer holds `half` elements that are accessed through conversions only."""
         is_half = isinstance(get_element_type_or_self(buffer.type), Float16Type)
         return is_half and not self.halves and isinstance(buffer, BlockArgument)
 
     def offset(self, buffer: SSAValue, indices: Sequence[SSAValue]) -> str:
-        """The number of the element at some indices."""
+        """Return the linear index of an element."""
         assert isinstance(buffer.type, MemRefType)
         terms: list[str] = []
         constant = 0
@@ -251,7 +251,7 @@ class KernelWriter:
         return " + ".join(terms) or "0"
 
     def parameter(self, value: SSAValue, is_read_only: bool) -> str:
-        """Declare a buffer that the kernel is given."""
+        """Declare a buffer argument of the kernel."""
         name = self.name(value, "p")
         self.define(value, name)
         const = "const " if is_read_only else ""

@@ -1,1 +1,1 @@
-"""Rules that write ops as OpenCL C, one file a dialect."""
+"""Rules that emit ops as OpenCL C, one file per dialect."""

@@ -1,4 +1,4 @@
-"""arith: arithmetic, comparisons and choices, lane by lane."""
+"""arith: elementwise arithmetic, comparisons and selects."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _NAN_WINS: dict[type[Operation], tuple[str, str]] = {
 
 
 _LOGICAL = {"&": "&&", "|": "||", "^": "!="}
-"""What combines truth values."""
+"""Operators for booleans instead of bitwise operators."""
 
 _SYMBOLS = {cls.name: symbol for cls, symbol in (*_BINARY.items(), *_UNSIGNED.items())}
 _CALLS = {
@@ -78,7 +78,7 @@ def write_constant(k: KernelWriter, op: arith.ConstantOp) -> None:
 
 
 def literal(value: Attribute, type: Attribute) -> Text:
-    """A constant as C writes it."""
+    """Return a constant as a C literal."""
     if isinstance(value, DenseIntOrFPElementsAttr):
         assert isinstance(type, VectorType)
         numbers = value.get_values()
@@ -100,15 +100,15 @@ def _number(value: int | float, type: Attribute) -> Text:
 
 
 def mask_literal(bits: Sequence[bool], count: int) -> Text:
-    """Truth values of lanes, or one for all of them."""
+    """Return a mask literal with one value per lane, or one value for all lanes."""
     listed = ", ".join("-1" if bit else "0" for bit in bits)
     return Text(f"({mask_type(32, count)})({listed})")
 
 
 @writes(*_BINARY)
 def write_binary(k: KernelWriter, op: Operation) -> None:
-    """C leaves open what becomes of signed sums that are too large, and computes narrow
-    integers in `int`; here all of them wrap around."""
+    """Make integers wrap around: signed overflow is undefined in C, and narrow integers are
+    promoted to `int`."""
     type, symbol = get_element_type_or_self(op.results[0].type), _SYMBOLS[op.name]
     if is_mask(op.results[0].type):
         bits, level = k.mask_bits(op.operands[0]), PRECEDENCE[symbol]
@@ -132,7 +132,7 @@ def write_binary(k: KernelWriter, op: Operation) -> None:
 
 @writes(*_UNSIGNED)
 def write_unsigned(k: KernelWriter, op: Operation) -> None:
-    """Positions are not negative, so that signed division serves them as well."""
+    """Indices are non-negative, so signed division is correct for them."""
     lhs, rhs = op.operands
     if isinstance(lhs.type, IndexType):
         k.pure(op, k.binary(_SYMBOLS[op.name], lhs, rhs))
@@ -143,23 +143,23 @@ def write_unsigned(k: KernelWriter, op: Operation) -> None:
 
 
 def as_unsigned(k: KernelWriter, value: SSAValue) -> str:
-    """A value's bits as an unsigned number."""
+    """Return the bits of a value as an unsigned integer."""
     name = value_type(value.type)
     if unsigned(name) == name:
         return k.text(value, PRECEDENCE["unary"])
     text = k.text(value)
     if name in ("char", "short"):
-        # What is written in place, such as a constant, is an int, which wraps where it is narrowed.
+        # An inlined value, such as a constant, is an int, which wraps around when it is narrowed.
         return f"({unsigned(name)})({text})"
     return f"{text}u" if text.isdigit() and name == "int" else f"as_{unsigned(name)}({text})"
 
 
 def back_from_unsigned(text: Text, type: Attribute) -> Text:
-    """An unsigned result in the type that the value has."""
+    """Convert an unsigned result back to the type of the value."""
     name = value_type(type)
     if isinstance(type, VectorType) and unsigned(name) != name:
         return Text(f"as_{name}({text.text})")
-    # C computes in int what is narrower, so the bits are cut back to their width first.
+    # C promotes narrow integers to int, so truncate the result to its width first.
     return text if unsigned(name) == name else Text(f"({name})({text.text})", PRECEDENCE["unary"])
 
 
@@ -177,7 +177,7 @@ def write_unsigned_call(k: KernelWriter, op: Operation) -> None:
 
 @writes(*_NAN_WINS)
 def write_nan_wins(k: KernelWriter, op: Operation) -> None:
-    """fmin and fmax leave NaN out; a helper lets it through, as the sum of both."""
+    """fmin and fmax ignore NaN; a helper propagates it, as the sum of both operands."""
     type = k.value_type(op.results[0].type)
     name, function = _NAN_NAMES[op.name]
     chosen = f"isunordered(a, b) ? a + b : {function}(a, b)"
@@ -208,7 +208,7 @@ def write_ceildiv(k: KernelWriter, op: arith.CeilDivSIOp) -> None:
 
 def _rounded_division(k: KernelWriter, op: Operation, name: str, off: str, sign: str) -> None:
     type = k.value_type(op.results[0].type)
-    # A comparison of vectors gives -1 where it holds, and one of numbers 1.
+    # A vector comparison returns -1 for true, a scalar comparison 1.
     is_vector = isinstance(op.results[0].type, VectorType)
     off = off.replace("&&", "&") if is_vector else off
     sign = {"-": "+", "+": "-"}[sign] if is_vector else sign

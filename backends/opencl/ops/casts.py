@@ -1,4 +1,4 @@
-"""arith: conversions between numbers."""
+"""arith: conversions between element types."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def write_cast(k: KernelWriter, op: Operation) -> None:
         k.define(result, Text(k.text(source, 100)))
         return
     if get_element_type_or_self(result.type) == i1:
-        # The lowest bit alone: C would say whether any is set.
+        # Test the lowest bit only; a C conversion to bool would test for nonzero.
         text = Text(f"({k.text(source, PRECEDENCE['&'])} & 1) != 0", PRECEDENCE["!="])
         k.pure(op, text, mask_bits(source.type))
         return
@@ -57,7 +57,7 @@ def write_cast(k: KernelWriter, op: Operation) -> None:
 def write_unsigned_cast(k: KernelWriter, op: Operation) -> None:
     (source,) = op.operands
     if is_mask(source.type):
-        # What holds is -1 in its lane.
+        # Mask lanes are -1 for true.
         text = f"-{k.text(source, PRECEDENCE['unary'] + 1)}"
     else:
         text = as_unsigned(k, source)

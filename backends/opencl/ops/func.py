@@ -10,4 +10,4 @@ from tcopt.backends.opencl.emit.writer import KernelWriter
 
 @writes(func.ReturnOp)
 def write_return(k: KernelWriter, op: func.ReturnOp) -> None:
-    """A kernel ends with its text."""
+    """Emit nothing: a kernel returns at its end."""

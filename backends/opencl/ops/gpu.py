@@ -1,4 +1,4 @@
-"""gpu: where a thread is in its grid, and waiting for the others of its block."""
+"""gpu: thread and block indices, and barriers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""math: OpenCL's own functions, which are as exact as its specification says."""
+"""math: OpenCL's built-in functions, with the accuracy of its specification."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def write_function(k: KernelWriter, op: Operation) -> None:
 
 @writes(math.AbsIOp)
 def write_absi(k: KernelWriter, op: math.AbsIOp) -> None:
-    """OpenCL's abs gives an unsigned number, whose bits are the result's."""
+    """OpenCL's abs returns an unsigned integer; its bits are the result."""
     k.pure(op, f"as_{k.value_type(op.result.type)}({k.call('abs', op.operands)})")

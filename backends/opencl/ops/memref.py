@@ -1,4 +1,4 @@
-"""memref: elements of buffers, and buffers of one thread or of its block."""
+"""memref: accesses to elements, and allocation of private and block-shared buffers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def write_load(k: KernelWriter, op: memref.LoadOp) -> None:
 
 
 def loaded(k: KernelWriter, op: memref.LoadOp) -> str:
-    """What a load reads."""
+    """Return the expression of a load."""
     source, *indices = op.operands
     if k.is_packed(source):
         return f"vload_half({k.offset(source, indices)}, {k.text(source)})"
@@ -48,5 +48,5 @@ def write_alloca(k: KernelWriter, op: memref.AllocaOp) -> None:
 
 
 def is_shared(type: MemRefType) -> bool:
-    """Whether the threads of a block share a buffer of this type."""
+    """Whether a buffer of this type is shared by the threads of a block."""
     return type.memory_space == SHARED_SPACE

@@ -1,4 +1,4 @@
-"""Multiply-adds of numbers and vectors: one instruction on every device that has one."""
+"""Multiply-adds of scalars and vectors, as a single instruction on devices that have one."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from tcopt.backends.opencl.emit.registry import writes
 from tcopt.backends.opencl.emit.writer import KernelWriter
 
 _FAST = {"half": "FP_FAST_FMA_HALF", "float": "FP_FAST_FMAF", "double": "FP_FAST_FMA"}
-"""Macros of devices that say how fast `fma` is (OpenCL C, 6.13.2 and cl_khr_fp16)."""
+"""Macros by which devices announce a fast `fma` (OpenCL C, 6.13.2 and cl_khr_fp16)."""
 
 
 @writes(math.FmaOp, vector.FMAOp)
 def write_multiply_add(k: KernelWriter, op: math.FmaOp | vector.FMAOp) -> None:
-    """A function in which the compiler may contract: not all who have the instruction define the
-    macro, and `fma` takes long where there is none."""
+    """Call a function in which the compiler may contract: some devices have the instruction but
+    do not define the macro, and `fma` is slow on devices without it."""
     type = k.value_type(op.results[0].type)
     fast = _FAST[type.rstrip("0123456789")]
     k.helpers.need(

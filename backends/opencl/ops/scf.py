@@ -1,4 +1,4 @@
-"""scf: loops and branches. What they carry or yield is a variable in front of them."""
+"""scf: loops and branches. Carried and yielded values are variables declared before them."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def write_for(k: KernelWriter, op: scf.ForOp) -> None:
 
 
 def _goes_on(initial: SSAValue, result: SSAValue, op: Operation) -> bool:
-    """Whether an op goes on with a value that the loop around it carries, and nothing else
-    reads that: then both are one variable."""
+    """Whether an op updates a loop-carried value that has no other readers, so that both can be
+    one variable."""
     loop = op.parent_op()
     if not isinstance(initial, BlockArgument) or not isinstance(loop, scf.ForOp):
         return False
@@ -75,7 +75,7 @@ def write_if(k: KernelWriter, op: scf.IfOp) -> None:
 
 
 def _result_name(k: KernelWriter, op: scf.IfOp, result: SSAValue) -> str:
-    """The variable for what a branch yields."""
+    """Return the variable for the result of a branch."""
     loop = op.parent_op()
     if isinstance(loop, scf.ForOp):
         for argument in loop.body.block.args[1:]:
@@ -86,7 +86,7 @@ def _result_name(k: KernelWriter, op: scf.IfOp, result: SSAValue) -> str:
 
 
 def _choice(k: KernelWriter, op: scf.IfOp) -> str | None:
-    """`condition ? element : otherwise` for a branch that does nothing but load."""
+    """Return `condition ? element : otherwise` for a branch that only loads."""
     if len(op.results) != 1 or not op.results[0].uses or is_mask(op.results[0].type):
         return None
     load, *rest = op.true_region.block.ops
@@ -101,12 +101,13 @@ def _choice(k: KernelWriter, op: scf.IfOp) -> str | None:
 
 
 def _moved(k: KernelWriter, value: SSAValue) -> str:
-    """A value for a variable; truth values of lanes are as wide as `int` there."""
+    """Return a value as assigned to a variable; masks have 32-bit elements there."""
     return k.mask(value, 32) if is_mask(value.type) else k.text(value)
 
 
 def _body(k: KernelWriter, block: Block, names: Sequence[str]) -> None:
-    """A region's ops; what it yields goes to variables, none of which is read too late."""
+    """Emit the ops of a region and assign its yielded values to variables, without reading any
+    of them after its assignment."""
     k.block(block)
     last = block.last_op
     if not isinstance(last, scf.YieldOp):
@@ -130,7 +131,7 @@ def _body(k: KernelWriter, block: Block, names: Sequence[str]) -> None:
 
 
 def _reads_assigned(moves: Sequence[tuple[str, str]]) -> bool:
-    """Whether an expression may read a variable that an earlier one was assigned to."""
+    """Whether an expression may read a variable that was assigned earlier."""
     assigned: set[str] = set()
     for name, text in moves:
         if assigned & set(re.findall(r"\w+", text)):
@@ -141,4 +142,4 @@ def _reads_assigned(moves: Sequence[tuple[str, str]]) -> bool:
 
 @writes(scf.YieldOp)
 def write_yield(k: KernelWriter, op: scf.YieldOp) -> None:
-    """The op around it assigns what is yielded."""
+    """Emit nothing: the enclosing op assigns the yielded values."""

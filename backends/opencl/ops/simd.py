@@ -1,4 +1,4 @@
-"""simd: products of short groups of integers."""
+"""simd: dot products of short groups of integers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from tcopt.support.errors import UnsupportedError
 
 @writes(DotOp)
 def write_dot(k: KernelWriter, op: DotOp) -> None:
-    """A function that adds the products; a compiler makes an instruction of it where it can."""
+    """Call a function that adds the products; compilers turn it into an instruction if there is
+    one."""
     narrow = op.lhs.type.element_type if isinstance(op.lhs.type, VectorType) else None
     wide = get_element_type_or_self(op.result.type)
     if not isinstance(narrow, IntegerType) or not isinstance(wide, IntegerType):
-        raise UnsupportedError("OpenCL C has dot products of integers alone", op=op)
+        raise UnsupportedError("OpenCL C only supports dot products of integers", op=op)
     marks = (op.lhs_unsigned, op.rhs_unsigned)
     name = scalar_type(narrow)
     types = [f"{name if mark is None else unsigned(name)}{op.group}" for mark in marks]
@@ -49,7 +50,7 @@ def write_dot(k: KernelWriter, op: DotOp) -> None:
 
 
 def _group_of(k: KernelWriter, value: SSAValue, number: int, group: int) -> str:
-    """The factors of one lane; a group that is broadcast is the same for all."""
+    """Return the factors of one lane; a broadcast group is the same for all lanes."""
     source = value.owner
     if isinstance(source, vector.BroadcastOp) and isinstance(source.source.type, VectorType):
         return k.text(source.source)

@@ -1,4 +1,4 @@
-"""simt: values handed on within a sub-group."""
+"""simt: exchange of values within a sub-group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""vector: lanes put together, taken apart and combined. Vectors of any rank are flat."""
+"""vector: building, slicing and reducing vectors. Vectors of any rank are flat."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tcopt.support.errors import UnsupportedError
 
 
 def lane(text: str, number: int) -> str:
-    """One lane of a vector: of a literal the number itself."""
+    """Return one lane of a vector; for a literal, the element itself."""
     head, _, listed = text.partition(")(")
     if listed and head.startswith("(") and text.count("(") == 2:
         numbers = [part.strip() for part in listed.removesuffix(")").split(",")]
@@ -30,13 +30,13 @@ def lane(text: str, number: int) -> str:
 
 
 def vector_of(type: str, elements: Sequence[str]) -> str:
-    """A vector of elements; neighbours of one vector are taken at once."""
+    """Return a vector of elements."""
     unique = set(elements)
     return f"({type})({', '.join(elements if len(unique) > 1 else elements[:1])})"
 
 
 def _flat(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides of a row-major order."""
+    """Return the strides of a row-major layout."""
     return tuple(prod(shape[d + 1 :]) for d in range(len(shape)))
 
 
@@ -46,7 +46,7 @@ def _shape(value: SSAValue) -> tuple[int, ...]:
 
 
 def _type(k: KernelWriter, value: SSAValue) -> str:
-    """The type that a result is written in; truth values of lanes are 32 bits wide."""
+    """Return the type of a result; masks have 32-bit elements."""
     return mask_type(32, lanes(value.type)) if is_mask(value.type) else k.value_type(value.type)
 
 
@@ -55,7 +55,7 @@ def _source(k: KernelWriter, value: SSAValue) -> str:
 
 
 def picked(k: KernelWriter, value: SSAValue, picks: Sequence[int]) -> str:
-    """The lanes `picks` of one vector."""
+    """Return the lanes `picks` of a vector."""
     count = lanes(value.type)
     if list(picks) == list(range(count)):
         return _source(k, value)
@@ -127,14 +127,14 @@ def write_shape_cast(k: KernelWriter, op: vector_.ShapeCastOp) -> None:
     k.define(op.result, Text(_source(k, op.source)))
 
 
-# Parts
+# Extraction and insertion
 
 
 def _start(op: vector.ExtractOp | vector.InsertOp, shape: Sequence[int]) -> int:
-    """The flat lane at which a position starts."""
+    """Return the flat lane at which a position starts."""
     position = op.static_position.get_values()
     if DYNAMIC_INDEX in position:
-        raise UnsupportedError("OpenCL C takes no lane that is computed", op=op)
+        raise UnsupportedError("OpenCL C does not support computed lane indices", op=op)
     return sum(value * stride for value, stride in zip(position, _flat(shape), strict=False))
 
 
@@ -166,7 +166,7 @@ def write_insert(k: KernelWriter, op: vector.InsertOp) -> None:
 def _overlay(
     k: KernelWriter, op: Operation, source: SSAValue, dest: SSAValue, placed: Sequence[int]
 ) -> None:
-    """`dest` with its lanes `placed[i]` replaced by lane i of `source`."""
+    """Return `dest` with lane `placed[i]` replaced by lane i of `source`."""
     elements = [lane(_source(k, dest), number) for number in range(lanes(dest.type))]
     for number, target in enumerate(placed):
         elements[target] = lane(_source(k, source), number)
@@ -216,7 +216,7 @@ def write_shuffle(k: KernelWriter, op: vector.ShuffleOp) -> None:
     k.pure(op, vector_of(_type(k, op.result), elements))
 
 
-# Combined lanes
+# Reductions
 
 _OPERATORS = {"add": "+", "mul": "*", "and": "&", "or": "|", "xor": "^"}
 _FUNCTIONS = {
@@ -232,7 +232,7 @@ _NAN_WINS = {"minimumf": ("minimum", "fmin"), "maximumf": ("maximum", "fmax")}
 
 @writes(vector_.ReductionOp)
 def write_reduction(k: KernelWriter, op: vector_.ReductionOp) -> None:
-    """Halves are combined with each other, where the order is free."""
+    """Combine the halves of a vector recursively if reassociation is allowed."""
     kind = op.kind.data.value
     count = lanes(op.vector.type)
     text = _source(k, op.vector)

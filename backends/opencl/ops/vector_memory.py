@@ -1,4 +1,4 @@
-"""vector: loads and stores. What only some lanes do is written lane by lane."""
+"""vector: loads and stores. Masked and indexed accesses are emitted lane by lane."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tcopt.dialects import vector_
 
 @writes(vector.LoadOp)
 def write_load(k: KernelWriter, op: vector.LoadOp) -> None:
-    """Truth values of lanes are bytes in memory."""
+    """Masks are bytes in memory."""
     result = op.results[0]
     if is_mask(result.type):
         k.pure(op, Text(f"{loaded_vector(k, op)} != 0", PRECEDENCE["!="]), bits=8)
@@ -25,7 +25,7 @@ def write_load(k: KernelWriter, op: vector.LoadOp) -> None:
 
 
 def loaded_vector(k: KernelWriter, op: vector.LoadOp) -> str:
-    """What a load of neighbours reads."""
+    """Return the expression of a contiguous vector load."""
     source, *indices = op.operands
     half = "_half" if k.is_packed(source) else ""
     return f"vload{half}{lanes(op.results[0].type)}(0, {k.address(source, indices)})"
@@ -37,7 +37,7 @@ def write_store(k: KernelWriter, op: vector.StoreOp) -> None:
     count = lanes(value.type)
     text = k.text(value)
     if is_mask(value.type):
-        # What holds is -1 in its lane.
+        # Mask lanes are -1 for true.
         text = f"as_uchar{count}(-{k.mask(value, 8, PRECEDENCE['unary'] + 1)})"
     name = f"vstore_half{count}_rte" if k.is_packed(target) else f"vstore{count}"
     k.line(f"{name}({text}, 0, {k.address(target, indices)});")
@@ -64,7 +64,7 @@ def _load_lanes(
     mask: SSAValue,
     otherwise: SSAValue,
 ) -> None:
-    """A vector of elements, each at its own distance from the first, where its lane is on."""
+    """Load one element for each active lane, at its own offset from the first."""
     base = k.fresh("first")
     k.line(f"const int {base} = {k.offset(buffer, indices)};")
     kept = _named(k, otherwise)
@@ -106,7 +106,7 @@ def _store_lanes(
     mask: SSAValue,
     value: SSAValue,
 ) -> None:
-    """Store each lane that is on, at its own distance from the first."""
+    """Store each active lane, at its own offset from the first."""
     base = k.fresh("first")
     k.line(f"const int {base} = {k.offset(buffer, indices)};")
     values = _named(k, value)
@@ -134,7 +134,7 @@ def _sum(base: str, offset: int | str) -> str:
 
 
 def _offsets(k: KernelWriter, offsets: SSAValue) -> list[int | str]:
-    """How far from the first element each lane's is: numbers where they are known."""
+    """Return the offset of each lane's element from the first, as integers if they are known."""
     text = k.text(offsets)
     literal = text.partition(")(")[2].removesuffix(")")
     numbers = [part.strip() for part in literal.split(",")]
@@ -145,7 +145,7 @@ def _offsets(k: KernelWriter, offsets: SSAValue) -> list[int | str]:
 
 
 def _lane_conditions(k: KernelWriter, mask: SSAValue) -> list[str]:
-    """A condition for each lane: `-1` where it is always on, `0` where never."""
+    """Return a condition for each lane: `-1` if always true, `0` if always false."""
     count = lanes(mask.type)
     literal = k.text(mask).partition(f"({mask_type(32, count)})(")[2].removesuffix(")")
     bits = [part.strip() for part in literal.split(",")]
@@ -156,7 +156,7 @@ def _lane_conditions(k: KernelWriter, mask: SSAValue) -> list[str]:
 
 
 def _named(k: KernelWriter, value: SSAValue) -> str:
-    """A value as a name or a literal, to be taken apart."""
+    """Return a value as a name or a literal, so that its lanes can be accessed."""
     text = k.text(value)
     if text.isidentifier() or (text.startswith("(") and text.count("(") == 2):
         return text

@@ -1,1 +1,1 @@
-"""Rules for ops that kernels for a GPU have, or have otherwise; see `backends.ptx.registry`."""
+"""Rules for ops that only GPU kernels have, or that differ there; see `backends.ptx.registry`."""

@@ -1,4 +1,4 @@
-"""gpu: where a thread is in its grid, and waiting for the others of its block."""
+"""gpu: thread and block indices, and barriers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BARRIER = "llvm.nvvm.barrier.cta.sync.aligned.all"
 
 
 def _register(e: KernelEmitter, op: gpu.ThreadIdOp | gpu.BlockIdOp, name: str, bound: int) -> None:
-    """Read a special register, known to be less than a bound."""
+    """Read a special register, whose value is below `bound`."""
     letter = _LETTERS[op.dimension.data]
     intrinsic = f"llvm.nvvm.read.ptx.sreg.{name}.{letter}"
     e.declare(intrinsic, "i32", [])

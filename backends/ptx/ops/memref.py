@@ -1,4 +1,4 @@
-"""memref: buffers of a block, and of a thread."""
+"""memref: allocation of block-shared and thread-private buffers."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _THREAD_ALIGNMENT = 16
 
 @emits_ptx(memref.AllocaOp)
 def emit_buffer(e: KernelEmitter, op: memref.AllocaOp) -> None:
-    """A buffer of the block is a variable of the module, one of the thread is on its stack."""
+    """Allocate a block-shared buffer as a module variable, a thread-private one on the stack."""
     type = memref_type(op.memref)
     if type.memory_space != SHARED_SPACE:
         root = e.alloca("i8", _THREAD_ALIGNMENT, memref_bytes(type))
         e.bind_memref(op.memref, root, _THREAD_ALIGNMENT, local=True)
         if not _has_known_places(op):
-            # Unrolled, their loads go ahead of everything else, and registers do not hold them.
+            # Unrolling would hoist all loads of the loop, which would exceed the registers.
             e.loop_metadata = ROLLED
         return
     name = f"{e.name}_shared_{len(e.module.globals)}"
-    # LLVM may load a whole vector where the last elements of a buffer are part of one.
+    # LLVM may load a whole vector at the end of a buffer, so round up its size.
     size = -(-memref_bytes(type) // _THREAD_ALIGNMENT) * _THREAD_ALIGNMENT
     e.module.globals[name] = (
         f"@{name} = internal addrspace({SHARED}) global [{size} x i8] poison, align {ALIGNMENT}"
@@ -37,7 +37,7 @@ def emit_buffer(e: KernelEmitter, op: memref.AllocaOp) -> None:
 
 
 def _has_known_places(op: memref.AllocaOp) -> bool:
-    """Whether all indices of a buffer are constants."""
+    """Whether all indices into a buffer are constants."""
     for use in op.memref.uses:
         user = use.operation
         indices = [value for value in user.operands if isinstance(value.type, IndexType)]

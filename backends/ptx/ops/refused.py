@@ -1,4 +1,4 @@
-"""Ops with a rule for CPUs that have no form in a kernel."""
+"""Ops with a CPU rule that are illegal in a kernel."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ from tcopt.support.errors import UnsupportedError
     ScatterOp,
 )
 def refuse(e: KernelEmitter, op: Operation) -> None:
-    """What needs a host, other threads than the grid's, or several addresses at once."""
+    """Reject ops that need a host, other threads than the grid's, or several addresses at once."""
     raise UnsupportedError(e.no_rule, op=op)

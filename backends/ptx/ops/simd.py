@@ -1,4 +1,4 @@
-"""simd: groups of four i8 are one `dp4a`; other dot products are written out."""
+"""simd: groups of four i8 become one `dp4a`; other dot products are expanded."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def emit_dp4a(e: KernelEmitter, op: DotOp) -> None:
 
 
 def _words(e: KernelEmitter, value: SSAValue, count: int) -> str:
-    """Groups of bytes as words."""
+    """Bitcast groups of four bytes to words."""
     return e.assign(f"bitcast {llvm_type(value.type)} {e.value(value)} to <{count} x i32>")
 
 

@@ -1,4 +1,4 @@
-"""simt: values handed on within a warp, a word at a time, and products of its matrices."""
+"""simt: word-wise exchange of values within a warp, and its matrix products."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def emit_shuffle(e: KernelEmitter, op: ShuffleOp) -> None:
 
 @emits_ptx(MmaSyncOp)
 def emit_mma(e: KernelEmitter, op: MmaSyncOp) -> None:
-    """`mma.sync` takes pairs of f16 as such, and pairs of bf16 as words."""
+    """Emit `mma.sync`, which takes pairs of f16 as vectors, and pairs of bf16 as words."""
     is_f16 = isinstance(element_of(op.lhs.type), Float16Type)
     pair, kind = ("<2 x half>", "f32.f32") if is_f16 else ("i32", "bf16")
     sizes = "".join(f"{letter}{size}" for letter, size in zip("mnk", op.sizes, strict=True))
@@ -66,7 +66,7 @@ def emit_mma(e: KernelEmitter, op: MmaSyncOp) -> None:
 
 
 def _pairs(e: KernelEmitter, value: SSAValue, pair: str) -> list[str]:
-    """The pairs of neighbours that a fragment is made of."""
+    """Return the pairs of neighbouring elements of a fragment."""
     type, count = e.type(value.type), lanes(value.type) // 2
     words = f"<{count} x i32>"
     whole = e.assign(f"bitcast {type} {e.value(value)} to {words}")
@@ -78,14 +78,15 @@ def _pairs(e: KernelEmitter, value: SSAValue, pair: str) -> list[str]:
 
 @emits_ptx(ExchangeRowsOp)
 def emit_exchange(e: KernelEmitter, op: ExchangeRowsOp) -> None:
-    """`ldmatrix` from where the row was loaded; the load itself has no other use, and goes."""
+    """Emit `ldmatrix` from the address of the loaded row; the load itself has no other use and
+    is removed."""
     row = op.row.owner
     if not isinstance(row, vector.LoadOp) or not _is_unchanged(row, op):
-        raise UnsupportedError("rows that lanes exchange are not just loaded", op=op)
+        raise UnsupportedError("the exchanged rows must be loaded immediately before", op=op)
     base, *indices = row.operands
     pointer, _ = e.address(base, indices)
     if e.pointer_type(pointer) != pointer_in(SHARED):
-        raise UnsupportedError("rows that lanes exchange are not in shared memory", op=op)
+        raise UnsupportedError("the exchanged rows must be in shared memory", op=op)
     count = op.matrices
     way = ".trans" if op.transposed is not None else ""
     name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}{way}.b16.p{SHARED}"
@@ -99,7 +100,7 @@ def emit_exchange(e: KernelEmitter, op: ExchangeRowsOp) -> None:
 
 
 def _is_unchanged(load: vector.LoadOp, user: Operation) -> bool:
-    """Whether nothing between a load and its user writes memory or waits."""
+    """Whether nothing between a load and its user writes memory or synchronises."""
     op = load.next_op
     while op is not None and op is not user:
         if op.regions or isinstance(op, gpu.BarrierOp) or effects_of(op).writes:
@@ -109,6 +110,6 @@ def _is_unchanged(load: vector.LoadOp, user: Operation) -> bool:
 
 
 def _members(e: KernelEmitter) -> str:
-    """The threads of a warp, as bits: all but those that a small block does not have."""
+    """Return the mask of the threads in a warp, without those that a small block lacks."""
     threads = prod(e.threads)
     return "-1" if threads >= e.target.warp.data else str((1 << threads) - 1)

@@ -1,4 +1,4 @@
-"""What streams of the accelerator compute, and all checks of one that need no execution.
+"""Functional simulation of VDLA streams, and checks that need no execution.
 
-How long they take and whether their units wait as they must, `backends/accelerator/simulator` says.
+`backends/accelerator/simulator` simulates timing and proves synchronisation.
 """

@@ -1,4 +1,4 @@
-"""All checks of a stream that need no execution."""
+"""Checks of a stream that need no execution."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tcopt.support.locations import describe_location, nearest_location
 
 
 def check_stream(stream: Stream, target: VdlaTargetAttr) -> Proof:
-    """Show that a stream computes the same in every interleaving of the units, and ends.
+    """Prove that a stream computes the same in every interleaving of the units, and terminates.
 
     Returns:
         A proof without faults.
     Raises:
-        VerificationError: the first fault, with the instruction and where it comes from.
+        VerificationError: the first fault, with the instruction and its location.
     """
     tasks, faults = tasks_of(stream, target)
     if faults:
@@ -32,7 +32,7 @@ def check_stream(stream: Stream, target: VdlaTargetAttr) -> Proof:
 
 
 def place_text(stream: Stream, number: int) -> str:
-    """Where an instruction comes from, as the end of a message; empty if that is not known."""
+    """Return the location of an instruction as the end of a message; empty if unknown."""
     op = stream.instructions[number].op
     place = "" if op is None else describe_location(nearest_location(op))
     return f" of {place}" if place else ""

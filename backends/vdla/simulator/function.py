@@ -1,7 +1,7 @@
-"""What a stream computes: its instructions, one at a time, on numpy arrays.
+"""Functional simulation of a stream: instructions executed one at a time on NumPy arrays.
 
-All integers are exact. Sums of 32 bits wrap around. Entries that nothing has written are poisoned:
-to read one is an error, as is any place that the machine does not have.
+Integer arithmetic is exact, and 32-bit sums wrap around. Entries that have not been written are
+poisoned: reading one is an error, and so is any out-of-bounds access.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ from tcopt.support.stop_checks import check_stop
 
 Array = NDArray[Any]
 Plans = dict[tuple[Any, ...], Any]
-"""The products of each gemm and the steps of each alu instruction, by all that they depend on."""
+"""Cached products of each gemm and steps of each alu instruction, keyed by everything they
+depend on."""
 
 _EXACT = 1 << 24
-"""Floats of 32 bits hold all integers up to here."""
+"""float32 represents all integers up to this value."""
 
 _PRODUCT = 1 << 14
-"""The largest product of two bytes."""
+"""Maximum magnitude of a product of two bytes."""
 
 _POISON = 0x5A
 
 _SMALL_PRODUCT = 1 << 18
-"""Multiplications of a matrix product that is not worth a second thread."""
+"""Multiplications of a matrix product that is too small for a second thread."""
 
 
 def run_stream(
@@ -47,16 +48,16 @@ def run_stream(
     seed: int | None = None,
     plans: Plans | None = None,
 ) -> None:
-    """Execute a stream on buffers, which it changes in place.
+    """Execute a stream on buffers, which it updates in place.
 
     Args:
-        buffers: C-contiguous arrays of the shapes and types that the stream's buffers have.
-        plans: what was found out about the stream's instructions, to be kept from run to run.
-        seed: of an adversarial order of the units; None is the order of the stream.
+        buffers: C-contiguous arrays with the shapes and types of the stream's buffers.
+        plans: cache of analyses of the stream's instructions, reused between runs.
+        seed: seed of an adversarial order of the units; None for the order of the stream.
     Raises:
-        InputError: an array is none of its buffer's.
-        VerificationError: an instruction reads or writes what is not there, or reads what nobody
-            has written; or units wait for each other forever.
+        InputError: an array does not match its buffer.
+        VerificationError: an instruction accesses an entry that does not exist, or reads one that
+            has not been written; or units wait for each other forever.
     """
     machine = Machine(stream, target, buffers, plans)
     order = program_order(stream) if seed is None else adversarial_order(stream, seed)
@@ -67,7 +68,8 @@ class Machine:
     """The memories of a machine, and the buffers of a program.
 
     Attributes:
-        sram: entries by memory, a row each. written: whether each has been.
+        sram: the entries of each memory, one per row. written: whether each entry has been
+            written.
     """
 
     def __init__(
@@ -97,7 +99,7 @@ class Machine:
         self._plans: Plans = {} if plans is None else plans
 
     def run(self, order: Iterable[int]) -> None:
-        """Execute instructions by their numbers."""
+        """Execute instructions by their positions."""
         for number in order:
             check_stop()
             instruction = self.stream.instructions[number]
@@ -143,7 +145,7 @@ class Machine:
         self.written[place][first : first + count] = True
 
     def _memory_rows(self, instruction: Transfer) -> Array:
-        """What lies in memory, a row for each entry."""
+        """Return the contents of memory, one entry per row."""
         if instruction.buffer == MICRO_OPS:
             return self.micro_ops
         flat = self.buffers[instruction.buffer]
@@ -157,7 +159,7 @@ class Machine:
         return step_indices(instruction, self.sram[Memory.UOP][begin:end])
 
     def _key(self, instruction: Compute, number: int) -> tuple[Any, ...]:
-        """What the steps of an instruction depend on."""
+        """Return the key of everything that the steps of an instruction depend on."""
         begin, end = instruction.uop_begin, instruction.uop_end
         if begin >= end or min(instruction.loops) < 1:
             raise fault("no micro-ops to execute", instruction, number)
@@ -184,7 +186,7 @@ class Machine:
             self._add_products(acc, part)
 
     def _add_products(self, acc: Array, part: _Products) -> None:
-        """Add products of rows of inputs with the same weights to registers."""
+        """Accumulate products of rows of inputs with the same weights in registers."""
         count, depth = part.src.shape
         rows, lanes = acc.shape[1:]
         inner = self.sram[Memory.INP].shape[2]
@@ -282,7 +284,7 @@ def _flat_buffers(stream: Stream, buffers: Sequence[Array]) -> list[Array]:
 
 @dataclass(frozen=True)
 class _Products:
-    """Registers that get the sums of products of inputs, a row each, with the same weights."""
+    """Registers that accumulate the products of inputs, one row each, with the same weights."""
 
     dst: Indices
     src: Indices
@@ -291,7 +293,7 @@ class _Products:
 
 @dataclass(frozen=True)
 class _GemmPlan:
-    """The entries that a gemm names, and its products."""
+    """The entries that a gemm accesses, and its products."""
 
     dst: Indices
     src: Indices
@@ -300,9 +302,10 @@ class _GemmPlan:
 
 
 def _products(dst: Indices, src: Indices, wgt: Indices) -> Iterable[_Products]:
-    """Steps of a gemm by the weights of each register: one matrix product for all that share them.
+    """Group the steps of a gemm by the weights of each register, with one matrix product per
+    group.
 
-    The order in which products are added does not matter to sums that wrap around.
+    The order of additions does not matter, because sums wrap around.
     """
     order = np.lexsort((wgt, dst))
     dst, src, wgt = dst[order], src[order], wgt[order]
@@ -318,8 +321,8 @@ def _products(dst: Indices, src: Indices, wgt: Indices) -> Iterable[_Products]:
 
 
 def _product(left: Array, right: Array) -> Array:
-    """A matrix product in parts that numpy's library computes in this thread: waking others takes
-    longer, above all where they have no processor."""
+    """Compute a matrix product in parts small enough for NumPy's library to stay in this thread;
+    waking other threads takes longer, especially without free processors."""
     rows = max(1, _SMALL_PRODUCT // right.size)
     if len(left) <= rows:
         return left @ right
@@ -327,7 +330,7 @@ def _product(left: Array, right: Array) -> Array:
 
 
 def _independent(dst: Indices, src: Indices) -> list[tuple[Indices, Indices]]:
-    """Steps in parts whose steps do not read or write what an earlier one of the part has written.
+    """Split steps into parts without dependences between different steps of a part.
 
     A step may read what it writes itself.
     """
@@ -350,8 +353,8 @@ def _shift(left: Array, right: Array) -> Array:
 
 
 def _multiply_high(left: Array, right: Array) -> Array:
-    """The high half of twice the product, rounded to nearest, ties upwards; only the square of
-    the least number is too large, and becomes the largest one."""
+    """Return the high half of twice the product, rounded to nearest, ties upwards. Only the
+    square of the minimum overflows; it saturates."""
     return np.minimum((left * right + (1 << 30)) >> 31, (1 << 31) - 1)
 
 

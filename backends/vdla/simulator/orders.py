@@ -1,4 +1,4 @@
-"""Orders in which the units may execute a stream."""
+"""Execution orders of a stream."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from tcopt.dialects.vdla.stream import Instruction, Stream
 from tcopt.dialects.vdla.tasks.faults import fault
 
 _PATIENCE = 12
-"""After at most so many instructions another unit comes first."""
+"""Maximum number of instructions before the priorities of units change."""
 
 
 def program_order(stream: Stream) -> Iterator[int]:
-    """The numbers of all instructions, in the order of the stream, whatever their tokens."""
+    """Yield all instructions in the order of the stream, ignoring tokens."""
     return iter(range(len(stream.instructions)))
 
 
 def adversarial_order(stream: Stream, seed: int) -> Iterator[int]:
-    """An order that tokens allow, with each unit as early or as late as it may be for a while.
+    """Yield an order that tokens allow, in which each unit runs as early or as late as possible
+    for a while.
 
-    Nothing but tokens holds a unit back: queues are as long as they need to be.
+    Only tokens constrain a unit: queues are unbounded.
 
     Raises:
-        VerificationError: units wait for tokens that nobody sends.
+        VerificationError: units wait for tokens that are never sent.
     """
     numbers = random.Random(seed)
     waiting: dict[Unit, deque[int]] = {unit: deque() for unit in Unit}
@@ -53,7 +54,7 @@ def _next(
     tokens: Counter[tuple[Unit, Unit]],
     order: list[Unit],
 ) -> int:
-    """The next instruction of the first unit that has what it waits for."""
+    """Return the next instruction of the first unit whose tokens have arrived."""
     for unit in order:
         if not waiting[unit]:
             continue

@@ -1,1 +1,1 @@
-"""What instructions touch and how long they take, for whoever orders, times or proves them."""
+"""Accesses and durations of instructions, for ordering, timing and proofs."""

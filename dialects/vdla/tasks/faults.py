@@ -1,4 +1,4 @@
-"""Errors of programs, which name the instruction and where it comes from."""
+"""Errors of programs, with the instruction and its source location."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tcopt.support.locations import describe_location, nearest_location
 def fault(
     message: str, instruction: Instruction, number: int, hint: str | None = None
 ) -> VerificationError:
-    """The error of an instruction, the op that it comes from with its location."""
+    """Return the error of an instruction, with the op that it comes from and its location."""
     op = instruction.op
     where = f"instruction {number}"
     if op is not None and (place := describe_location(nearest_location(op))):

@@ -1,4 +1,4 @@
-"""Which entries the micro-ops of an instruction name, step by step."""
+"""Entries that the micro-ops of an instruction access in each step."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Indices = NDArray[np.int64]
 
 
 def step_indices(instruction: Compute, micro_ops: NDArray[Any]) -> tuple[Indices, Indices, Indices]:
-    """`dst`, `src` and `wgt` of each step, in the order of execution.
+    """Return `dst`, `src` and `wgt` of each step, in execution order.
 
     Args:
-        micro_ops: those of the instruction, a row of three numbers each.
+        micro_ops: the micro-ops of the instruction, one row of three numbers for each.
     """
     wgt = instruction.wgt if isinstance(instruction, Gemm) else (0, 0)
     factors = (instruction.dst, instruction.src, wgt)

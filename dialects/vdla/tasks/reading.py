@@ -1,4 +1,4 @@
-"""A stream of the accelerator as tasks of its units: what they access, and how long they take."""
+"""Translation of an instruction stream to tasks of units, with their accesses and durations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from tcopt.support.locations import describe_location, nearest_location
 
 
 def machine_of(target: VdlaTargetAttr, stream: Stream) -> Machine:
-    """The machine that executes a stream; its buffers are memories too, in units of `granule`."""
+    """Return the model of the machine that executes a stream; its buffers are memories in units of
+    `granule`."""
     spaces: dict[str, int] = {
         memory: target.entries[memory] for memory in (Memory.WGT, Memory.INP, Memory.ACC)
     }
@@ -42,22 +43,23 @@ def machine_of(target: VdlaTargetAttr, stream: Stream) -> Machine:
 
 
 def granule(target: VdlaTargetAttr) -> int:
-    """Bytes that divide every entry in memory."""
+    """Return the largest number of bytes that divides every entry size in memory."""
     return gcd(*(target.entry_bytes[m] for m in Memory if m is not Memory.UOP))
 
 
 def tasks_of(stream: Stream, target: VdlaTargetAttr) -> tuple[list[Task], list[TcoptError]]:
-    """The tasks of a stream, and faults of its micro-ops.
+    """Return the tasks of a stream, and errors in its use of micro-ops.
 
-    An instruction whose micro-ops are not there has no accesses, and is among the faults, as is
-    one that writes a register again too soon.
+    An instruction whose micro-ops are missing has no accesses and is reported as an error, and so
+    is one that rewrites a register too soon.
     """
     reader = _Reader(stream, target)
     return [reader.task(*each) for each in enumerate(stream.instructions)], reader.faults
 
 
 class _Reader:
-    """Reads a stream in its order, which is that of the compute unit for micro-ops."""
+    """Traversal of a stream in order, which is the order in which the compute unit loads
+    micro-ops."""
 
     def __init__(self, stream: Stream, target: VdlaTargetAttr):
         self.stream = stream
@@ -109,7 +111,7 @@ class _Reader:
     def inside(
         self, number: int, instruction: Instruction, accesses: tuple[Access, ...]
     ) -> tuple[Access, ...]:
-        """The accesses, unless one is to entries that the memory does not have."""
+        """Return the accesses, or none (and record an error) if one is out of bounds."""
         for access in accesses:
             entries, there = access.entries, self.spaces[access.space]
             last = entries.stop - 1 if isinstance(entries, slice) else int(entries.max())
@@ -130,7 +132,7 @@ class _Reader:
         if instruction.buffer == MICRO_OPS:
             place = slice(instruction.sram, instruction.sram + instruction.columns)
             rows = self.table[instruction.offset : instruction.offset + instruction.columns]
-            # What is out of range is the verifier's and the function's to tell.
+            # Out-of-bounds transfers are reported by the verifier and by the simulator.
             fits = self.uops[place].shape == rows.shape
             if fits:
                 self.uops[place] = rows
@@ -142,7 +144,7 @@ class _Reader:
         return ((sram,), (memory,)) if instruction.is_store else ((memory,), (sram,))
 
     def places(self, instruction: Transfer) -> Entries:
-        """The granules of a buffer that a tile touches."""
+        """Return the granules of a buffer that a tile covers."""
         each = self.target.entry_bytes[instruction.memory] // self.granule
         width = instruction.columns * each
         if instruction.rows == 1 or instruction.stride == instruction.columns:
@@ -199,19 +201,19 @@ class _Reader:
 
 
 def place_of(instruction: Instruction) -> str:
-    """Where an instruction comes from; empty if that is not known."""
+    """Return the source location of an instruction; empty if unknown."""
     if instruction.op is None:
         return instruction.place
     return describe_location(nearest_location(instruction.op)) or ""
 
 
 def space_of(stream: Stream, buffer: int) -> str:
-    """The name of a buffer as a memory that tasks access."""
+    """Return the name of a buffer as a memory of the machine model."""
     return f"buffer {buffer} ({stream.buffers[buffer].name})"
 
 
 def _compact(entries: NDArray[np.int64]) -> Entries:
-    """A range where the entries are one."""
+    """Return a slice if the entries are contiguous."""
     unique = np.unique(entries)
     first, last = int(unique[0]), int(unique[-1])
     return slice(first, last + 1) if last - first + 1 == len(unique) else unique

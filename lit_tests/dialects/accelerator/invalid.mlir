@@ -20,7 +20,7 @@ accelerator.program @loops(%x: memref<4x4xi8>) {
 
 // Operands lie where the intrinsic says.
 accelerator.program @scopes(%x: memref<4x4xi8>) {
-  // expected-error @below {{operand 'out' lies in tile_data, not in tile_sums}}
+  // expected-error @below {{operand 'out' must be in tile_data, not in tile_sums}}
   accelerator.run "tile_load_data" [4] out tile_sums[0 by 1] in %x[0 by 4]
   accelerator.finish
 }

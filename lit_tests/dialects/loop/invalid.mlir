@@ -322,7 +322,7 @@ func.func @main(%x: memref<8xf32>) {
 // -----
 
 // Operands of an accelerator's intrinsic lie in its memories.
-// CHECK: operand 'x' lies in acc_input, not in acc_register
+// CHECK: operand 'x' is in acc_input, not in acc_register
 loop.func @f(%y: memref<16xi32>) {
   %a = loop.alloc acc_input : memref<16xi32>
   loop.intrin "vdla_store_acc_1x16" outs(%y[0] by [1] : memref<16xi32>) ins(%a[0] by [1] : memref<16xi32>)
@@ -331,7 +331,7 @@ loop.func @f(%y: memref<16xi32>) {
 // -----
 
 // And what it moves to and from them lies in memory.
-// CHECK: operand 'out' lies in acc_register, which is not memory
+// CHECK: operand 'out' is in acc_register, which is not memory
 loop.func @f() {
   %a = loop.alloc acc_register : memref<16xi32>
   %b = loop.alloc acc_register : memref<16xi32>
@@ -341,7 +341,7 @@ loop.func @f() {
 // -----
 
 // Programs place buffers in an accelerator's memories alone.
-// CHECK: programs do not place buffers in shared
+// CHECK: buffers in shared are not placed by programs
 loop.func @f() {
   %a = loop.alloc shared {slots = 2 : i64} : memref<16xi32>
 }

@@ -65,5 +65,5 @@ sched.sequence @s for @f {
 // -----
 
 // An operator has a hash.
-// CHECK: an operator is named by its hash, which is not empty
+// CHECK: the hash of an operator must not be empty
 sched.operator "" {choice = {winograd = 4 : i64}}

@@ -10,7 +10,7 @@ func.func @f(%c: vector<8xf32>, %a: vector<4x2xbf16>) {
 // -----
 
 // Sums are of the factors' kind, and wider.
-// CHECK: products of i8 are not added up in f32
+// CHECK: products of i8 cannot be accumulated in f32
 func.func @f(%c: f32, %a: vector<4xi8>) {
   %0 = simd.dot %c, %a, %a : vector<4xi8> into f32
   return
@@ -19,7 +19,7 @@ func.func @f(%c: f32, %a: vector<4xi8>) {
 // -----
 
 // Sums are of the factors' kind, and wider.
-// CHECK: products of f32 are not added up in f32
+// CHECK: products of f32 cannot be accumulated in f32
 func.func @f(%c: f32, %a: vector<2xf32>) {
   %0 = simd.dot %c, %a, %a : vector<2xf32> into f32
   return

@@ -28,7 +28,7 @@ func.func @mma(%c: vector<16x8xf32>, %a: vector<16x16xf16>, %b: vector<16x8xf16>
 // -----
 
 // They fit together.
-// CHECK: 16x8 times 16x8 gives no 16x8 elements
+// CHECK: 16x8 times 16x8 is not 16x8
 func.func @mma(%c: vector<16x8xf32>, %a: vector<16x8xf16>, %b: vector<16x8xf16>) {
   %r = simt.mma %c, %a, %b : vector<16x8xf16>, vector<16x8xf16> into vector<16x8xf32>
   func.return

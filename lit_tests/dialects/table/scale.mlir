@@ -26,7 +26,7 @@ func.func @condition(%x: i1, %i: index) {
 // -----
 
 // Tables for integers are of integers.
-// CHECK: the entry 0.5 of a table for i32 is not whole
+// CHECK: entry 0.5 of a table for i32 is not an integer
 func.func @integer(%x: i32, %i: index) {
   %0 = table.scale %x by %i of [1.0, 0.5] : i32
   return

@@ -14,7 +14,7 @@ module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 10
 
 // Instructions have so many bits for an entry.
 module attributes {tcopt.target = #target.vdla<inp_bytes = 65536, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {}
-// CHECK: inp_bytes = 65536 are 4096 entries, instructions can name 2048
+// CHECK: inp_bytes = 65536 are 4096 entries, instructions can address 2048
 
 // -----
 
@@ -26,7 +26,7 @@ module attributes {tcopt.target = #target.vdla<features = "alu,divide", inp_byte
 
 // Without an alu there is nothing to multiply with.
 module attributes {tcopt.target = #target.vdla<features = "mulh", inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {}
-// CHECK: feature "mulh" is one of the alu
+// CHECK: feature "mulh" requires "alu"
 
 // -----
 

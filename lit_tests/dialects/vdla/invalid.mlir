@@ -28,7 +28,7 @@ vdla.program @f() {
 // -----
 
 // Finish sends no tokens.
-// CHECK: nothing is left that could wait for a token
+// CHECK: no instruction is left that could wait for a token
 vdla.program @f() {
   vdla.finish push(store)
 }
@@ -81,7 +81,7 @@ vdla.program @f(%x: memref<4x16xi8>) {
 // -----
 
 // Buffers hold what the memory holds.
-// CHECK: acc holds i32, not what is in memref<4x16xi8>
+// CHECK: acc holds i32, not the elements of memref<4x16xi8>
 vdla.program @f(%x: memref<4x16xi8>) {
   vdla.load acc 0, %x[0] : 1x4
   vdla.finish
@@ -90,7 +90,7 @@ vdla.program @f(%x: memref<4x16xi8>) {
 // -----
 
 // Buffers have no gaps.
-// CHECK: is not a buffer of a known size without gaps
+// CHECK: is not a contiguous buffer of static size
 vdla.program @f(%x: memref<4x16xi8, strided<[32, 1]>>) {
   vdla.load inp 0, %x[0] : 1x4
   vdla.finish
@@ -144,7 +144,7 @@ vdla.program @f(%x: memref<4x16xi32>) {
 // -----
 
 // Rows that are stored do not overlap.
-// CHECK: rows of 4 entries that lie 2 apart overlap
+// CHECK: rows of 4 entries with stride 2 overlap
 vdla.program @f(%x: memref<8x16xi32>) {
   vdla.store acc 0, %x[0] : 2x4 stride 2
   vdla.finish
@@ -229,7 +229,7 @@ vdla.program @f() {
 // -----
 
 // Micro-ops lie in the memory of micro-ops.
-// CHECK: the place of its micro-ops is 8192, the instruction holds 0 to 8191
+// CHECK: the address of its micro-ops is 8192, the instruction holds 0 to 8191
 vdla.program @f() {
   %k = vdla.kernel alu at 8192 [] {
     uop 0, 0
@@ -257,7 +257,7 @@ vdla.program @f(%x: f32) {
 // -----
 
 // A gemm executes a kernel of gemm.
-// CHECK: the kernel is one of alu
+// CHECK: the kernel is for alu
 vdla.program @f() {
   %k = vdla.kernel alu at 0 [] {
     uop 0, 0
@@ -269,7 +269,7 @@ vdla.program @f() {
 // -----
 
 // Kernels that are loaded together lie one after the other.
-// CHECK: a kernel lies at 8, the one in front of it ends at 1
+// CHECK: a kernel is at 8, but the one before it ends at 1
 vdla.program @f() {
   %a = vdla.kernel alu at 0 [] {
     uop 0, 0

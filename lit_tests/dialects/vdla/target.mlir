@@ -32,7 +32,7 @@ module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32
 // -----
 
 // Buffers are whole entries.
-// CHECK: 'vdla.load': memref<9xi8> has 9 bytes, which are not whole entries of inp of 16 bytes
+// CHECK: 'vdla.load': memref<9xi8> has 9 bytes, not a multiple of an entry of inp (16 bytes)
 module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
   vdla.program @f(%x: memref<9xi8>) {
     vdla.load inp 0, %x[0] : 1x1

@@ -77,7 +77,7 @@ sched.sequence @s for @f {
 // -----
 
 // Operands lie in the memories that the intrinsic works on.
-// CHECK: tensorize: argument 'target': operand 'out' lies in global, not in acc_register (at {{.*}}); cache_read, cache_write and set_scope put buffers into memories
+// CHECK: tensorize: argument 'target': operand 'out' is in global, not in acc_register (at {{.*}}); cache_read, cache_write and set_scope put buffers into memories
 loop.func @f(%y: memref<16xi32>) {
   loop.for %i = 0 to 16 {
     loop.block "b" (%vi: spatial 16 = %i) {

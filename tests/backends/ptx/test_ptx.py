@@ -138,7 +138,7 @@ small (float[4, 8] x) => (float[4, 8] y) { y = Relu(x) }""")
 
 def test_other_devices_take_no_ptx() -> None:
     module = ModuleOp([], {TARGET_ATTRIBUTE: opencl.DEVICES["opencl"]})
-    with pytest.raises(InputError, match="takes no PTX"):
+    with pytest.raises(InputError, match="does not support PTX"):
         write_ptx(module)
 
 
