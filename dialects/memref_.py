@@ -58,7 +58,7 @@ class PrefetchOp(IRDLOperation):
                 f"{len(self.indices)} indices for a buffer of rank {len(type_.get_shape())}"
             )
         if not 0 <= self.localityHint.value.data <= 3:
-            raise VerifyException("locality is a number from 0 to 3")
+            raise VerifyException("locality must be an integer from 0 to 3")
 
     @classmethod
     def parse(cls, parser: Parser) -> PrefetchOp:

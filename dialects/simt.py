@@ -115,7 +115,7 @@ class MmaOp(IRDLOperation):
     def verify_(self) -> None:
         shapes = [_shape(value) for value in (self.acc, self.lhs, self.rhs)]
         if any(len(shape) != 2 for shape in shapes):
-            raise VerifyException("tiles have two dimensions")
+            raise VerifyException("tiles must have two dimensions")
         (m, n), (rows, depth), (inner, columns) = shapes
         if (rows, columns) != (m, n) or inner != depth:
             raise VerifyException(f"{rows}x{depth} times {inner}x{columns} is not {m}x{n}")
@@ -172,7 +172,7 @@ class MmaSyncOp(IRDLOperation):
     def verify_(self) -> None:
         sizes = self.shape.get_values()
         if len(sizes) != 3 or sizes[:2] != (16, 8) or sizes[2] not in (8, 16):
-            raise VerifyException("the shape is [16, 8, 8] or [16, 8, 16]")
+            raise VerifyException("the shape must be [16, 8, 8] or [16, 8, 16]")
         m, n, depth = sizes
         for value, rows, columns in ((self.acc, m, n), (self.lhs, m, depth), (self.rhs, depth, n)):
             count = prod(_shape(value))
@@ -229,13 +229,13 @@ class ExchangeRowsOp(IRDLOperation):
 
     def verify_(self) -> None:
         if _shape(self.row) != (MATRIX,) or not _is_half(_element(self.row)):
-            raise VerifyException("a row has eight elements of f16 or bf16")
+            raise VerifyException("a row must have eight elements of f16 or bf16")
         if _element(self.result) != _element(self.row) or _shape(self.result) not in (
             (2,),
             (4,),
             (8,),
         ):
-            raise VerifyException("a lane takes two elements of one, two or four matrices")
+            raise VerifyException("a lane must receive two elements of one, two or four matrices")
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:

@@ -155,9 +155,9 @@ def _unordered_is_accepted() -> bool:
     return not _refuses(lambda: ModuleOp([function]))()
 
 
-_SCALARS = "takes scalars alone, where MLIR's takes vectors as well"
-_MISSING = "is not there"
-_LACKING = "does not say what memory it touches, or that its operands commute"
+_SCALARS = "supports scalars only, while MLIR's also supports vectors"
+_MISSING = "is missing"
+_LACKING = "does not declare its memory effects, or that its operands commute"
 _ARITH, _VECTOR = "dialects/arith_.py", "dialects/vector_"
 
 GAPS: tuple[Gap, ...] = (
@@ -187,26 +187,26 @@ GAPS: tuple[Gap, ...] = (
             *("extract_strided_slice", "insert_strided_slice", "from_elements"),
         )
     ),
-    Gap("vector.reduction", "its constructor gives a wrong type", _VECTOR, _refuses(_reduce)),
+    Gap("vector.reduction", "its constructor builds a wrong type", _VECTOR, _refuses(_reduce)),
     Gap("gpu.shuffle", _MISSING, "dialects/simt.py", _lacks_op("gpu.shuffle")),
     *(Gap(name, _LACKING, "dialects/upstream.py", _lacks_trait(name)) for name in _TRAITS),
     Gap(
         "Operation.verify",
-        "accepts a value that is used before the op that gives it",
+        "accepts a value that is used before the op that defines it",
         "support/verify.py",
         _unordered_is_accepted,
     ),
     Gap(
         "Operation.__init__, Block.add_op, Operation.detach, Operation.erase",
-        "check what holds by construction, at three times the time of making and placing an op",
+        "check invariants that hold by construction, which triples the time to create an op",
         "support/quick_ir.py",
     ),
     Gap(
         "PatternRewriteWalker",
-        "asks each pattern about each op, and loses locations of what is replaced",
+        "tries each pattern on each op, and loses the locations of replaced ops",
         "support/rewriting.py",
     ),
     Gap("MLIRLexer", "takes exponential time for some strings", "support/lexer.py"),
-    Gap("Printer", "writes strings as bytes where they are not ASCII", "support/lexer.py"),
-    Gap("AffineParser", "folds as it parses, without regard to ranges", "support/parsing.py"),
+    Gap("Printer", "prints non-ASCII strings as bytes", "support/lexer.py"),
+    Gap("AffineParser", "folds while parsing, without using ranges", "support/parsing.py"),
 )

@@ -68,8 +68,8 @@ def _parsed(text: str, accelerator: str) -> tuple[ProgramOp, AcceleratorFacts]:
         (program,) = module.ops
         module.verify()
     except (ParseError, VerifyException, ValueError) as error:
-        raise InputError(f"this is not an accelerator program: {error}") from error
+        raise InputError(f"this is not a program of an accelerator: {error}") from error
     facts = program.attributes.get(TARGET_ATTRIBUTE)
     if not isinstance(program, ProgramOp) or not isinstance(facts, AcceleratorFacts):
-        raise InputError("this is not an accelerator program")
+        raise InputError("this is not a program of an accelerator")
     return program, facts

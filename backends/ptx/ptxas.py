@@ -51,7 +51,7 @@ def assemble(ptx: str, arch: str) -> tuple[bytes, list[KernelResources]]:
     """
     ptxas = cuda_files.find_ptxas()
     if ptxas is None:
-        raise UnsupportedError("there is no ptxas", hint=cuda_files.HINT)
+        raise UnsupportedError("ptxas is not installed", hint=cuda_files.HINT)
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "kernels.ptx", Path(folder) / "kernels.cubin"
         source.write_text(ptx, encoding="utf-8")

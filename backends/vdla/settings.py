@@ -60,7 +60,7 @@ def program_in(
         )
         return encoded, _machine(settings["machine"])
     except (LookupError, TypeError, ValueError, AttributeError, VerifyException) as error:
-        raise InputError(f"this is not an accelerator program: {error}") from error
+        raise InputError(f"this is not a program of an accelerator: {error}") from error
 
 
 def _machine(facts: Iterable[str]) -> VdlaTargetAttr:

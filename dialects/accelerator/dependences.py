@@ -23,8 +23,8 @@ END = "end"
 class Dependence:
     """A task that must finish before a task of another unit starts.
 
-    first, second: their positions in the stream.
-        first, second: their numbers, in the order of the stream.
+    Attributes:
+        first, second: their positions in the stream.
         kind: `RAW`, `WAR`, `WAW`, or `end`.
         space: the memory that both access.
     """

@@ -233,9 +233,9 @@ class RunOp(StepOp):
         most = found.loops[len(found.loops) - len(extents) :]
         for extent, limit, (low, high) in zip(extents, most, self.nest.inside, strict=True):
             if not 1 <= extent <= limit:
-                raise VerifyException(f"a loop runs {extent} times, it may 1 to {limit} times")
+                raise VerifyException(f"a loop runs {extent} times, outside of 1 to {limit}")
             if not 0 <= low <= high <= extent:
-                raise VerifyException(f"inside {low} to {high} is not part of a loop of {extent}")
+                raise VerifyException(f"inside {low} to {high} exceeds a loop of extent {extent}")
 
     def _verify_place(self, place: Place, operand: Operand, declared: Intrinsic) -> None:
         wanted = declared.scopes.get(operand.name, "")

@@ -56,7 +56,7 @@ class ProgramOp(BufferFunction):
     def verify_(self) -> None:
         self.verify_signature(_verify_buffer)
         if not isinstance(self.body.block.last_op, FinishOp):
-            raise VerifyException("the last op of a program is accelerator.finish")
+            raise VerifyException("the last op of a program must be accelerator.finish")
         for op in self.body.block.ops:
             if not isinstance(op, StepOp):
                 raise VerifyException(f"'{op.name}' is not a step of an accelerator's program")

@@ -51,14 +51,14 @@ def _make(extents: tuple[int, ...], number: int | None) -> Intrinsic:
     kind = number or 0
     if len(extents) != 3 or not 0 <= kind < len(ELEMENTS):
         raise InputError(
-            f"words are not made of {'x'.join(map(str, extents))}",
-            hint="bits, blocks and numbers of a block, such as 2x2x16, and a type from 0 to 3",
+            f"{'x'.join(map(str, extents))} is not the shape of packed bits",
+            hint="bits, blocks and values in a block, such as 2x2x16, and a type from 0 to 3",
         )
     bits, blocks, lanes = extents
     if bits > MOST_PLANES or blocks * lanes > WORD or lanes < 2:
         raise InputError(
-            f"{blocks} blocks of {lanes} numbers of {bits} bits make no words",
-            hint=f"2 to {WORD} numbers of up to {MOST_PLANES} bits",
+            f"{blocks} blocks of {lanes} values of {bits} bits cannot be packed into words",
+            hint=f"2 to {WORD} values of up to {MOST_PLANES} bits",
         )
 
     def behaviour(x: te.Tensor) -> te.Tensor:

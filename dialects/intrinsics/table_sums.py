@@ -150,7 +150,7 @@ def _make(extents: tuple[int, ...], number: int | None) -> Intrinsic:
         raise InputError(f"{groups} tables and {planes} planes", hint=hint)
     if not table_sum_fits(groups, planes, bits, signed=bool(signed)):
         text = f"sums of {groups} entries of {bits} bits by weights of {planes} bits"
-        raise InputError(f"{text} do not fit into 16 bits", hint="fewer tables")
+        raise InputError(f"{text} do not fit into 16 bits", hint="use fewer tables")
     parts = len(part_bits(bits))
     tables = [f"t{p}_{part}" for p in range(groups) for part in range(parts)]
     indices = [f"i{j}_{p}" for j in range(planes) for p in range(groups)]

@@ -84,7 +84,7 @@ def _verify_access(access: LoadOp | StoreOp, value_type: Attribute) -> None:
     if isa(value_type, VectorType):
         _verify_vector(access, type_, value_type, default is not None)
     elif access.lanes is not None or access.mask is not None:
-        raise VerifyException("lanes and mask belong to vector accesses")
+        raise VerifyException("lanes and mask are legal for vector accesses only")
     elif value_type != type_.get_element_type():
         raise VerifyException("value type differs from the buffer's element type")
     if access.mask is None and default is None:
@@ -96,13 +96,13 @@ def _verify_vector(
 ) -> None:
     rank, dimensions = len(buffer.get_shape()), len(vector.get_shape())
     if access.lanes is None or len(access.lanes) != rank * dimensions or not dimensions:
-        raise VerifyException("a vector access gives the lane step of each dimension")
+        raise VerifyException("a vector access needs a lane step for each dimension")
     if vector.get_element_type() != buffer.get_element_type():
         raise VerifyException("vector and buffer element types differ")
     if access.mask is not None and access.mask.type != VectorType(i1, vector.get_shape()):
         raise VerifyException("the mask must hold one i1 for each lane")
     if (access.mask is not None or has_default) and dimensions > 1:
-        raise VerifyException("mask and else belong to vectors of one dimension")
+        raise VerifyException("mask and else are legal for vectors of one dimension only")
 
 
 def _verify_spatial(store: StoreOp) -> None:

@@ -53,11 +53,11 @@ class InitOp(IRDLOperation):
     def verify_(self) -> None:
         parent = self.parent_op()
         if not isinstance(parent, BlockOp) or parent.body.block.first_op is not self:
-            raise VerifyException("loop.init is the first op of a loop.block")
+            raise VerifyException("loop.init must be the first op of a loop.block")
         if self.body.block.args:
             raise VerifyException("the body takes no arguments")
         if IterKind.REDUCE not in parent.iter_kinds:
-            raise VerifyException("loop.init belongs to a block with a reduce variable")
+            raise VerifyException("loop.init needs a block with a reduce variable")
 
 
 @irdl_op_definition
@@ -136,7 +136,7 @@ class BlockOp(IRDLOperation):
     def verify_(self) -> None:
         count = len(self.domain)
         if len(self.kinds) != count or len(self.bindings.data.results) != count:
-            raise VerifyException("each iteration variable has a kind, an extent and a binding")
+            raise VerifyException("each iteration variable needs a kind, an extent and a binding")
         args = self.body.block.args
         if len(args) != count or any(a.type != IndexType() for a in args):
             raise VerifyException("the body takes one index argument for each variable")
@@ -156,7 +156,7 @@ class BlockOp(IRDLOperation):
                 if loop is not None and loop.name == "loop.for" and loop.is_ancestor(self):
                     name = f"%{operand.name_hint}" if operand.name_hint else "a loop variable"
                     raise VerifyException(
-                        f"the body uses {name} of a loop around; bind an iteration variable to it"
+                        f"the body uses {name} of a loop outside; bind an iteration variable to it"
                     )
 
     @classmethod
@@ -233,7 +233,7 @@ class GuardOp(IRDLOperation):
 
     def verify_(self) -> None:
         if len(self.extents) != len(self.map.data.results):
-            raise VerifyException("each condition has an expression and an extent")
+            raise VerifyException("each condition needs an expression and an extent")
         verify_index_map(self.map.data, len(self.indices), "the map of conditions")
         if self.body.block.args:
             raise VerifyException("the body takes no arguments")

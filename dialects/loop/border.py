@@ -88,7 +88,7 @@ class BorderOp(IRDLOperation):
         if not len(first) == len(end) == len(shape):
             raise VerifyException(f"the box has {len(first)} dimensions, the buffer {len(shape)}")
         if not all(0 <= a <= b <= n for a, b, n in zip(first, end, shape, strict=True)):
-            raise VerifyException(f"the box {list(first)} to {list(end)} leaves {self.type}")
+            raise VerifyException(f"the box {list(first)} to {list(end)} exceeds {self.type}")
         if self.value.type != self.type.get_element_type():
             raise VerifyException("the value's type differs from the element type")
 

@@ -65,7 +65,7 @@ def verify_limits(
         if low + below < 0 or high + above >= size:
             raise VerifyException(
                 f"index {position} is computed and may be any of [{low + below}, {high + above}]; "
-                f"limit it to [0, {size - 1}], or check it by an scf.if around"
+                f"limit it to [0, {size - 1}], or check it in an enclosing scf.if"
             )
 
 

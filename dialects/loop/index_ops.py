@@ -108,13 +108,13 @@ class MaskOp(IRDLOperation):
     def verify_(self) -> None:
         count = len(self.map.data.results)
         if not len(self.extents) == len(self.steps) == count:
-            raise VerifyException("each condition has an expression, an extent and a step")
+            raise VerifyException("each condition needs an expression, an extent and a step")
         verify_index_map(self.map.data, len(self.indices))
         result = self.result.type
         if not isa(result, VectorType) or result.get_element_type() != i1:
-            raise VerifyException("a mask is a vector of i1")
+            raise VerifyException("a mask must be a vector of i1")
         if len(result.get_shape()) != 1:
-            raise VerifyException("a mask is a vector of one dimension")
+            raise VerifyException("a mask must be a vector of one dimension")
 
     @classmethod
     def parse(cls, parser: Parser) -> MaskOp:

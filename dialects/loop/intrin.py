@@ -198,7 +198,7 @@ class IntrinOp(IRDLOperation):
         verify_index_map(self.map.data, len(self.indices))
         ranks = [_rank(buffer) for buffer in self.buffers]
         if len(self.map.data.results) != sum(ranks) or len(self.steps) != len(ranks):
-            raise VerifyException("each buffer of an intrinsic has indices, one a dimension")
+            raise VerifyException("each buffer of an intrinsic needs one index per dimension")
         self._verify_operands(ranks)
         self._verify_bounds()
 

@@ -83,15 +83,15 @@ def _verify_slots(op: AllocOp) -> None:
         raise VerifyException(f"buffers in {scope} are not placed by programs")
     count = op.attributes.get(SLOTS)
     if count is not None and (not isinstance(count, IntegerAttr) or count.value.data < 1):
-        raise VerifyException(f"{SLOTS} is a number of at least 1")
+        raise VerifyException(f"{SLOTS} must be an integer of at least 1")
     if places is not None and (not isa(places, Integers) or len(places) != op.slots):
-        raise VerifyException(f"{PLACES} has an entry for each of {op.slots} slots")
+        raise VerifyException(f"{PLACES} must have an entry for each of {op.slots} slots")
 
 
 def _verify_strides(wanted: Attribute, type: Attribute) -> None:
     assert isa(type, MemRefType)
     if not isa(wanted, Integers) or len(wanted) != 3:
-        raise VerifyException(f"{STORAGE_ALIGN} is a dimension, a factor and an offset")
+        raise VerifyException(f"{STORAGE_ALIGN} must be a dimension, a factor and an offset")
     dim, factor, offset = integers(wanted)
     if not 0 <= dim < len(type.get_shape()) - 1:
         raise VerifyException(

@@ -64,7 +64,7 @@ class PrefetchOp(IRDLOperation):
             )
         verify_index_map(map, len(self.indices))
         if not 0 <= self.locality.value.data <= MAX_LOCALITY:
-            raise VerifyException(f"locality is a number from 0 to {MAX_LOCALITY}")
+            raise VerifyException(f"locality must be an integer from 0 to {MAX_LOCALITY}")
 
     @classmethod
     def parse(cls, parser: Parser) -> PrefetchOp:

@@ -39,11 +39,11 @@ class Sharing(StrEnum):
 class Scope:
     """A kind of memory.
 
-    value: its name in the IR.
+    Attributes:
+        value: its name in the IR.
         sharing: the threads that share one buffer.
         in_registers: whether buffers become SSA values, in whole vectors, if their indices allow
             it.
-        in_registers: whether buffers become values where indices allow it, in whole vectors.
         space: the memory space of buffers at the kernel level, which emitters use; None for
             default memory. The space of block-shared memory applies only where code runs in thread
             blocks.

@@ -111,7 +111,7 @@ class ForOp(IRDLOperation):
         if len(args) != 1 or args[0].type != IndexType():
             raise VerifyException("the body takes the induction variable, an index")
         if (self.axis is not None) != (self.loop_kind is LoopKind.THREAD):
-            raise VerifyException("kind 'thread' and a thread axis go together")
+            raise VerifyException("kind 'thread' requires a thread axis, and other kinds have none")
 
     @classmethod
     def parse(cls, parser: Parser) -> ForOp:

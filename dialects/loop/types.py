@@ -40,4 +40,4 @@ def verify_buffer_type(type: Attribute) -> None:
     if not isa(type, MemRefType):
         raise VerifyException(f"{type} is not a buffer with a shape")
     if any(extent < 0 for extent in type.get_shape()):
-        raise VerifyException(f"{type} has a dimension that is not known")
+        raise VerifyException(f"{type} has a dynamic dimension")

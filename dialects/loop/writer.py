@@ -352,7 +352,7 @@ class KernelWriter:
         """
         if isinstance(value, Scalar):
             if value.dtype != dtype:
-                raise TypeError(f"a value of type {value.dtype} where {dtype} is needed")
+                raise TypeError(f"a value of type {value.dtype} where {dtype} is expected")
             return value
         if dtype == INDEX:
             return Scalar(self, self.emitter.index_constant(int(value)), dtype)

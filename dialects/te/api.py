@@ -7,8 +7,8 @@
     y = te.compute((1, 1000), lambda i, j: te.maximum(mm[i, j], 0.0), name="relu")
     func = te.func("fc", [x, w], [y])
 
-After section 4.1 of the TVM paper. Every function here builds an expression; nothing is
-computed. Operands of an operation share a dtype; numbers and indices adapt to it.
+Follows section 4.1 of the TVM paper. The functions here build expressions and compute nothing.
+Operands of an operation share a dtype; numbers and indices adapt to it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def min(term: ExprLike, axis: Axes) -> Reduce:
     return reduce(Combiner.MIN, term, axis)
 
 
-# Choices and conditions.
+# Selection and conditions.
 
 
 def if_then_else(condition: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
@@ -104,17 +104,17 @@ def if_then_else(condition: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
 
 
 def all(*conditions: ExprLike) -> Expr:
-    """Logical and of all conditions."""
+    """The logical and of all conditions."""
     return _fold(lambda a, b: a & b, [as_expr(c) for c in conditions])
 
 
 def any(*conditions: ExprLike) -> Expr:
-    """Logical or of all conditions."""
+    """The logical or of all conditions."""
     return _fold(lambda a, b: a | b, [as_expr(c) for c in conditions])
 
 
 def logical_not(condition: ExprLike) -> Expr:
-    """Logical negation of a condition."""
+    """The logical negation of a condition."""
     return ~as_expr(condition)
 
 
@@ -142,12 +142,12 @@ def minimum(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def fmax(a: ExprLike, b: ExprLike) -> Expr:
-    """The greater of two floats; a number wins over nan."""
+    """The larger of two floats; nan is ignored unless both are nan."""
     return binary("fmax", a, b)
 
 
 def fmin(a: ExprLike, b: ExprLike) -> Expr:
-    """The lesser of two floats; a number wins over nan."""
+    """The smaller of two floats; nan is ignored unless both are nan."""
     return binary("fmin", a, b)
 
 
@@ -167,7 +167,7 @@ def shift_left(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def shift_right(a: ExprLike, b: ExprLike) -> Expr:
-    """Integer `a` shifted right by `b` bits; the sign is kept."""
+    """Integer `a` shifted right by `b` bits; signed integers keep their sign."""
     return binary("shr", a, b)
 
 
@@ -201,11 +201,11 @@ def trunc(x: ExprLike) -> Expr:
     return unary("trunc", x)
 
 
-# Functions of analysis, on floats.
+# Transcendental functions, on floats.
 
 
 def exp(x: ExprLike) -> Expr:
-    """e to the power `x`."""
+    """The exponential function, e to the power `x`."""
     return unary("exp", x)
 
 

@@ -27,7 +27,7 @@ IndexLike: TypeAlias = "Index | int"
 
 
 class Comparable:
-    """Comparisons of values and of indices give a condition, an `Expr` of type i1."""
+    """Base of values and indices, whose comparisons build a condition: an `Expr` of type i1."""
 
     __array_ufunc__ = None
 

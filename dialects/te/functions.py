@@ -1,4 +1,4 @@
-"""Choices, conversions and computed indices of tensor expressions."""
+"""Selection, conversion and computed indices in tensor expressions."""
 
 from __future__ import annotations
 

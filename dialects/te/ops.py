@@ -182,7 +182,7 @@ class ComputeOp(IRDLOperation):
                 f"but result shape {list(result.get_shape())}"
             )
         if bool(self.reduction_extents) != self.is_reduction:
-            raise VerifyException("reduce axes and a combiner go together")
+            raise VerifyException("reduce axes require a combiner, and vice versa")
         if any(extent < 0 for extent in self.all_extents):
             raise VerifyException("an axis has a negative extent")
         args = self.body.block.args

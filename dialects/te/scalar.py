@@ -116,7 +116,7 @@ _PREDICATES = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 
 
 def _is_safe_divisor(value: SSAValue) -> bool:
-    """Whether a divisor is a constant that neither divides by zero nor overflows."""
+    """Whether a divisor is a constant other than 0 and -1, by which every value can be divided."""
     owner = value.owner
     if not isinstance(owner, arith.ConstantOp) or not isinstance(owner.value, IntegerAttr):
         return False

@@ -51,7 +51,7 @@ class ProgramOp(BufferFunction):
     def verify_(self) -> None:
         self.verify_signature(verify_buffer)
         if not isinstance(self.body.block.last_op, FinishOp):
-            raise VerifyException("the last op of a program is vdla.finish")
+            raise VerifyException("the last op of a program must be vdla.finish")
         for op in self.body.block.ops:
             if not isinstance(op, InstructionOp | KernelOp):
                 raise VerifyException(f"'{op.name}' is neither an instruction nor a kernel")

@@ -44,8 +44,8 @@ class Buffer:
 class Instruction:
     """Base of all instructions.
 
-    pops: the units whose tokens it waits for. pushes: the units that it sends a token to.
-        pops: the units whose tokens it waits for. pushes: those that it sends one to.
+    Attributes:
+        pops: the units whose tokens it waits for. pushes: the units that it sends a token to.
         op: the op that it comes from, for messages.
         place: its source location, if there is no op.
     """
@@ -61,7 +61,8 @@ class Instruction:
 class Transfer(Instruction):
     """A load or store of a tile; addresses and the stride are in entries of its memory.
 
-    buffer: the position of the buffer, or `MICRO_OPS` for the program's table of micro-ops.
+    Attributes:
+        buffer: the position of the buffer, or `MICRO_OPS` for the program's table of micro-ops.
         pads: rows of zeros above and below, columns of zeros left and right.
     """
 

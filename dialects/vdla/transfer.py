@@ -120,9 +120,9 @@ class TransferOp(InstructionOp, ABC):
         super().verify_fields()
         if self.memory_kind not in self.MEMORIES:
             known = ", ".join(self.MEMORIES)
-            raise VerifyException(f"the memory {self.memory_kind} is none of {known}")
+            raise VerifyException(f"the memory {self.memory_kind} is not one of {known}")
         if len(self.shape) != 2 or len(self.pad) != len(NO_PAD):
-            raise VerifyException("a tile has rows and columns, and four pads")
+            raise VerifyException("a tile must have rows, columns and four pads")
         check_field("sram", self.first, "the address on the accelerator")
         check_field("dram", self.start, "the address in memory")
         check_field("rows", self.rows, "the number of rows", least=1)

@@ -41,7 +41,7 @@ def adversarial_order(machine: Machine, tasks: Sequence[Task], seed: int) -> Ite
         if number is None:
             stuck = tasks[min(queue[0] for queue in waiting.values() if queue)]
             raise VerificationError(
-                f"the {stuck.unit} unit waits for what never comes: {stuck.text}",
+                f"the {stuck.unit} unit waits forever: {stuck.text}",
                 where=f"task {stuck.number}",
             )
         task = tasks[number]

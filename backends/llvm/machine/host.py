@@ -72,7 +72,7 @@ def _default_target(name: str) -> CpuTarget:
         raise InputError(
             f"{CPU_ENVIRONMENT} names {name}, whose code cannot run on this machine, "
             f"which {reason}",
-            hint=f"those that can are: {', '.join(runnable_targets())}",
+            hint=f"CPUs whose code can run here: {', '.join(runnable_targets())}",
         )
     return known[name]
 

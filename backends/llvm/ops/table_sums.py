@@ -23,13 +23,13 @@ BYTE, WORD = 8, 16
 class Instruction:
     """An instruction that looks up bytes in a table of bytes.
 
-    requires: the capabilities that a target must have.
+    Attributes:
+        requires: the capabilities that a target must have.
         entries: number of entries of a table.
         lanes: number of bytes looked up.
         name: LLVM's intrinsic.
         repeated: number of copies of the table in its register.
         hidden: whether to hide the contents of the table from LLVM.
-        hidden: whether LLVM is not to look at what the table is made of.
     """
 
     requires: frozenset[str]

@@ -1,6 +1,6 @@
-// Sleeping on Linux: futexes, private to the process.
+// Sleeping on Linux, with process-private futexes.
 
-// The number of the system call.
+// The system call number of futex.
 HIDDEN extern const int64 pool_futex;
 
 #define FUTEX_WAIT_PRIVATE 128
@@ -41,7 +41,7 @@ static __attribute__((noinline)) bool pool_leave(int32 core) {
   if (core < 0 || core >= 64 * MASK_WORDS)
     return 0;
   others[core / 64] &= ~((uint64)1 << core % 64);
-  // Without any core left it is refused.
+  // The call fails if no core is left.
   if (sched_setaffinity(0, sizeof others, others) != 0)
     return 0;
   sched_setaffinity(0, sizeof usual, usual);

@@ -2,24 +2,24 @@
 //
 //   tcopt_parallel(fn, ctx, total, grain, threads)
 //
-// calls fn(ctx, begin, end) on ranges that cover [0, total) once, of `grain` iterations or
-// more where that many are left, and returns when all have run. threads = 0 asks for the
-// default: TCOPT_NUM_THREADS, or else the cores this process may use.
+// calls fn(ctx, begin, end) on ranges that cover [0, total) exactly once, each of at least `grain`
+// iterations except at the end of a slot, and returns when all have run. threads = 0 selects the
+// default: TCOPT_NUM_THREADS, or else the number of cores this process may use.
 //
-// One region is open at a time. Who calls while one is open, from another thread or from
-// inside it, runs its iterations alone. The opener hands out a ticket for each helper it
-// wants; a worker takes part only if it claims a ticket while the region is open. The opener
-// works too, then withdraws the tickets that are left and waits for the workers that came.
-// So a worker that the system does not schedule costs nothing.
+// Only one region is open at a time. A call while one is open, from another thread or from inside
+// it, runs its iterations serially. The opener issues a ticket for each helper it wants; a worker
+// takes part only if it claims a ticket while the region is open. The opener works too, then
+// withdraws the remaining tickets and waits for the workers that joined. So a worker that the
+// system does not schedule costs nothing.
 //
-// The iterations are divided into one slot for each participant. A participant claims ranges
-// from the front of its own slot, a quarter of what is left each time, then from the back of
-// the others'. So successive loops find their data in the cache of the same core, and
-// nobody waits while there is work.
+// The iterations are divided into one slot per participant. A participant claims ranges from the
+// front of its own slot, a quarter of the remainder each time, then from the back of the other
+// slots. So successive loops find their data in the cache of the same core, and no thread waits
+// while there is work.
 //
-// A worker that finds itself on the core of the opener takes that core's time from it, and systems
-// can leave it there for long. So it goes to another core; if there is none, or it is back at once,
-// it naps, longer each time, and regions do without it meanwhile.
+// A worker that runs on the opener's core takes time from the opener, and some systems leave it
+// there for long. So it moves to another core; if there is none, or it is moved back at once, it
+// sleeps, longer each time, and regions run without it meanwhile.
 
 #include "pool.h"
 
@@ -31,17 +31,17 @@
 
 #define MOST_THREADS 128
 #define STACK_BYTES (8 << 20)
-// These have the same number everywhere.
+// Signal numbers that are the same on all systems.
 #define SIGILL 4
 #define SIGTRAP 5
 #define SIGFPE 8
 #define SIGSEGV 11
-// The first and the longest nap of a worker for which there is no core.
+// The first and the longest sleep of a worker for which no core is free.
 #define NAP_NS 200000
 #define LONGEST_NAP_NS 4000000
 
 typedef void (*Body)(void *ctx, int64 begin, int64 end);
-// When spinning began, and how often it has been asked since whether it lasted long enough.
+// When spinning began, and how often `spin` has been called since.
 typedef struct {
   uint64 calls;
   uint64 since;
@@ -64,17 +64,17 @@ int32 pthread_attr_init(uint64 *attributes);
 int32 pthread_attr_setstacksize(uint64 *attributes, uint64 bytes);
 int32 pthread_attr_destroy(uint64 *attributes);
 
-// The state, and what the open region is: one cache line, as each line that another core has
-// written takes as long as hundreds of instructions.
+// The state and the open region, in one cache line, because a line that another core has written
+// takes hundreds of cycles to load.
 static struct LINE {
-  // Bits 0-14: workers inside the region. Bit 15: the opener sleeps until they have left.
-  // Bits 16-31: tickets. Bits 32-63: the region's number.
+  // Bits 0-14: number of workers inside the region. Bit 15: the opener sleeps until they have left.
+  // Bits 16-31: number of tickets. Bits 32-63: the region's number.
   uint64 state;
   Body fn;
   void *ctx;
   uint64 grain;
   uint32 slots;
-  // The core that the opener was on; less than 0 if that is not known.
+  // The core of the opener; negative if unknown.
   int32 core;
 } region;
 
@@ -83,15 +83,15 @@ static struct LINE {
 #define TICKET 0x10000u
 #define NUMBER_SHIFT 32
 
-// What is left of each slot: its begin in bits 0-31, its end in bits 32-63. A line each.
+// The remainder of each slot: begin in bits 0-31, end in bits 32-63. One cache line each.
 static struct LINE {
   uint64 range;
 } slots[MOST_THREADS];
 // 1 while a region is open.
 static uint32 owner LINE;
-// Workers that sleep or are about to.
+// Number of workers that sleep or are about to.
 static int32 sleepers LINE;
-// Threads created, and how many there may be. Changed by the owner alone.
+// Number of threads created, and the maximum. Modified by the owner only.
 static int32 workers LINE;
 static int32 limit = MOST_THREADS - 1;
 static bool registered;
@@ -99,14 +99,14 @@ static int32 usual_threads;
 
 static int32 least(int32 a, int32 b) { return a < b ? a : b; }
 
-// The word of the state that holds the region's number: what workers sleep on.
+// The half of the state with the region's number, on which workers sleep.
 static uint32 *number_word(void) { return (uint32 *)&region.state + 1; }
 
-// The word that holds the rest: what the opener sleeps on.
+// The other half of the state, on which the opener sleeps.
 static uint32 *count_word(void) { return (uint32 *)&region.state; }
 
-// Pauses; false once the spinning has lasted long enough. How long the processor's pause takes
-// differs by a factor of 30 between models, so a clock is read now and then.
+// Pauses; returns false after the maximum spinning time. The duration of the processor's pause
+// instruction differs by a factor of 30 between models, so a clock is read now and then.
 static __attribute__((noinline)) bool spin(Patience *patience) {
   pool_pause();
   uint64 calls = patience->calls++;
@@ -128,8 +128,8 @@ static bool on_openers_core(void) {
   return core >= 0 && core == __atomic_load_n(&region.core, __ATOMIC_RELAXED);
 }
 
-// Leaves the opener's core to it. `before` is what the last call since this worker took part in a
-// region gave, 0 for the first: how long to sleep, whatever happens, before it tries to move.
+// Frees the opener's core. `before` is the result of the previous call since this worker took part
+// in a region, 0 for the first call: how long to sleep before it tries to move.
 static __attribute__((noinline)) int64 leave(int64 before) {
   if (before == 0 && pool_leave(__atomic_load_n(&region.core, __ATOMIC_RELAXED)))
     return NAP_NS;
@@ -140,7 +140,7 @@ static __attribute__((noinline)) int64 leave(int64 before) {
   return time.nanoseconds < LONGEST_NAP_NS / 2 ? 2 * time.nanoseconds : LONGEST_NAP_NS;
 }
 
-// Runs ranges of the open region until no slot has any left.
+// Runs ranges of the open region until all slots are empty.
 static __attribute__((noinline)) void work(uint32 home) {
   Body fn = region.fn;
   void *ctx = region.ctx;
@@ -170,7 +170,7 @@ static __attribute__((noinline)) void work(uint32 home) {
   }
 }
 
-// What worker number `self` does, from 1 on: take part in regions, spin a while, sleep.
+// Main loop of worker `self`, numbered from 1: take part in regions, spin for a while, sleep.
 static void *worker(void *self) {
   uint32 number = (uint32)(uint64)self;
   uint32 last = -1u;
@@ -186,13 +186,13 @@ static void *worker(void *self) {
         continue;
       }
       nap_ns = 0;
-      // The slot that this worker most likely has comes while it enters.
+      // Prefetch the slot that this worker will probably use.
       __builtin_prefetch(&slots[number].range, 1, 3);
       uint64 entered = state - TICKET + 1;
       if (!__atomic_compare_exchange_n(&region.state, &state, entered, 0, __ATOMIC_ACQ_REL,
                                        __ATOMIC_RELAXED))
         continue;
-      // The same slot each time where there is one for this worker, else that of the ticket.
+      // Use the same slot each time if there is one for this worker, else that of the ticket.
       work(number < region.slots ? number : tickets);
       uint64 before = __atomic_fetch_sub(&region.state, 1, __ATOMIC_ACQ_REL);
       if ((before & (INSIDE | AWAITED)) == (AWAITED | 1))
@@ -201,7 +201,7 @@ static void *worker(void *self) {
     } else {
       bool in_the_way = patience.calls % 64 == 0 && on_openers_core();
       if (in_the_way && now != last) {
-        // A region went by meanwhile, and the next may follow at once: it should not wake this one.
+        // A region was missed, and the next may follow at once: do not let it wake this worker.
         last = now;
         nap_ns = leave(nap_ns);
       } else if (!in_the_way && spin(&patience)) {
@@ -216,7 +216,7 @@ static void *worker(void *self) {
   }
 }
 
-// In the child of a fork there are no workers and no region.
+// In the child of a fork there are no workers and no open region.
 static void forked(void) {
   workers = 0;
   __atomic_store_n(&sleepers, 0, __ATOMIC_RELAXED);
@@ -225,19 +225,19 @@ static void forked(void) {
   __atomic_store_n(&owner, 0, __ATOMIC_RELEASE);
 }
 
-// Creates threads until there are `wanted`; returns how many there are. They take no
-// signals but those of their own faults.
+// Creates threads until there are `wanted` and returns the number of threads. They block all
+// signals except those of their own faults.
 static __attribute__((noinline)) int32 grow(int32 wanted) {
   if (!registered) {
     pool_prepare_sleep();
     pool_at_fork(forked);
     registered = 1;
   }
-  // Enough for a pthread_attr_t and a sigset_t of any system.
+  // Large enough for a pthread_attr_t and a sigset_t on any system.
   _Alignas(16) uint64 attributes[32];
   _Alignas(16) uint64 every[16], before[16];
   sigfillset(every);
-  // A fault whose signal is blocked ends the process before any handler can report it.
+  // A fault whose signal is blocked would end the process before a handler can report it.
   const int32 faults[] = {SIGILL, SIGTRAP, SIGFPE, pool_sigbus, SIGSEGV};
   for (uint32 i = 0; i < sizeof faults / sizeof *faults; i++)
     sigdelset(every, faults[i]);
@@ -248,7 +248,7 @@ static __attribute__((noinline)) int32 grow(int32 wanted) {
     void *thread;
     void *number = (void *)(uint64)(workers + 1);
     if (pthread_create(&thread, attributes, worker, number) != 0) {
-      // The system gives no more threads, and is not asked again.
+      // The system refuses more threads, so do not ask again.
       limit = workers;
       break;
     }
@@ -260,7 +260,7 @@ static __attribute__((noinline)) int32 grow(int32 wanted) {
   return workers;
 }
 
-// The number of threads where none is asked for.
+// The default number of threads.
 static __attribute__((noinline)) int32 default_threads(void) {
   int32 known = __atomic_load_n(&usual_threads, __ATOMIC_RELAXED);
   if (known != 0)
@@ -275,7 +275,7 @@ static __attribute__((noinline)) int32 default_threads(void) {
   return number;
 }
 
-// Waits until the workers that came have left.
+// Waits until the workers that joined have left.
 static void await(uint64 state) {
   Patience patience = {0, 0};
   while ((state & INSIDE) != 0) {
@@ -290,7 +290,7 @@ static void await(uint64 state) {
   }
 }
 
-// Divides the iterations into slots of nearly one size.
+// Divides the iterations into slots of nearly equal size.
 static void fill(uint32 total, uint32 count) {
   uint32 share = total / count, rest = total % count, from = 0;
   for (uint32 i = 0; i < count; i++) {
@@ -334,7 +334,7 @@ void tcopt_parallel(Body fn, void *ctx, int64 total, int64 grain, int32 threads)
   if (asleep > 0)
     pool_wake(number_word(), asleep);
   work(0);
-  // Tickets that are left are withdrawn.
+  // Withdraw the remaining tickets.
   await(__atomic_fetch_and(&region.state, ~(uint64)(0xffffu * TICKET), __ATOMIC_ACQ_REL));
   __atomic_store_n(&owner, 0, __ATOMIC_RELEASE);
 }

@@ -1,9 +1,9 @@
-// Sleeping where there are no futexes: one condition variable for all.
+// Sleeping without futexes: one condition variable for all threads.
 
 // _SC_NPROCESSORS_ONLN.
 HIDDEN extern const int32 pool_online;
 
-// Enough for a pthread_mutex_t and a pthread_cond_t of any system.
+// Large enough for a pthread_mutex_t and a pthread_cond_t on any system.
 static uint64 mutex[16] __attribute__((aligned(64)));
 static uint64 condition[16] __attribute__((aligned(64)));
 

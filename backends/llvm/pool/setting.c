@@ -9,8 +9,8 @@ WEAK void tcopt_set_threads(int32 number) {
   __atomic_store_n(&tcopt_num_threads, number, __ATOMIC_RELAXED);
 }
 
-// Not 0 while a run of this library is to end.
+// Nonzero if the current run of this library should end.
 WEAK HIDDEN int32 tcopt_stop = 0;
 
-// Ends the run that is going on, whose entry point then returns the number. 0 lets the next one run.
+// Ends the current run, whose entry point then returns the number. 0 lets the next run proceed.
 WEAK void tcopt_cancel(int32 number) { __atomic_store_n(&tcopt_stop, number, __ATOMIC_RELAXED); }

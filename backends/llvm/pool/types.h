@@ -1,7 +1,7 @@
-// Types and marks of the C files of this folder.
+// Types and attributes of the C files of this folder.
 //
-// No header of a system is included: the text that is made of these files serves every system.
-// So what systems lay out differently is memory of a size that is enough for all.
+// No system header is included, because the generated code serves every system. System-specific
+// structs are represented by memory that is large enough for all systems.
 
 #ifndef TCOPT_TYPES_H
 #define TCOPT_TYPES_H
@@ -15,7 +15,7 @@ typedef unsigned long long uint64;
 #define NULL ((void *)0)
 #define HIDDEN __attribute__((visibility("hidden")))
 #define WEAK __attribute__((weak))
-// A cache line of its own, or two that come together.
+// Alignment to a cache line, or to a pair that is prefetched together.
 #define LINE __attribute__((aligned(128)))
 
 #endif

@@ -211,7 +211,7 @@ class Machine:
             if len(again):
                 raise fault(
                     f"register {dst[again[0]]} is written again after {distance} micro-ops, the "
-                    f"machine takes {self.target.rewrite.data}",
+                    f"minimum is {self.target.rewrite.data}",
                     instruction,
                     number,
                 )

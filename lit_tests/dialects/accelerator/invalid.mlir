@@ -11,7 +11,7 @@ accelerator.program @other(%x: memref<4x4xi8>) {
 
 // An instruction has no more loops than the machine, and none that runs longer.
 accelerator.program @loops(%x: memref<4x4xi8>) {
-  // expected-error @below {{a loop runs 2000 times, it may 1 to 1024 times}}
+  // expected-error @below {{a loop runs 2000 times, outside of 1 to 1024}}
   accelerator.run "tile_clear" [2000] out tile_sums[0 by 1]
   accelerator.finish
 }
@@ -68,7 +68,7 @@ module attributes {tcopt.target = #tile.machine<>} {
 // -----
 
 // A program ends with finish, and holds nothing but steps.
-// expected-error @below {{the last op of a program is accelerator.finish}}
+// expected-error @below {{the last op of a program must be accelerator.finish}}
 accelerator.program @end() {
   accelerator.run "tile_clear" [1] out tile_sums[0 by 1]
 }

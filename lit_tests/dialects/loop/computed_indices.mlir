@@ -1,7 +1,7 @@
 // RUN: tcopt %s --verify-diagnostics --split-input-file | filecheck %s
 
 // What is loaded may be any number, and is not an index of a load without a limit.
-// CHECK: index 0 is computed and may be any of [-9223372036854775808, 9223372036854775807]; limit it to [0, 7], or check it by an scf.if around
+// CHECK: index 0 is computed and may be any of [-9223372036854775808, 9223372036854775807]; limit it to [0, 7], or check it in an enclosing scf.if
 loop.func @load(%x: memref<8xf32>, %rows: memref<4xi64>, %y: memref<4xf32>) {
   loop.for %i = 0 to 4 {
     %row = loop.load %rows[%i] : memref<4xi64>

@@ -11,7 +11,7 @@ loop.func @rank(%x: memref<4x4xf32>) {
 // -----
 
 // Vector accesses say how each index moves from lane to lane.
-// CHECK: a vector access gives the lane step of each dimension
+// CHECK: a vector access needs a lane step for each dimension
 loop.func @lanes(%x: memref<4x4xf32>) {
   %a = loop.load %x[0, 0] lanes [1] : memref<4x4xf32>, vector<4xf32>
 }
@@ -56,7 +56,7 @@ loop.func @reduce(%x: memref<4xf32>) {
 // -----
 
 // An init belongs to a reduction.
-// CHECK: loop.init belongs to a block with a reduce variable
+// CHECK: loop.init needs a block with a reduce variable
 loop.func @init(%x: memref<4xf32>) {
   %a = arith.constant 1.0 : f32
   loop.for %i = 0 to 4 {
@@ -71,7 +71,7 @@ loop.func @init(%x: memref<4xf32>) {
 // -----
 
 // Thread loops name their axis.
-// CHECK: a thread axis go together
+// CHECK: requires a thread axis, and other kinds have none
 "builtin.module"() ({
   loop.func @thread(%x: memref<4xf32>) {
     "loop.for"() <{extent = 4 : i64, kind = #loop.kind thread}> ({
@@ -93,7 +93,7 @@ func.func @scalar(%x: memref<f32>, %t: index) {
 // -----
 
 // What a border leaves alone lies in its buffer.
-// CHECK: the box [1] to [5] leaves memref<4xf32>
+// CHECK: the box [1] to [5] exceeds memref<4xf32>
 loop.func @border(%x: memref<4xf32>) {
   loop.border %x outside [1 to 5] = 0.0 : memref<4xf32>
 }
@@ -135,7 +135,7 @@ loop.func @f(%x: memref<4xbf16>, %w: memref<4x4xbf16>, %y: memref<4xf32>) {
 // -----
 
 // There are no masks for vectors of several dimensions.
-// CHECK: mask and else belong to vectors of one dimension
+// CHECK: mask and else are legal for vectors of one dimension only
 loop.func @f(%x: memref<4x4xf32>) {
   %a = loop.load %x[0, 0] lanes [1, 0] [0, 1] else 0.0 : memref<4x4xf32>, vector<4x4xf32>
 }
@@ -143,7 +143,7 @@ loop.func @f(%x: memref<4x4xf32>) {
 // -----
 
 // There are four ways to keep what is prefetched.
-// CHECK: locality is a number from 0 to 3
+// CHECK: locality must be an integer from 0 to 3
 loop.func @near(%x: memref<4xf32>) {
   loop.prefetch %x[0] locality 4 : memref<4xf32>
 }
@@ -199,7 +199,7 @@ loop.func @f() {
 // -----
 
 // A block depends on its loops by its variables alone, so that schedules may exchange them.
-// CHECK: 'loop.block': the body uses %i of a loop around; bind an iteration variable to it
+// CHECK: 'loop.block': the body uses %i of a loop outside; bind an iteration variable to it
 loop.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
   loop.for %i = 0 to 4 {
     loop.block "copy" (%v: spatial 4 = %i) {
@@ -254,14 +254,14 @@ loop.func @f(%x: memref<4xbf16>, %y: memref<4xf32>) {
 // -----
 
 // Of a buffer, the shape is known.
-// CHECK: 'loop.func': memref<?xf32> has a dimension that is not known
+// CHECK: 'loop.func': memref<?xf32> has a dynamic dimension
 loop.func @f(%x: memref<?xf32>) {
 }
 
 // -----
 
 // An attribute that a pass reads has what the pass asks for.
-// CHECK: 'loop.alloc': storage_align is a dimension, a factor and an offset
+// CHECK: 'loop.alloc': storage_align must be a dimension, a factor and an offset
 loop.func @f() {
   %t = loop.alloc global {storage_align = array<i64: 16>} : memref<4x4xf32>
 }
@@ -349,7 +349,7 @@ loop.func @f() {
 // -----
 
 // There is a slot at least.
-// CHECK: slots is a number of at least 1
+// CHECK: slots must be an integer of at least 1
 loop.func @f() {
   %a = loop.alloc acc_input {slots = 0 : i64} : memref<16xi8>
 }
@@ -357,7 +357,7 @@ loop.func @f() {
 // -----
 
 // Each slot has a place.
-// CHECK: places has an entry for each of 2 slots
+// CHECK: places must have an entry for each of 2 slots
 loop.func @f() {
   %a = loop.alloc acc_input {slots = 2 : i64, places = array<i64: 0>} : memref<16xi8>
 }

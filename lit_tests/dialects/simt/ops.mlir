@@ -59,7 +59,7 @@ func.func @fragments(%c: vector<4xf32>, %a: vector<4xf16>, %b: vector<4xf16>) {
 // -----
 
 // Matrices are exchanged whole.
-// CHECK: a lane takes two elements of one, two or four matrices
+// CHECK: a lane must receive two elements of one, two or four matrices
 func.func @fragments(%x: vector<8xf16>) {
   %s = simt.exchange_rows %x : vector<8xf16> to vector<6xf16>
   func.return

@@ -1,7 +1,7 @@
 // RUN: tcopt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
 
 // A program ends with finish.
-// CHECK: the last op of a program is vdla.finish
+// CHECK: the last op of a program must be vdla.finish
 vdla.program @f(%x: memref<4x16xi32>) {
   vdla.load acc 0, %x[0] : 1x4
 }
@@ -63,7 +63,7 @@ vdla.program @f(%x: memref<4x16xi8>) {
 // -----
 
 // Stores write registers alone.
-// CHECK: the memory inp is none of acc, out
+// CHECK: the memory inp is not one of acc, out
 vdla.program @f(%x: memref<4x16xi8>) {
   vdla.store inp 0, %x[0] : 1x4
   vdla.finish
@@ -72,7 +72,7 @@ vdla.program @f(%x: memref<4x16xi8>) {
 // -----
 
 // Micro-ops are loaded by an op of their own.
-// CHECK: the memory uop is none of wgt, inp, acc, acc8
+// CHECK: the memory uop is not one of wgt, inp, acc, acc8
 vdla.program @f(%x: memref<4x16xi8>) {
   vdla.load uop 0, %x[0] : 1x4
   vdla.finish
@@ -126,7 +126,7 @@ vdla.program @f(%x: memref<4x16xi8>) {
 // -----
 
 // There are four pads.
-// CHECK: a tile has rows and columns, and four pads
+// CHECK: a tile must have rows, columns and four pads
 vdla.program @f(%x: memref<4x16xi8>) {
   vdla.load inp 0, %x[0] : 1x4 pad [0, 1]
   vdla.finish

@@ -123,7 +123,7 @@ arcs (float[8] x) => (float[8] y) { a = Tan(x)  y = Sinh(a) }""")
 
 def test_missing_ptxas_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PTXAS_ENVIRONMENT, "/nowhere")
-    with pytest.raises(UnsupportedError, match="there is no ptxas"):
+    with pytest.raises(UnsupportedError, match="ptxas is not installed"):
         assemble("", "sm_80")
 
 
