@@ -41,8 +41,7 @@ _ROUNDERS = ("arith.fptosi", "arith.fptoui", "math.roundeven", "math.round", "ma
 
 
 def rounds(func: Operation) -> bool:
-    """Whether a function rounds to integers, where a small difference can change the result by
-    one."""
+    """Whether a function rounds to integers, so that a small difference can become 1."""
     return any(
         op.name in _ROUNDERS or (op.name.startswith("graph.") and _graph_rounds(op))
         for op in func.walk()

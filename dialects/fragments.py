@@ -89,7 +89,6 @@ def elements_a_lane(rows: int, columns: int) -> int:
 
 
 def place_of_sum(row: AffineExpr, column: AffineExpr) -> tuple[AffineExpr, AffineExpr, AffineExpr]:
-    """Return the lane that holds an accumulator, the matrix that contains it, and its position in
-    the pair."""
+    """Return the lane that holds an accumulator, its matrix, and its position in the pair."""
     lane = (row % MATRIX) * _PAIRS + (column % MATRIX) // _PAIR
     return lane, row % (2 * MATRIX) // MATRIX, column % _PAIR

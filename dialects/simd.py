@@ -1,5 +1,4 @@
-"""simd: arithmetic across lanes that CPUs have instructions for, but MLIR's vector dialect has no
-op.
+"""simd: operations across lanes that CPUs have and MLIR's vector dialect lacks.
 
 `simd.dot` adds products of short groups of narrow elements to wider ones, like AVX-512 BF16's
 `vdpbf16ps`, VNNI's `vpdpbusd` and Arm's `bfdot`, `sdot` and `usdot`. The backend selects the

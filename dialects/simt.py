@@ -44,8 +44,7 @@ from tcopt.dialects.fragments import MATRIX, elements_a_lane
 
 @irdl_op_definition
 class ShuffleOp(IRDLOperation):
-    """Returns the value of the thread whose number in the block is this thread's number xor
-    `offset`.
+    """Returns the value of the thread whose number in the block is this one's xor `offset`.
 
     ```mlir
     %r = simt.shuffle %v xor 16 : f32

@@ -252,8 +252,7 @@ def _slack(type_: Attribute) -> float:
 
 
 def _ends(type_: Attribute, a: Interval, b: Interval, combine: Combine) -> Interval:
-    """Return the range of an operation that is monotone in each operand, from its values at the
-    ends."""
+    """Return the range of an operation monotone in each operand, from its values at the ends."""
     ends = [combine(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
     if isinstance(type_, AnyFloat):
         if any(math.isnan(end) for end in ends) or math.inf in map(abs, ends):
@@ -364,8 +363,7 @@ def _to_float(type_: Attribute, a: Interval) -> Interval:
 
 
 def _to_integer(type_: Attribute, a: Interval) -> Interval | None:
-    """Conversion towards zero; None if the value may be out of range, where any integer may
-    result."""
+    """Conversion towards zero; None if the value may be out of range (any integer may result)."""
     whole = all_of(type_)
     if not a.within(whole.low, whole.high) or not math.isfinite(a.high - a.low):
         return None

@@ -18,8 +18,7 @@ from tcopt.support.rewriting import rewrite
 
 
 class EncodeProgram(RewritePattern):
-    """Replace a program by the declaration of a function that runs it; an attribute holds its
-    text.
+    """Replace a program by a function declaration whose attribute holds the program as text.
 
         accelerator.program @copy(%x: memref<4x8xi8>, %y: memref<4x8xi8>) {...}
     ->

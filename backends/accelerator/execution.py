@@ -115,8 +115,7 @@ class Memories:
         where: Indices,
         inside: NDArray[np.bool_] | None,
     ) -> Array:
-        """Return the tiles of an operand, one per iteration; its default for out-of-bounds
-        iterations."""
+        """Return the tiles of an operand, one per iteration; out of bounds, its default."""
         dtype = numpy_dtype(operand.element)
         shape = (len(where), *operand.shape)
         if place.buffer is not None:
@@ -197,8 +196,7 @@ def _inside(step: RunOp) -> NDArray[np.bool_]:
 
 @lru_cache(maxsize=1024)
 def batched(declared: Intrinsic, count: int) -> FuncOp:
-    """Return the behaviour of an intrinsic on `count` tiles at once, with an additional leading
-    axis."""
+    """Return the behaviour of an intrinsic on `count` tiles at once, with a new leading axis."""
     function = declared.function.clone()
     block = function.body.block
     for argument in block.args:

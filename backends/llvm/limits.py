@@ -20,8 +20,7 @@ from tcopt.support.parsing import TextParser
 from tcopt.support.running import new_context
 
 _CHAINS = 12
-"""Independent accumulators: enough for two units with latency five, few enough for the
-registers."""
+"""Independent accumulators: enough for two units with latency five, but not too many to spill."""
 _STEPS = 100_000
 _FLOAT_BITS = 32
 _COPIED = 1 << 24
@@ -29,8 +28,7 @@ _COPIED = 1 << 24
 
 
 def peak_gflops(threads: int = 1, seconds: float = 0.01) -> float:
-    """Return the peak GFLOP/s in float32 on `threads` cores; a multiply-add counts as two
-    operations."""
+    """Return the peak float32 GFLOP/s of `threads` cores; a multiply-add is two operations."""
     function, lanes = _multiply_adds()
     outs = [np.zeros((_CHAINS, lanes), np.float32) for _ in range(threads)]
     work = 2 * _CHAINS * lanes * _STEPS

@@ -32,8 +32,7 @@ def emit_text(module: ModuleOp, target: CpuTarget | None = None) -> str:
 
 
 def emit_object(module: ModuleOp, target: CpuTarget | None = None) -> bytes:
-    """Return the object code of a kernel-level module, with the thread pool if it has parallel
-    loops.
+    """Return the object code of a kernel-level module, with the thread pool if needed.
 
     Args:
         target: by default the module's `tcopt.target`, else this machine.

@@ -1,2 +1,1 @@
-"""OpenCL C from kernel-level IR, with the structure of the IR so that both can be read side by
-side."""
+"""OpenCL C from kernel-level IR, with the same structure as the IR."""

@@ -49,8 +49,7 @@ def write_source(module: ModuleOp) -> str:
 
 
 def _words(code: str) -> set[str]:
-    """Return the words of code, without comments; vector types also count as their element
-    types."""
+    """Return the words of code, without comments; vector types also count as element types."""
     words = re.findall(r"[A-Za-z_]\w*", re.sub(r"//.*", "", code))
     return {*words, *(word.rstrip("0123456789") for word in words)}
 

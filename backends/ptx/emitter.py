@@ -30,8 +30,7 @@ through generic pointers, which the code generator infers to be local."""
 LIBRARY_PREFIX = "__nv_"
 
 LARGEST_NARROW = 1 << 30
-"""Maximum size in bytes of a buffer whose offsets, including those one tile past its end, fit in
-32 bits."""
+"""Maximum size of a buffer in bytes whose offsets, even one tile past its end, fit in 32 bits."""
 
 
 ROLLED = "!llvm.loop !3"
@@ -82,8 +81,7 @@ class KernelEmitter(FunctionEmitter):
         return super().alloca(f"[{count} x {type}]", alignment)
 
     def assign_opaque(self, expression: str) -> str:
-        """Emit an index; quotients need not be opaque, because the code generator shares
-        addresses."""
+        """Emit an index; quotients need not be opaque, as the code generator shares addresses."""
         return self.assign(expression)
 
     def _advance(self, pointer: str, offset: str, depth: int) -> str:

@@ -38,8 +38,7 @@ Most loops have no unroll metadata here, so ptxas decides about unrolling."""
 def emit_kernels(
     module: ModuleOp, target: GpuTargetAttr, data_layout: str = "", *, planned: bool = False
 ) -> str:
-    """Return the LLVM IR text of all kernels of a module, which are the functions marked
-    `gpu.kernel`.
+    """Return the LLVM IR text of all kernels, the functions marked `gpu.kernel`, of a module.
 
     Args:
         planned: whether buffer arguments are buffers of a memory plan, or slices of them, which

@@ -9,7 +9,6 @@ DEFAULT_ARCH = "sm_80"
 
 
 def entry_name(symbol: str) -> str:
-    """Return the name of a kernel in PTX: letters, digits and underscores, starting with a
-    letter."""
+    """Return the name of a kernel in PTX: letters, digits and underscores, a letter first."""
     name = distinct(symbol, "kernel_")
     return f"kernel{name}" if name.startswith("_") else name

@@ -1,5 +1,4 @@
-"""Conversion of streams to programs of the dialect; kernels are recovered from the use of
-micro-ops."""
+"""Conversion of streams to programs of the dialect, recovering kernels from uses of micro-ops."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Encoded programs as settings of a host function: strings and integers for IR attributes and
-JSON."""
+"""Encoded programs as settings of a host function, in a form for IR attributes and JSON."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ Settings = Mapping[str, Any]
 
 
 def settings_of(encoded: Encoded, target: VdlaTargetAttr) -> dict[str, Any]:
-    """Return an encoded program and its machine; shapes and types come from the arrays at run
-    time."""
+    """Return an encoded program and its machine; shapes and types are those of the arrays."""
     return {
         "program": encoded.name,
         "machine": [f"{name}={value}" for name, value in target.facts().items()],

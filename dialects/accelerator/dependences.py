@@ -80,8 +80,7 @@ class _Finder:
         return found
 
     def accesses(self, task: Task) -> Iterator[tuple[Access, bool]]:
-        """Yield the accesses of a task and whether they write; reads of data that no task writes
-        are skipped."""
+        """Yield the accesses of a task and whether they write, without reads of constant data."""
         for access in task.writes:
             yield access, True
         for access in task.reads:

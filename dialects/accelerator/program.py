@@ -38,7 +38,7 @@ class ProgramOp(BufferFunction):
 
     @property
     def steps(self) -> list[StepOp]:
-        """Its steps, in order."""
+        """The steps of the program, in order."""
         return [op for op in self.body.block.ops if isinstance(op, StepOp)]
 
     @property

@@ -123,8 +123,7 @@ def set_registers(extents: Shape, number: int | None = None) -> Intrinsic:
 
 
 def parts_of(number: int) -> tuple[int, int] | None:
-    """Return the 16-bit value and the left shift that produce a 32-bit number; None if there is no
-    such pair."""
+    """Return a 16-bit value and the left shift that make a 32-bit number; None if impossible."""
     places = 0
     while not -_MOST <= number < _MOST and number % 2 == 0:
         number, places = number // 2, places + 1

@@ -55,13 +55,11 @@ from tcopt.support.operand_access import quick_operands
 from tcopt.support.quick_ir import init_op
 
 LaneSteps = tuple[tuple[int, ...], ...]
-"""Lane steps of a vector access: for each dimension of the vector, the step along each dimension
-of the buffer."""
+"""Steps along the dimensions of the buffer, for each dimension of an accessed vector."""
 
 
 def is_same_place(one: LoadOp | StoreOp, other: LoadOp | StoreOp) -> bool:
-    """Whether two accesses in one body address the same elements, judging by their index
-    expressions."""
+    """Whether two accesses in one body address the same elements, by their index expressions."""
     return (
         one.memref is other.memref
         and one.map == other.map
@@ -142,8 +140,7 @@ def _print_lanes_and_mask(printer: Printer, rows: LaneSteps, mask: SSAValue | No
 
 
 def _reaches(rows: LaneSteps, vector: Attribute, rank: int) -> list[tuple[int, int]]:
-    """Return the minimum and maximum offset of the lanes from the first, per dimension of the
-    buffer."""
+    """Return the minimum and maximum offset of lanes from the first, per buffer dimension."""
     if not rows:
         return [(0, 0)] * rank
     assert isa(vector, VectorType)

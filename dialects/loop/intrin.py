@@ -288,8 +288,7 @@ class IntrinOp(IRDLOperation):
 
 
 def scope_mismatch(declared: Intrinsic, buffers: Sequence[SSAValue]) -> str | None:
-    """Describe the first operand of an intrinsic in an illegal memory scope; None if all are
-    legal.
+    """Describe the first operand in an illegal memory scope; None if all are legal.
 
     Args:
         buffers: the buffers of the operands, the output first.

@@ -168,8 +168,7 @@ class BarrierOp(IRDLOperation):
 
 @irdl_op_definition
 class PushTokenOp(IRDLOperation):
-    """Sends a dependence token from one accelerator unit to another (section 4.4 of the TVM
-    paper)."""
+    """Sends a dependence token from one accelerator unit to another (TVM paper, section 4.4)."""
 
     name = "loop.push_token"
 

@@ -174,8 +174,7 @@ def is_thread(loop: ForOp) -> bool:
 
 
 def is_in_block(loop: ForOp) -> bool:
-    """Whether a loop's iterations, virtual threads included, run in one block and share its
-    memory."""
+    """Whether a loop's iterations run in one block and share its memory (virtual threads do)."""
     return loop.loop_kind is LoopKind.VIRTUAL or is_thread(loop)
 
 

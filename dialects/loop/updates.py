@@ -32,8 +32,7 @@ COMBINERS: Mapping[type[Operation], CombiningKindFlag] = {
     arith.OrIOp: CombiningKindFlag.OR,
     arith.XOrIOp: CombiningKindFlag.XOR,
 }
-"""Associative and commutative combiners (floats up to rounding), and their `vector.reduction`
-kinds."""
+"""Associative and commutative ops (floats up to rounding) and their `vector.reduction` kinds."""
 
 _COUNTED = frozenset({CombiningKindFlag.ADD, CombiningKindFlag.MUL, CombiningKindFlag.XOR})
 

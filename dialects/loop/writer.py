@@ -127,8 +127,7 @@ class Scalar:
         return ~(self >= other) & self.equals(self)
 
     def order_key(self) -> Scalar:
-        """Return an integer that orders like `precedes`; it is equal for equal values and for all
-        nan."""
+        """Return an integer that orders like `precedes`, with all nan equal."""
         if not is_float(self.dtype):
             return self
         k, word = self.writer, self.writer.order_type(self.dtype)
@@ -146,8 +145,8 @@ class Scalar:
         return Scalar(self.writer, self.writer.emitter.add(op), dtype)
 
     def bits(self, first: int, count: int, turned: int = 0) -> Scalar:
-        """Return `count` bits of an integer from bit `first` as an index; the bits set in `turned`
-        are inverted."""
+        """Return `count` bits of an integer from bit `first` as an index, inverting bits of
+        `turned`."""
         own = self._binary("shr", first) if first else self
         own = own & ((1 << count) - 1)
         own = own._binary("xor", turned) if turned else own
@@ -400,8 +399,7 @@ class KernelWriter:
 
     @contextmanager
     def loop(self, extent: int | Scalar, *, parallel: bool = False) -> Generator[Scalar]:
-        """Open a loop from 0 to `extent`; iterations of a parallel loop may run in any order or at
-        once.
+        """Open a loop from 0 to `extent`; parallel iterations may run in any order or at once.
 
         A computed extent (an index) makes a serial loop.
         """

@@ -56,8 +56,7 @@ class ReverseComputeAtOp(_MoveOp):
 
 @irdl_op_definition
 class DecomposeReductionOp(SchedOp):
-    """Move a reduction's initialisation to its own block: `%init = sched.decompose_reduction %mm
-    at %k`."""
+    """Separate a reduction's initialisation: `%init = sched.decompose_reduction %mm at %k`."""
 
     name = "sched.decompose_reduction"
 

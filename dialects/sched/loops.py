@@ -245,8 +245,7 @@ class BindOp(SchedOp):
 
 @irdl_op_definition
 class RfactorOp(SchedOp):
-    """Factor a reduction's loop into partial results, one per iteration: `%rf = sched.rfactor
-    %ki`.
+    """Compute partial results of a reduction, one per iteration: `%rf = sched.rfactor %ki`.
 
     `%rf = sched.rfactor %ki axis 1` inserts the new dimension as the second one.
     """

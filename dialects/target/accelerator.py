@@ -229,6 +229,5 @@ class AcceleratorFacts(TargetFacts):
         return rows * row_bytes
 
     def issue_cycles(self, issue: Issue) -> int:
-        """Return the cycles for which an instruction occupies its unit, excluding those of the
-        port."""
+        """Return the cycles for which an instruction occupies its unit, without port cycles."""
         return 0 if issue.rows else issue.steps

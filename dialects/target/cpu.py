@@ -96,7 +96,7 @@ class CpuTargetAttr(TargetFacts):
 
     @property
     def vectors(self) -> VectorUnits:
-        """Its vector registers and caches."""
+        """The vector registers and caches of the CPU."""
         return VectorUnits(
             self.vector_bits.data,
             self.registers.data,

@@ -25,8 +25,7 @@ def parse_facts(
     numbers: Sequence[str],
     defaults: Mapping[str, str | int],
 ) -> list[Attribute]:
-    """Parse `<a = "text", b = 1>` into parameters: strings, then integers, each in the given
-    order."""
+    """Parse `<a = "text", b = 1>` into parameters: strings first, then integers."""
     values: Facts = dict(defaults)
 
     def parse_field() -> None:

@@ -24,7 +24,7 @@ RESULTS = ("i32", "i8")
 ARBITRATIONS = ("first-come", "priority")
 
 _CHAIN = ("load", "compute", "store")
-"""Its units; adjacent ones exchange tokens."""
+"""The units of the accelerator; adjacent ones exchange tokens."""
 
 INSTRUCTION_BYTES = 16
 

@@ -21,8 +21,7 @@ LATENCY = 6
 """Independent accumulations that saturate an FMA unit."""
 
 TRANSFORM_SHARE = 0.6
-"""Fraction of the peak issue rate that the transforms reach, limited by loads, stores and spills.
-"""
+"""Fraction of the peak issue rate that transforms reach, given their loads and stores."""
 
 L3_RATE, DRAM_RATE = 8.0, 4.0
 """Bytes per cycle that a core reads from L3 and from DRAM."""
@@ -41,8 +40,7 @@ class VectorCosts:
         return max(compute, self._reading(layer.places, layer))
 
     def winograd(self, layer: Layer, tile: int) -> float:
-        """Return the time of the contraction (or of reading its weights) plus that of the
-        transforms."""
+        """Return the time of the contraction (or of reading its weights) and of the transforms."""
         lanes = self.units.lanes()
         last = layer.phases - 1
         tables = phase_tables(tile, layer.taps, layer.phases, last, whole=layer.whole)
@@ -66,8 +64,8 @@ class VectorCosts:
         return self.units.fma_units * self.units.lanes()
 
     def _efficiency(self, rows: int) -> float:
-        """Return the fraction of peak that a register tile reaches whose height divides `rows`
-        about evenly."""
+        """Return the fraction of peak of a register tile whose height divides `rows` about
+        evenly."""
         vectors = 2
         most = max((self.units.registers - vectors - 1) // vectors, 1)
         height = ceil(rows / ceil(rows / most))

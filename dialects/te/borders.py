@@ -54,8 +54,7 @@ def _is_result(stage: ComputeOp) -> bool:
 
 
 def _offsets(read: ReadOp, stage: ComputeOp) -> tuple[int, ...] | None:
-    """Return the offset of the read along each axis, if it reads one element for each point, in
-    order."""
+    """Return the offsets of a read that reads one element for each point, in order."""
     axes = list(stage.body.block.args)
     exprs = read.map.data.results
     if len(exprs) != len(axes):

@@ -86,8 +86,7 @@ def tensor_type(tensor: Tensor) -> TensorType:
 
 
 def emit_stage(stage: Stage, values: dict[int, SSAValue], name: str) -> ComputeOp:
-    """Build the `te.compute` of a stage; `values` maps the id of each tensor it reads to its
-    value."""
+    """Build the `te.compute` of a stage; `values` maps tensors, by id, to their values."""
     axes = (*stage.axes, *stage.reduce_axes)
     block = Block(arg_types=[IndexType()] * len(axes))
     for axis, argument in zip(axes, block.args, strict=True):
@@ -170,8 +169,7 @@ class _Body:
     def _access(
         self, indices: Sequence[Index], guarded: bool
     ) -> tuple[AffineMap, list[SSAValue], list[Range]]:
-        """Return one map for several indices, with its operands (axes and computed values) and
-        ranges."""
+        """Return one map for several indices, with its operands and their ranges."""
         operands: list[SSAValue] = []
         ranges: list[Range] = []
         results: list[AffineExpr] = []

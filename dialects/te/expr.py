@@ -379,8 +379,7 @@ def checked(value: Expr) -> Expr:
 
 
 def as_expr(value: ExprLike, dtype: Attribute | None = None) -> Expr:
-    """Return an expression for a number or an index, of type `dtype`; an expression is returned as
-    it is.
+    """Return an expression for a number or an index, of type `dtype`, or the expression itself.
 
     Without `dtype`, an index becomes i64, a float f32, an int i64 and a bool i1.
     """
@@ -448,8 +447,7 @@ _ROUNDING = frozenset({"floor", "ceil", "round", "trunc"})
 
 
 def unary(kind: str, x: ExprLike) -> Expr:
-    """Build a unary function. Transcendental functions need floats; rounding an integer returns
-    it."""
+    """Build a unary function. Transcendental functions need floats; rounding keeps integers."""
     value = as_expr(x, f32 if isinstance(x, int | Index) else None)
     if not is_float(value.dtype):
         if kind in _ROUNDING or (kind == "abs" and is_unsigned(value.dtype)):

@@ -74,8 +74,7 @@ def _cast_const(value: Const, element: Attribute) -> Expr:
 
 
 def scale(x: Expr, table: Sequence[Sequence[float]], row: IndexLike, column: IndexLike) -> Expr:
-    """Multiply `x` by `table[row][column]`; the result is 0 if the entry is 0, even for infinity
-    or nan.
+    """Multiply `x` by `table[row][column]`; 0 if the entry is 0, even for infinity or nan.
 
     Integer products wrap around.
 

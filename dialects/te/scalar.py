@@ -315,8 +315,7 @@ class Emitter:
         return self.add((IndexCastUIOp if unsigned else IndexCastOp)(x, IndexType()))
 
     def from_index(self, x: SSAValue, range_: Range, dtype: Attribute) -> SSAValue:
-        """Convert an index to a value; through i32 if its range fits, so that a vector holds more
-        lanes."""
+        """Convert an index to a value; through i32 if its range fits, for more lanes per vector."""
         self._indices.setdefault(x, range_)
         if not is_float(dtype) and dtype != i1:
             return self.add(IndexCastOp(x, storage_type(dtype)))

@@ -24,7 +24,7 @@ class Memory(StrEnum):
 
     @property
     def number(self) -> int:
-        """Its encoding in instructions."""
+        """The encoding of the memory in instructions."""
         return _NUMBERS[self]
 
     @property
@@ -50,8 +50,7 @@ class MemoryAttr(EnumAttribute[Memory], SpacedOpaqueSyntaxAttribute):
 
 
 class Unit(StrEnum):
-    """A unit of the accelerator, which executes its instructions in order, in parallel with the
-    others."""
+    """A unit of the accelerator. It executes its instructions in order, in parallel with others."""
 
     LOAD = "load"
     COMPUTE = "compute"
@@ -103,7 +102,7 @@ class AluCode(StrEnum):
 
     @property
     def number(self) -> int:
-        """Its encoding in instructions."""
+        """The encoding of the operation in instructions."""
         return _CODES[self]
 
 

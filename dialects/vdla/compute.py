@@ -61,8 +61,7 @@ class ComputeOp(InstructionOp):
 
 @irdl_op_definition
 class GemmOp(ComputeOp):
-    """Multiplies inputs by weights and accumulates in registers: `vdla.gemm %k pop(load)
-    push(load)`.
+    """Multiplies inputs by weights and accumulates: `vdla.gemm %k pop(load) push(load)`.
 
     `vdla.gemm reset %k` zeroes the registers that the kernel addresses, and reads nothing.
     """

@@ -35,12 +35,12 @@ class ProgramOp(BufferFunction):
 
     @property
     def instructions(self) -> list[InstructionOp]:
-        """Its instructions, in order."""
+        """The instructions of the program, in order."""
         return [op for op in self.body.block.ops if isinstance(op, InstructionOp)]
 
     @property
     def kernels(self) -> list[KernelOp]:
-        """Its kernels, in order."""
+        """The kernels of the program, in order."""
         return [op for op in self.body.block.ops if isinstance(op, KernelOp)]
 
     @property

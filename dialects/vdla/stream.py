@@ -94,8 +94,7 @@ class Transfer(Instruction):
 
 @dataclass(frozen=True, kw_only=True)
 class Compute(Instruction):
-    """Micro-ops `uop_begin` to `uop_end` in two loops; `dst` and `src` are their steps in the
-    loops."""
+    """Micro-ops `uop_begin` to `uop_end` in two loops, in which `dst` and `src` are steps."""
 
     uop_begin: int
     uop_end: int

@@ -49,8 +49,7 @@ class TransferOp(InstructionOp, ABC):
     stride = prop_def(IntegerAttr[I64])
     """Entries between the starts of consecutive rows in memory."""
     pad = prop_def(INTEGERS)
-    """Zero padding around the tile on the accelerator: rows above and below, columns left and
-    right."""
+    """Zero padding on the accelerator: rows above and below, columns left and right."""
 
     def __init__(
         self,

@@ -46,8 +46,7 @@ def _verify_indexed_access(
 
 @irdl_op_definition
 class GatherOp(IRDLOperation):
-    """Reads one element for each lane whose mask is 1; other lanes take the element of
-    `pass_thru`.
+    """Reads one element for each active lane; other lanes take the element of `pass_thru`.
 
     Lane i reads at the address of `base[indices]` plus `index_vec[i]` elements.
     ```mlir

@@ -339,8 +339,7 @@ class FunctionEmitter:
         return sorted(groups.items())
 
     def pointer(self, root: str, offset: Linear) -> str:
-        """Return a pointer `offset` bytes after `root`, sharing common parts with other
-        addresses."""
+        """Return a pointer `offset` bytes after `root`; common parts of addresses are shared."""
         key = (root, offset)
         depth = len(self.scopes) - 1
         known = self.scopes[depth].cache.get(key)

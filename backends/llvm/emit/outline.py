@@ -43,8 +43,8 @@ class BodyEmitter(FunctionEmitter):
         self.captures: dict[str, Capture] = {}
 
     def _capture(self, outer: str, type: str, attributes: str = "") -> str:
-        """Return the parameter for an operand of the enclosing function; constants are used
-        directly."""
+        """Return the parameter for an operand of the enclosing function; constants stay
+        constants."""
         if isinstance(outer, Literal):
             return outer
         known = self.captures.get(outer)

@@ -17,8 +17,7 @@ CODEGEN_LEVEL = 2
 
 
 def _keep_llvm_whole() -> None:
-    """Make a fork wait until no other thread is inside LLVM, whose locks the child could not
-    release."""
+    """Make a fork wait until no other thread is inside LLVM and holds its locks."""
     lock = getattr(getattr(llvm.ffi, "lib", None), "_lock", None)
     if lock is None or not hasattr(os, "register_at_fork"):
         return

@@ -383,8 +383,7 @@ def emit_select(e: FunctionEmitter, op: arith_.SelectOp) -> None:
 
 
 def _selected_index(e: FunctionEmitter, cond: SSAValue, lhs: SSAValue, rhs: SSAValue) -> Linear:
-    """Select one of two indices, as a multiple of their common divisor, so that alignment is
-    preserved."""
+    """Select one of two indices, as a multiple of their common divisor to keep the alignment."""
     left, right = e.index(lhs), e.index(rhs)
     if left == right:
         return left

@@ -185,8 +185,7 @@ def _context_type(body: BodyEmitter) -> str:
 
 
 def _task_function(body: BodyEmitter, name: str) -> str:
-    """Return the function `void task(void *ctx, int64_t begin, int64_t end)` for the thread
-    pool."""
+    """Return the function `void task(void *ctx, int64_t begin, int64_t end)` for the pool."""
     context = _context_type(body)
     lines: list[str] = []
     arguments: list[str] = []

@@ -232,8 +232,7 @@ def _call(
 
 
 def _part(e: FunctionEmitter, value: str, element: str, count: int, start: int, size: int) -> str:
-    """Return `size` lanes from `start` of a vector of `count`; lanes beyond its end are
-    unspecified."""
+    """Return `size` lanes from `start` of a vector of `count`; lanes after its end are poison."""
     if (start, size) == (0, count):
         return value
     mask = [lane if lane < count else -1 for lane in range(start, start + size)]

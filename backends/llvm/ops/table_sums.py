@@ -165,8 +165,7 @@ class _TableSum:
         return result, not several and op.signed is not None
 
     def _plane(self, tables: list[str], indices: list[str], width: int) -> tuple[str, str]:
-        """Return sums of whole words, including their high bytes, and sums of the high bytes
-        alone."""
+        """Return sums of whole words, including their high bytes, and sums of high bytes alone."""
         run = max(1, 255 // ((1 << width) - 1))
         found = [self._look_up(*each) for each in zip(tables, indices, strict=True)]
         both = high = ""

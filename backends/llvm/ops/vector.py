@@ -43,8 +43,7 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def shuffle(e: FunctionEmitter, type: str, left: str, right: str, mask: Sequence[int]) -> str:
-    """Emit `shufflevector` with a mask over the lanes of both operands; -1 is an unspecified
-    lane."""
+    """Emit `shufflevector` with a mask over the lanes of both operands; -1 is a poison lane."""
     lanes = ", ".join("i32 poison" if lane < 0 else f"i32 {lane}" for lane in mask)
     return e.assign(f"shufflevector {type} {left}, {type} {right}, <{len(mask)} x i32> <{lanes}>")
 
@@ -344,8 +343,7 @@ def _reduce_float_sum(e: FunctionEmitter, op: vector_.ReductionOp, kind: str) ->
 def _reduce_by_halves(
     e: FunctionEmitter, op: vector_.ReductionOp, predicate: str, keeps_nan: bool
 ) -> str:
-    """Emit a float maximum or minimum by folding the upper half of the lanes onto the lower
-    half."""
+    """Emit a float maximum or minimum, folding the upper half of the lanes onto the lower."""
     element = computing_type(op.dest.type)
     value, count = computing_value(e, op.vector), lanes(op.vector.type)
     never_nan = "nnan" in fast_flags(op) or "fast" in fast_flags(op)

@@ -31,8 +31,7 @@ from tcopt.support.errors import UnsupportedError
 _MASKING = frozenset({"avx512vl", "sve"})
 """Features with fast masked stores. AVX2's masked store takes dozens of micro-ops on some CPUs."""
 _TRUNCATING = "avx512f"
-"""The feature with which LLVM miscompiles masked stores of truncated values into truncating
-stores."""
+"""The feature with which LLVM miscompiles masked stores of truncated values."""
 
 
 def _address(

@@ -17,8 +17,7 @@ PARALLEL_SYMBOL = "tcopt_parallel"
 """`void tcopt_parallel(void (*fn)(void *, int64_t, int64_t), void *ctx, int64_t total,
 int64_t grain, int32_t threads)`."""
 STOP_VARIABLE = "tcopt_stop"
-"""An i32 that is nonzero if a run should end; if negative, an allocation of that many KiB
-failed."""
+"""An i32 that is nonzero if a run should end; -N if an allocation of N KiB failed."""
 
 THREADS_VARIABLE = "tcopt_num_threads"
 """An i32 with the number of threads for parallel loops; 0 leaves the choice to the pool."""

@@ -44,8 +44,8 @@ def write_for(k: KernelWriter, op: scf.ForOp) -> None:
 
 
 def _goes_on(initial: SSAValue, result: SSAValue, op: Operation) -> bool:
-    """Whether an op updates a loop-carried value that has no other readers, so that both can be
-    one variable."""
+    """Whether an op updates a loop-carried value without other readers: both can be one
+    variable."""
     loop = op.parent_op()
     if not isinstance(initial, BlockArgument) or not isinstance(loop, scf.ForOp):
         return False

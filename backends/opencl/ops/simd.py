@@ -17,8 +17,7 @@ from tcopt.support.errors import UnsupportedError
 
 @writes(DotOp)
 def write_dot(k: KernelWriter, op: DotOp) -> None:
-    """Call a function that adds the products; compilers turn it into an instruction if there is
-    one."""
+    """Call a function that adds the products, which compilers turn into an instruction."""
     narrow = op.lhs.type.element_type if isinstance(op.lhs.type, VectorType) else None
     wide = get_element_type_or_self(op.result.type)
     if not isinstance(narrow, IntegerType) or not isinstance(wide, IntegerType):

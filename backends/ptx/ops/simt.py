@@ -78,8 +78,7 @@ def _pairs(e: KernelEmitter, value: SSAValue, pair: str) -> list[str]:
 
 @emits_ptx(ExchangeRowsOp)
 def emit_exchange(e: KernelEmitter, op: ExchangeRowsOp) -> None:
-    """Emit `ldmatrix` from the address of the loaded row; the load itself has no other use and
-    is removed."""
+    """Emit `ldmatrix` from the address of the loaded row; the load itself becomes dead."""
     row = op.row.owner
     if not isinstance(row, vector.LoadOp) or not _is_unchanged(row, op):
         raise UnsupportedError("the exchanged rows must be loaded immediately before", op=op)

@@ -25,8 +25,7 @@ from tcopt.support.stop_checks import check_stop
 
 Array = NDArray[Any]
 Plans = dict[tuple[Any, ...], Any]
-"""Cached products of each gemm and steps of each alu instruction, keyed by everything they
-depend on."""
+"""Cached products of gemm and steps of alu instructions, keyed by all that they depend on."""
 
 _EXACT = 1 << 24
 """float32 represents all integers up to this value."""
@@ -302,8 +301,7 @@ class _GemmPlan:
 
 
 def _products(dst: Indices, src: Indices, wgt: Indices) -> Iterable[_Products]:
-    """Group the steps of a gemm by the weights of each register, with one matrix product per
-    group.
+    """Group the steps of a gemm by weights, with one matrix product per group.
 
     The order of additions does not matter, because sums wrap around.
     """

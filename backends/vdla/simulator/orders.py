@@ -20,8 +20,7 @@ def program_order(stream: Stream) -> Iterator[int]:
 
 
 def adversarial_order(stream: Stream, seed: int) -> Iterator[int]:
-    """Yield an order that tokens allow, in which each unit runs as early or as late as possible
-    for a while.
+    """Yield an order that tokens allow, with each unit running as early or as late as possible.
 
     Only tokens constrain a unit: queues are unbounded.
 

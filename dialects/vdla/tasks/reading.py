@@ -30,8 +30,7 @@ from tcopt.support.locations import describe_location, nearest_location
 
 
 def machine_of(target: VdlaTargetAttr, stream: Stream) -> Machine:
-    """Return the model of the machine that executes a stream; its buffers are memories in units of
-    `granule`."""
+    """Return the machine that executes a stream; its buffers are memories in `granule` units."""
     spaces: dict[str, int] = {
         memory: target.entries[memory] for memory in (Memory.WGT, Memory.INP, Memory.ACC)
     }
@@ -58,8 +57,7 @@ def tasks_of(stream: Stream, target: VdlaTargetAttr) -> tuple[list[Task], list[T
 
 
 class _Reader:
-    """Traversal of a stream in order, which is the order in which the compute unit loads
-    micro-ops."""
+    """Traversal of a stream in order, the order in which the compute unit loads micro-ops."""
 
     def __init__(self, stream: Stream, target: VdlaTargetAttr):
         self.stream = stream
