@@ -60,7 +60,7 @@ def allow(op: Operation, *, contract: bool = False, reassoc: bool = False) -> No
 
 
 def decided(flags: Attribute) -> Attribute:
-    """Return flags that forbid further contraction and reordering."""
+    """Return the flags without `contract` and `reassoc`, so that the op is exact from now on."""
     return flags if flags is EXACT else _without(flags)
 
 

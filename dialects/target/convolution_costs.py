@@ -11,14 +11,17 @@ from tcopt.support.winograd_tables import Matrix
 
 @dataclass(frozen=True)
 class Layer:
-    """A convolution of stride 1, or one of the phases that a strided convolution splits into.
+    """Cost-relevant parameters of a convolution of stride 1.
+
+    A strided convolution is reduced to one by splitting its input into phases, a transposed one
+    by splitting its result into phases.
 
     Attributes:
         height, width: outputs of a phase.
-        inputs, outputs: channels; each phase of a strided input counts as its own channel.
+        inputs: input channels times the number of input phases. outputs: output channels.
         resident: bytes of all weights of the program, which compete for the caches.
         taps: kernel size of a phase, in each dimension.
-        phases: number of phases, in each dimension.
+        phases: number of phases of the result, in each dimension.
         inner: channels in a block of inputs; by default the lanes of a vector.
         element_bytes: size of a weight.
         terms: products that one instruction accumulates per element.
@@ -45,7 +48,7 @@ class Layer:
 
     @property
     def places(self) -> int:
-        """Multiplications of the direct form per pixel, over all phases, for a pair of channels."""
+        """Multiplications of the direct form per pair of channels, for one pixel of every phase."""
         return (self.phases * self.taps) ** 2
 
     def tiles(self, tile: int) -> int:

@@ -41,7 +41,7 @@ class Proof:
 
     Attributes:
         faults: empty for a correct program.
-        before: for each task, the tasks of each unit that are done when it starts; tasks that
+        before: for each task, how many tasks of each unit are done when it starts; tasks that
             never start are missing.
         fullest: for each queue, the maximum number of tokens in it.
     """

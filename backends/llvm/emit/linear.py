@@ -33,7 +33,7 @@ class Linear(NamedTuple):
         return gcd(self.const, *(c for _, c in self.terms))
 
     def divided(self, factor: int) -> Linear:
-        """Return the quotient by a number that divides `divisor()`."""
+        """Return the quotient by a number that divides `divisor`."""
         return Linear(tuple((n, c // factor) for n, c in self.terms), self.const // factor)
 
     def plus(self, other: Linear) -> Linear:
