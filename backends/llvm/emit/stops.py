@@ -24,7 +24,7 @@ _SHORT = 256
 _SHORT_UNKNOWN = 32
 """The same limit for a loop with an unknown trip count."""
 _VERY_LONG = 1 << 25
-"""Estimated ops of a whole loop, about ten milliseconds."""
+"""Estimated ops from which a whole loop checks, about ten milliseconds."""
 _INTERVAL = 1 << 22
 """Estimated ops between two checks of a loop with short iterations."""
 _UNKNOWN_TRIPS = 1 << 12

@@ -37,7 +37,7 @@ def _part(entries: Entries, start: int, type: LlvmType) -> str:
 
 
 def _by_vbmi(e: FunctionEmitter, places: str, entries: Entries) -> str:
-    """`vpermi2b` selects among 128 bytes by seven bits; the eighth bit selects the result."""
+    """`vpermi2b` selects among 128 bytes by seven bits; the eighth bit picks a result."""
     type = LlvmType.vector(I8, 64)
     halves = [
         e.call_intrinsic(
