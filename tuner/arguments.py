@@ -1,4 +1,4 @@
-"""What kernels are given: buffers, by shape, type and role."""
+"""Arguments of a kernel: shape, element type and role of each buffer."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ INPUT, WEIGHT, OUTPUT, WORKSPACE = "input", "weight", "output", "workspace"
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
-    """The type of a name, of narrow floats and integers too."""
+    """Return the dtype of a name, which may be a narrow float or integer of `ml_dtypes`."""
     return np.dtype(getattr(ml_dtypes, name, name))
 
 
 @dataclass(frozen=True)
 class Argument:
-    """A buffer that a kernel is given.
+    """A buffer that is an argument of a kernel.
 
     Attributes:
-        shape, dtype: of the array in it; the type by numpy's name.
+        shape, dtype: of the array in the buffer; the element type by numpy's name.
         role: `input`, `weight`, `output` or `workspace`.
     """
 
@@ -33,10 +33,10 @@ class Argument:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return prod(self.shape) * dtype_of(self.dtype).itemsize
 
 
 def argument_of(facts: Mapping[str, Any]) -> Argument:
-    """An argument from what `asdict` says of it."""
+    """Return the argument for a dictionary made by `asdict`."""
     return Argument(tuple(facts["shape"]), facts["dtype"], facts["role"])

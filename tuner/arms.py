@@ -1,4 +1,4 @@
-"""The rules that take a task, each with the space of its choices."""
+"""The schedule rules that apply to a task, each with its search space."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from tcopt.tuner.tasks import Task
 _NAME = "candidate"
 
 _COMPARED = 2
-"""Choices at random that tell whether two rules write the same schedules."""
+"""Random choices compared to decide whether two rules produce the same schedules."""
 
 
 def arms_of(task: Task) -> list[Arm]:
-    """The rules that take a task, the one that schedules it by default first, templates last.
+    """Return the rules that apply to a task: the default rule first, templates last.
 
-    A rule that leaves nothing open has one choice. One that has another rule write its schedules,
-    and one that is there for what no other takes, are left out where there are others.
+    A rule with no open choices has a space of one point. Rules that delegate to another rule and
+    last-resort rules are omitted if others apply.
     """
     return arms_in(*lowered(task.text, task.phases))
 
 
 def arms_in(function: loop.FuncOp, module: ModuleOp) -> list[Arm]:
-    """The rules that take a function; the module says for which target."""
+    """Return the rules that apply to a function; the module names the target."""
     target = module.attributes.get(TARGET_ATTRIBUTE)
     facts, kind = facts_of(target), target_kind(target)
     rules = rules_for(kind)
@@ -59,9 +59,10 @@ def _different(
     rules: Sequence[AnyRule],
     facts: object,
 ) -> list[tuple[AnyRule, Space]]:
-    """The rules but those whose choices are those of a rule in front, with the same schedules.
+    """Drop rules that produce the same schedules as an earlier one.
 
-    Where they agree in their knobs, the default and some choices at random tell.
+    Rules with equal knobs are compared by the schedules of their defaults and of some random
+    choices.
     """
     found: list[tuple[AnyRule, Space]] = []
     for rule, space in takers:
@@ -80,22 +81,22 @@ def _different(
 def _steps(
     function: loop.FuncOp, rules: Sequence[AnyRule], facts: object, rule: AnyRule, choice: Choice
 ) -> str:
-    """What a rule writes for a choice, as text; why it does not, if so."""
+    """Return the schedule of a rule for a choice as text, or the error message if it is illegal."""
     try:
         schedule = find_schedule(function, rules, facts, rule=rule.name, choice=choice)
     except (InputError, ScheduleError) as error:
         return error.message.replace(rule.name, "")
     assert schedule is not None
-    schedule.sequence.attributes = {}  # They name the rule.
+    schedule.sequence.attributes = {}  # They contain the name of the rule.
     return str(schedule.sequence)
 
 
 def lowered(text: str, phases: Sequence[tuple[str, str]]) -> tuple[loop.FuncOp, ModuleOp]:
-    """A task's function as loops, not scheduled yet, and the module that it is in.
+    """Lower a task to an unscheduled loop function; return it and its module.
 
     Args:
         text: a module with one te.func.
-        phases: names and passes of what compiles it.
+        phases: names and passes of the compilation pipeline.
     """
     module = TextParser(shared_context(), text).parse_module()
     functions = [op for op in module.ops if isinstance(op, te.FuncOp)]

@@ -1,4 +1,4 @@
-"""A schedule that somebody wants to know the time of."""
+"""Candidates: schedules whose time is to be measured."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tcopt.tuner.tasks import Task
 
 @dataclass(frozen=True)
 class Candidate:
-    """A schedule of a task: a choice of a rule, or the steps themselves.
+    """A schedule of a task: a choice in a rule's space, or an explicit sequence of steps.
 
     Attributes:
-        rule: its name; empty for the default schedule, unless there is a sequence.
+        rule: name of the rule; empty for the default schedule or if there is a sequence.
         choice: a value for each knob of the rule's space.
-        sequence: a `sched.sequence` as text, which is replayed instead.
+        sequence: a `sched.sequence` as text, which is replayed instead of running a rule.
     """
 
     task: Task
@@ -25,12 +25,12 @@ class Candidate:
 
     @property
     def is_default(self) -> bool:
-        """Whether it is what a compile without tuning takes."""
+        """Whether this is the schedule of a compile without tuning."""
         return not self.rule and not self.sequence
 
     @property
     def key(self) -> str:
-        """Tells candidates of one task apart."""
+        """Key that identifies the candidate within its task."""
         if self.sequence:
             return self.sequence
         choice = sorted((self.choice or {}).items())

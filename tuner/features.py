@@ -1,12 +1,12 @@
-"""What a model is told of a choice: named columns, from formulas alone.
+"""Feature columns of choices for the learned model, computed by formulas without building IR.
 
-No IR is built: a rule's space says for each choice which loops there are and what its block reads
-and writes, and the rest is arithmetic on columns (`footprints.py`). Columns are of loops, bytes and
-registers, not of knobs, so what is learned of one layer, model or machine tells about another;
-only `choice.*` are a rule's own, by the names of its knobs.
+A rule's space describes, for each choice, the loops and the reads and writes of its block; the rest
+is arithmetic on columns (`footprints.py`). Columns describe loops, bytes and registers instead of
+knobs, so that the model generalises across layers, models and machines. Only `choice.*` depend on
+the rule: they are the values of its knobs, hashed by name.
 
-All are log2(1 + x), as 32-bit floats. A change of what a column means takes a new `VERSION`.
-The columns are those that AutoTVM and Ansor found useful, by memory level of the machine at hand
+All columns are log2(1 + x) as 32-bit floats. If the meaning of a column changes, `VERSION` must be
+increased. The columns are those that AutoTVM and Ansor found useful, by memory level of the target
 instead of by loop: Chen et al., Learning to Optimize Tensor Programs (2018), section A.
 """
 
@@ -33,17 +33,18 @@ from tcopt.tuner.footprints import (
 )
 
 VERSION = 1
-"""Of what the columns mean."""
+"""Version of the meaning of the columns."""
 
 SLOTS = ("output", "first", "second", "rest")
-"""What is written, the first two buffers read, and all others together."""
+"""Operand slots: the outputs, the first two inputs, and all other inputs together."""
 
 BYTES_AT = ("tile", "inner", "l1", "l2", "task")
 REUSE_AT = ("tile", "l1", "l2", "l3")
 TRAFFIC_OF = ("l1", "l2", "l3")
 ITERATIONS_AT = ("tile", "inner", "l1", "l2", "l3", "task")
-"""Levels: the loops that are written out, with the next one, as far as data fits a cache, and
-what a thread does at a time."""
+"""Loop levels: the unrolled loops (`tile`), these and the next loop (`inner`), the loops whose
+footprint fits a cache (`l1` to `l3`), and the work of one thread (`task`).
+"""
 
 STRIDES_OF = ("last", "inner")
 SCALARS = (
@@ -59,13 +60,13 @@ SCALARS = (
     "estimate",
 )
 RULES = 6
-"""Columns that tell rules apart, by a hash of the name: rules may be anyone's."""
+"""Columns that distinguish rules, indexed by a hash of the name, as plugins may add rules."""
 
 CHOICES = 12
-"""Columns for the values of knobs, by a hash of the name."""
+"""Columns for the values of knobs, indexed by a hash of the knob's name."""
 
 CHUNK = 4096
-"""Choices at a time: their columns stay in cache."""
+"""Choices computed at a time, so that their columns stay in cache."""
 
 NAMES: tuple[str, ...] = (
     *(f"{slot}.bytes.{at}" for slot in SLOTS for at in BYTES_AT),
@@ -78,20 +79,20 @@ NAMES: tuple[str, ...] = (
     *(f"rule.{number}" for number in range(RULES)),
     *(f"choice.{number}" for number in range(CHOICES)),
 )
-"""Of the columns, in their order."""
+"""Names of the columns, in order."""
 
 _SAMPLE = 512
-"""Choices that tell how many iterations a variable has."""
+"""Choices sampled to determine the trip count of each variable."""
 
 
 @dataclass(frozen=True)
 class MachineFacts:
-    """What features take of a target.
+    """Facts of a target that features depend on.
 
     Attributes:
-        cores: what runs at once: cores of a CPU, blocks of a GPU.
-        registers: of a core or thread, of `vector_bytes` each.
-        l1, l2, l3: bytes that are ever further away.
+        cores: units that run in parallel: cores of a CPU, resident blocks of a GPU.
+        registers: registers of `vector_bytes` each, of a core or thread.
+        l1, l2, l3: cache sizes in bytes.
     """
 
     cores: int = 1
@@ -103,7 +104,7 @@ class MachineFacts:
 
     @classmethod
     def of(cls, facts: object) -> MachineFacts:
-        """From what rules know of a target; what that does not say is as it is in most."""
+        """Return the machine facts of a target; facts that are unknown have typical values."""
         if isinstance(facts, MachineFacts):
             return facts
         shared = getattr(facts, "shared", 0)
@@ -118,11 +119,11 @@ class MachineFacts:
 
 
 class SpaceFeatures:
-    """Features of choices of one rule's space.
+    """Compute the features of choices in one rule's space.
 
     Args:
-        rule: its name.
-        facts: what rules know of the target.
+        rule: name of the rule.
+        facts: the target's facts, as rules take them.
     """
 
     def __init__(self, rule: str, space: Space, facts: object):
@@ -133,13 +134,13 @@ class SpaceFeatures:
         self._of_knob = [_bucket(knob.name, CHOICES) for knob in space.knobs]
 
     def __call__(self, points: NDArray[np.int64]) -> Floats:
-        """A row of features for each row of positions, in the order of `NAMES`."""
+        """Return a row of features for each row of knob positions, in the order of `NAMES`."""
         rows = [self._of_chunk(points[i : i + CHUNK]) for i in range(0, len(points), CHUNK)]
         return np.concatenate(rows) if rows else np.empty((0, len(NAMES)), np.float32)
 
     @cached_property
     def _extents(self) -> Floats:
-        """Iterations of each variable: no choice makes fewer, and some make no more."""
+        """Trip count of each variable: the minimum over sampled choices, as some choices pad it."""
         points = self.space.draw(_SAMPLE, np.random.default_rng(0))
         first = self.space.point(self.space.default())
         nest = self._measure(np.concatenate([first[None], points]))
@@ -175,7 +176,7 @@ class SpaceFeatures:
         return np.ascontiguousarray(columns.T)
 
     def _scalars(self, measures: _Measures, points: NDArray[np.int64]) -> list[Floats]:
-        """In the order of `SCALARS`."""
+        """Return the columns of `SCALARS`, in that order."""
         nest, machine = measures.nest, self.machine
         vector = extent_of(nest, NestKind.VECTOR)
         element = self._operands[0].element_bytes if self._operands else 4.0
@@ -204,7 +205,7 @@ class SpaceFeatures:
 
 
 class _Measures:
-    """What a nest says at the levels that features have."""
+    """Measures of a nest at the loop levels used by features."""
 
     def __init__(self, nest: Nest, slots: Sequence[Sequence[Operand]], machine: MachineFacts):
         self.nest = nest
@@ -227,7 +228,7 @@ class _Measures:
             self._levels[name] = np.minimum(within, depth)
 
     def columns(self) -> list[Floats]:
-        """Those of operands and loops, in the order of `NAMES`."""
+        """Return the columns of operands and loops, in the order of `NAMES`."""
         found = [self._at(each, at) for each in self._bytes for at in BYTES_AT]
         for elements in self._elements:
             for at in REUSE_AT:
@@ -245,11 +246,13 @@ class _Measures:
         return self._at(self.nest.iterations, at)
 
     def written(self, at: str) -> Floats:
-        """Elements of the output that are touched at a level."""
+        """Return the number of output elements accessed at a level."""
         return self._at(self._elements[0], at)
 
     def loads(self, vector: Floats) -> Floats:
-        """Registers that a tile loads: an operand's vectors, or elements where lanes share one."""
+        """Return the registers that a tile loads: vectors, or scalars where all lanes read the
+        same.
+        """
         total = np.zeros_like(vector)
         for elements, step in zip(self._elements[1:], self._strides[1:], strict=True):
             moves = self._stride(step, "last") > 0
@@ -288,14 +291,14 @@ class _Measures:
         return values[self._levels[level], self._places]
 
     def _reuse(self, elements: Floats, level: str) -> Floats:
-        """How often each element is used there; 0 where there is none."""
+        """Return how often each element is used at a level; 0 if the slot is empty."""
         touched = self._at(elements, level)
         return np.where(touched > 0, self.iterations(level) / np.maximum(touched, 1), 0)
 
     def _traffic(self, lines: Floats, cache: str) -> Floats:
-        """Bytes that come from beyond a cache: what fits it, as often as that changes.
+        """Return the bytes read from beyond a cache: the footprint that fits it, times reloads.
 
-        The loop around what fits brings nothing new where it does not move an operand.
+        The loop around that footprint causes no reload if it does not change the accessed lines.
         """
         inside = self._levels[cache]
         outside = np.maximum(inside - 1, 0)
@@ -307,7 +310,7 @@ class _Measures:
         return own * times * np.float32(LINE)
 
     def _stride(self, steps: Floats, of: str) -> Floats:
-        """Bytes between neighbours along the innermost loop, or the one around a tile."""
+        """Return the byte stride along the innermost loop, or along the loop around the tile."""
         depth = len(self.nest.extents)
         if not depth:
             return np.zeros(len(self._places), np.float32)
@@ -317,12 +320,12 @@ class _Measures:
 
 
 def _slots(operands: Sequence[Operand]) -> list[list[Operand]]:
-    """Operands by slot: outputs first, then inputs; those too many share the last."""
+    """Group operands by slot: outputs, first input, second input, all other inputs."""
     outputs = [each for each in operands if each.is_output]
     inputs = [each for each in operands if not each.is_output]
     return [outputs, inputs[:1], inputs[1:2], inputs[2:]]
 
 
 def _bucket(name: str, count: int) -> int:
-    """The same in every process and version of Python."""
+    """Hash a name to a bucket, the same in every process and version of Python."""
     return int.from_bytes(blake2b(name.encode(), digest_size=4).digest(), "little") % count

@@ -1,8 +1,8 @@
-"""What a loop nest touches at each of its levels, by formulas over columns of choices.
+"""Footprints of a loop nest at each of its levels, by formulas over columns of choices.
 
-At a level, the loops from there inwards run through once, and those outside stand still: the
-iterations are the product of their extents, and what they touch of a buffer is a box whose sides
-follow from how far each variable moves each index.
+At a level, the loops from there inwards run once, and the outer ones are fixed. The iterations are
+the product of the inner extents. The footprint of a buffer is a box, whose sides follow from the
+step of each variable in each index.
 
     for i in 4:             # level 0: 16 iterations; A[i, k] 4 x 4 elements
       for k in 4:           # level 1:  4 iterations; A[i, k] 1 x 4
@@ -29,14 +29,14 @@ LINE = ALIGNMENT
 
 @dataclass(frozen=True)
 class Nest:
-    """Measures of the nests of `n` choices with L loops, outermost first.
+    """Measures of the loop nests of `n` choices, with L loops each, outermost first.
 
     Attributes:
         extents, kinds, variables: of each loop, [L, n].
         iterations: of the loops from a level inwards, [L + 1, n]; 1 at the last.
-        elements, lines: for each operand what these touch, [L + 1, n]: elements, and cache lines.
-        padded: for each variable the product of its loops' extents, [variables, n]; more than its
-            iterations where a loop's last round is not whole.
+        elements, lines: footprint of each operand in elements and in cache lines, [L + 1, n].
+        padded: for each variable the product of its loops' extents, [variables, n]; larger than its
+            trip count if a tail is padded.
     """
 
     extents: Floats
@@ -52,7 +52,7 @@ def measure_nest(levels: Sequence[LoopLevel], operands: Sequence[Operand], count
     """Measure the nests of `count` choices.
 
     Args:
-        levels: with numbers or columns of `count` values.
+        levels: the loops, whose fields are scalars or columns of `count` values.
     """
     variables = max((len(operand.steps) for operand in operands), default=0)
     for level in levels:
@@ -80,7 +80,7 @@ def measure_nest(levels: Sequence[LoopLevel], operands: Sequence[Operand], count
 def _grow(
     inside: list[Floats], column: NDArray[np.int8], variable: object, extent: Floats
 ) -> list[int]:
-    """Multiply what a loop's variable covers by its extent; the variables that are concerned."""
+    """Multiply a variable's covered range by a loop's extent; return the changed variables."""
     if not isinstance(variable, np.ndarray):
         number = int(column[0]) if len(column) else 0
         inside[number] = inside[number] * extent
@@ -92,7 +92,7 @@ def _grow(
 
 
 class _Box:
-    """What the loops from some level inwards touch of an operand, while it grows level by level."""
+    """Footprint of an operand inside a loop nest, extended one loop level at a time."""
 
     def __init__(self, operand: Operand, variables: int, count: int):
         self.shape, self.bytes = operand.shape, operand.element_bytes
@@ -108,7 +108,7 @@ class _Box:
         self.lines = [np.full(count, self._least, np.float32)]
 
     def grow(self, inside: Sequence[Floats], touched: Sequence[int]) -> None:
-        """Take in a level that moves these variables."""
+        """Extend the footprint by a loop level that moves these variables."""
         dims = {d for v in touched for d, step in enumerate(self.steps[v]) if step}
         if not dims:
             self.elements.append(self.elements[-1])
@@ -121,7 +121,9 @@ class _Box:
         self.lines.append(self._count_lines())
 
     def _side(self, dim: int, inside: Sequence[Floats]) -> tuple[Floats, Floats]:
-        """Indices of a dimension from the first to the last one touched, and how many are."""
+        """Return the length of the accessed range along a dimension, and the number of accessed
+        indices.
+        """
         side, count = None, None
         for variable, steps in enumerate(self.steps):
             if not steps[dim]:
@@ -148,7 +150,7 @@ def _product(columns: Sequence[Floats], one: Floats) -> Floats:
 
 
 def strides(operand: Operand, variables: int) -> Floats:
-    """How many bytes apart two neighbours along each variable lie."""
+    """Return the stride in bytes of an operand along each variable."""
     found = [
         abs(sum(s * prod(operand.shape[d + 1 :]) for d, s in enumerate(steps)))
         for steps in operand.steps
@@ -158,7 +160,7 @@ def strides(operand: Operand, variables: int) -> Floats:
 
 
 def suffix(holds: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """The outermost level from which on inwards a condition on loops holds, for [L, n]."""
+    """Return the outermost level from which a condition holds for all inner loops, for [L, n]."""
     if not len(holds):
         return np.zeros(holds.shape[1], np.intp)
     inwards = np.logical_and.accumulate(holds[::-1], axis=0)
@@ -166,12 +168,12 @@ def suffix(holds: NDArray[np.bool_]) -> NDArray[np.intp]:
 
 
 def behind(holds: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """The level behind the innermost loop of which a condition holds; 0 where none does."""
+    """Return the level after the innermost loop that satisfies a condition; 0 if there is none."""
     return suffix(~holds)
 
 
 def extent_of(nest: Nest, kind: NestKind) -> Floats:
-    """The product of the extents of all loops of a kind."""
+    """Return the product of the extents of all loops of a kind."""
     if not len(nest.extents):
         return np.ones(nest.extents.shape[1], np.float32)
     product: Floats = np.where(nest.kinds == kind, nest.extents, np.float32(1)).prod(axis=0)

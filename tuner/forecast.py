@@ -1,12 +1,13 @@
-"""What more trials are likely to bring: a curve through how the best time fell so far.
+"""Forecast the gain of further trials by extrapolating the curve of the best time so far.
 
-The best of n trials, as a part of the default's time, is taken to follow
+The best of n trials, relative to the default's time, is modelled as
 
     log best(n) = floor + a * n ** -b
 
-with a regret that vanishes as a power of the trials. How far it still falls is uncertain, so the
-curve is drawn through many histories: those that came of drawing each round's trials anew from that
-round (the bootstrap). Of few trials a curve says little; what past curves fell in all is a prior.
+so that the regret vanishes as a power of the number of trials. The uncertainty of the extrapolation
+comes from the bootstrap: the curve is fitted to many histories, each of which resamples the trials
+of every round. With few trials a curve is unreliable, so a prior contributes the total gain of past
+curves.
 """
 
 from __future__ import annotations
@@ -18,35 +19,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 Samples = NDArray[np.float64]
-"""For each bootstrap sample a row of forecasts."""
+"""Forecasts, one row for each bootstrap sample."""
 
 EXPONENTS = np.asarray([0.2, 0.35, 0.5, 0.75, 1.0, 1.5])
-"""Of the trials, that a fit may find."""
+"""Exponents of the number of trials that a fit may choose."""
 
 SAMPLES = 100
-"""Histories that are drawn."""
+"""Number of bootstrap histories."""
 
 UNSURE = 0.6
-"""By what factor a fall may be off, as a standard deviation of its logarithm: curves have steps."""
+"""Standard deviation of the logarithm of a forecast fall's error: curves have steps."""
 
 RECENT = 0.25
-"""A curve is drawn through the trials behind that part of them: a step long past is not a slope."""
+"""Curves are fitted after this part of the trials, as an early step is not the current slope."""
 
 _POINTS = 24
-"""Numbers of trials that a curve is drawn through, evenly by their logarithms."""
+"""Points of a fitted curve, evenly spaced on a logarithmic scale of trials."""
 
 _SLOWEST = 1.0
-"""As a part of the default's time: who finds nothing better takes the default."""
+"""Upper bound of ratios to the default's time: the default is used if nothing is faster."""
 
 
 @dataclass(frozen=True)
 class Prior:
-    """What curves of other tasks were like.
+    """Prior knowledge about curves, from other tasks.
 
     Attributes:
-        gain: the logarithm of how many times as fast all trials together made a task.
-        exponent: of their number.
-        weight: as many trials as it counts.
+        gain: the logarithm of the total speedup of a task.
+        exponent: of the number of trials.
+        weight: of the prior, in trials.
     """
 
     gain: float = 0.1
@@ -55,7 +56,7 @@ class Prior:
 
 
 def prior_of(histories: Sequence[Sequence[Sequence[float]]], prior: Prior | None = None) -> Prior:
-    """A prior from past tasks' histories, each with rounds of ratios; few of them change little."""
+    """Update a prior by the histories of past tasks, each a list of rounds of ratios."""
     prior = prior or Prior()
     gains = [prior.gain] * 2
     for rounds in histories:
@@ -72,15 +73,15 @@ def forecast(
     prior: Prior | None = None,
     floor: float = 0.0,
 ) -> Samples:
-    """The logarithm of the best ratio after so many more trials, drawn `SAMPLES` times.
+    """Forecast the logarithm of the best ratio after more trials, in `SAMPLES` samples.
 
     Args:
-        rounds: of the trials so far, in their order: each trial's time as a part of the default's,
-            infinite for those that failed.
+        rounds: of the trials so far, in order: each trial's time relative to the default's,
+            infinite if it failed.
         more: numbers of further trials.
-        floor: the best ratio that the machine's limits allow.
+        floor: lower bound of the ratio by the machine's limits.
     Returns:
-        A row for each sample, a column for each of `more`; never above what is the best already.
+        A row for each sample, a column for each of `more`; never above the current best.
     """
     prior = prior or Prior()
     ahead = np.asarray(more, np.float64)
@@ -101,7 +102,7 @@ def forecast(
 
 
 def _redrawn(rounds: Sequence[Sequence[float]], rng: np.random.Generator) -> Samples:
-    """The best so far by trials, as if each round's had been drawn anew."""
+    """Return bootstrap samples of the best ratio by trial, resampled within each round."""
     parts: list[Samples] = []
     for each in rounds:
         if len(each):
@@ -119,7 +120,7 @@ def _falls(
     count: int,
     rng: np.random.Generator,
 ) -> Samples:
-    """How far each curve falls from the last trial on, by the exponent that fits it best.
+    """Return how far each curve falls after the last trial, by its best fitting exponent.
 
     The prior counts as `weight` trials of a curve that falls by its gain.
     """

@@ -1,6 +1,6 @@
-"""Lock files written: what tuning found for a model, as text that people read and edit.
+"""Writer of lock files: tuning results of a model, as text that can be read and edited.
 
-`tcopt.schedules.tuning.lock_file` says how such a file looks, and reads it.
+`tcopt.schedules.tuning.lock_file` defines the format and reads it.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _INDENT = "  "
 
 @dataclass(frozen=True)
 class TunedKernel:
-    """What was found for one kernel.
+    """Tuning result of one kernel.
 
     Attributes:
-        sequence: the schedule as text; empty where the default is as good.
-        default: the default's schedule, to tell what is different.
-        ns, default_ns: times of a call; `low`, `high`: the interval of how many times as fast.
-        code_version: of the compiler that wrote the steps.
+        sequence: the schedule as text; empty if nothing is faster than the default.
+        default: the default schedule, to show the difference.
+        ns, default_ns: times of a call; `low`, `high`: confidence interval of the speedup.
+        code_version: version of the compiler that produced the schedule.
     """
 
     task: Task
@@ -71,17 +71,17 @@ class TunedKernel:
 
     @property
     def gain(self) -> float:
-        """How many times as fast as the default."""
+        """Speedup over the default."""
         return self.default_ns / self.ns if self.ns and self.default_ns else 1.0
 
 
 @dataclass(frozen=True)
 class TunedOperator:
-    """What was chosen for operators of the graph.
+    """Choice for operators of the graph.
 
     Attributes:
         key: of the operator, see `apply_tuning.operator_key`.
-        nodes: the ONNX nodes, for people.
+        nodes: the ONNX nodes, for information.
     """
 
     key: str
@@ -93,10 +93,10 @@ class TunedOperator:
 
 @dataclass
 class LockWriter:
-    """The lock file of a model as it is to be.
+    """Contents of a model's lock file before it is written.
 
     Args:
-        model: the name of the model, for people.
+        model: the name of the model, for information.
         targets: text of each target by its key.
     """
 
@@ -110,7 +110,7 @@ class LockWriter:
     )
 
     def keep(self, lock: LockFile, without: Collection[str] = ()) -> None:
-        """Keep what a file has, but for targets that were tuned anew."""
+        """Keep the entries of a file, except those for targets that were tuned again."""
         for key, entry in lock.kernels.items():
             if key[1] not in without:
                 self._kernels[key] = entry.sequence.clone(), ""
@@ -120,7 +120,7 @@ class LockWriter:
         self.targets.update({k: v for k, v in lock.targets.items() if k not in without})
 
     def add_kernel(self, found: TunedKernel) -> None:
-        """Add what was found for a kernel, in place of what was there."""
+        """Add the result of a kernel, replacing an earlier one."""
         task = found.task
         self.targets[task.target_key] = TextParser(shared_context(), task.target).parse_attribute()
         name = f"{task.name}_{task.key[:_DIGITS]}"
@@ -140,7 +140,7 @@ class LockWriter:
         self._kernels[task.key, task.target_key] = op, _comment(found)
 
     def add_operator(self, found: TunedOperator) -> None:
-        """Add what was chosen for operators of the graph."""
+        """Add the choice for operators of the graph."""
         attributes: dict[str, Attribute] = {
             TARGET: StringAttr(found.target),
             "nodes": ArrayAttr([StringAttr(node) for node in found.nodes]),
@@ -152,7 +152,7 @@ class LockWriter:
         self._operators[found.key, found.target] = op, ""
 
     def text(self) -> str:
-        """The whole file."""
+        """Return the text of the whole file."""
         empty = ModuleOp([], self._attributes())
         head = str(empty).replace("{\n}", "{", 1).rstrip("}").rstrip()
         parts = [_HEAD.format(model=self.model or "a model"), head.rstrip("{").rstrip(), " {\n"]
@@ -163,7 +163,7 @@ class LockWriter:
         return "".join([*parts, "}\n"])
 
     def write(self, path: str | Path) -> None:
-        """Write the file; it is there whole, or as it was.
+        """Write the file atomically.
 
         Raises:
             InputError: it cannot be written.
@@ -178,10 +178,10 @@ class LockWriter:
 
 
 def writer_for(path: str | Path, model: str, tuned: Collection[str]) -> LockWriter:
-    """A writer that keeps what a file has for other targets, if there is such a file.
+    """Return a writer that keeps the entries of an existing file for other targets.
 
     Args:
-        tuned: keys of the targets that were tuned anew.
+        tuned: keys of the targets that were tuned again.
     """
     writer = LockWriter(model)
     if Path(path).exists():
@@ -205,7 +205,7 @@ def _comment(found: TunedKernel) -> str:
 
 
 def differences(sequence: str, default: str) -> str:
-    """What one schedule chose and another did not, for people; empty if that is nothing."""
+    """Describe how the choices of one schedule differ from another's; empty if they do not."""
     if not sequence or not default:
         return ""
     new, old = parse_sequence(sequence), parse_sequence(default)

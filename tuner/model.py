@@ -1,15 +1,15 @@
-"""A model that ranks choices: which of two is faster, learned from all records of a target kind.
+"""Learned model that ranks choices by speed, trained on all records of a target kind.
 
-Absolute times depend on the machine and on what else it does; the model is asked only for an
-order. It is LightGBM's, with a rank objective: examples come in groups, and only those of one group
-are compared. A group is a workload on a machine, in a block of rounds; its examples are labelled by
-the quantile of how fast they are against the default, failures by 0.
+Absolute times depend on the machine and its load, so the model only predicts an order. It is a
+LightGBM model with a ranking objective: examples are in groups, and are compared only within their
+group. A group is a workload on a machine, in a block of rounds. Its examples are labelled by the
+quantile of their speedup over the default; failures are 0.
 
-Examples of other workloads teach as well, and fade as the task has its own: their weight is
+Examples of other workloads are used too, but fade as the task collects its own: their weight is
 2^(-n / 64) after n trials, as in AutoTVM.
 
-LightGBM is imported when a model is made, never before a process forks: its threads do not survive
-that (microsoft/LightGBM#4751).
+LightGBM is imported when a model is trained, never before a process forks, because its threads do
+not survive a fork (microsoft/LightGBM#4751).
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from tcopt.tuner.features import NAMES
 from tcopt.tuner.footprints import Floats
 
 LABELS = 31
-"""Quantiles that are told apart: LightGBM's default gains end there."""
+"""Number of quantile labels: LightGBM's default gains end there."""
 
 HALF_LIFE = 64
-"""Own trials after which what others teach counts half."""
+"""Number of own trials after which the weight of other workloads is halved."""
 
 TAUGHT = 64
-"""Own trials that all others count as at first, however many they are."""
+"""Total initial weight of all examples of other workloads, in own trials."""
 
 LEAST_EXAMPLES = 8
-"""With fewer nothing is learned: the rules' estimates order choices better."""
+"""Minimum number of examples: with fewer, the rules' estimates order choices better."""
 
 MOST_EXAMPLES = 4096
-"""That a model is made of, the own ones first: it is made anew each round."""
+"""Maximum number of examples, own ones first: the model is trained again each round."""
 
 MOST_OF_GROUP = 2048
-"""Examples of a group; LightGBM refuses more than 10,000."""
+"""Maximum number of examples in a group; LightGBM refuses more than 10,000."""
 
 FAINT = 1e-5
-"""Weights below which examples teach nothing."""
+"""Examples with a smaller weight are ignored."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Group:
     Attributes:
         workload: the task's key; `machine`: where it was measured.
         features: a row for each example.
-        speeds: how many times as fast as the default; 0 for what failed.
+        speeds: speedup over the default; 0 for failures.
     """
 
     workload: str
@@ -70,13 +70,13 @@ class Group:
 
 @dataclass(frozen=True)
 class Settings:
-    """How the model is made.
+    """Hyperparameters of the model.
 
     Attributes:
-        trees, leaves: of it; 64 by 31 are predicted in a few microseconds.
-        rate: how much each tree corrects.
+        trees, leaves: size of the model; 64 by 31 are predicted in a few microseconds.
+        rate: learning rate.
         seed: equal seeds and examples give equal models.
-        threads: of LightGBM, a fixed number: sums depend on it.
+        threads: of LightGBM, a fixed number, as sums depend on it.
     """
 
     trees: int = 64
@@ -88,7 +88,7 @@ class Settings:
     more: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def parameters(self) -> dict[str, Any]:
-        """As LightGBM names them."""
+        """Return the hyperparameters under LightGBM's names."""
         return {
             "objective": self.objective,
             "num_leaves": self.leaves,
@@ -109,10 +109,10 @@ class Settings:
 
 
 class Ranker:
-    """Orders choices by how fast they are likely to be.
+    """Rank choices by predicted speed.
 
     Attributes:
-        examples: how many it has learned from; 0 before that.
+        examples: number of training examples; 0 before training.
     """
 
     def __init__(self, settings: Settings | None = None):
@@ -122,15 +122,15 @@ class Ranker:
 
     @property
     def is_ready(self) -> bool:
-        """Whether there is a model."""
+        """Whether the model has been trained."""
         return self._booster is not None
 
     def learn(self, groups: Sequence[Group], workload: str = "", trials: int = 0) -> None:
-        """Make the model anew.
+        """Train the model from scratch.
 
         Args:
-            workload: the task that it is for; examples of others weigh less.
-            trials: how many that task has.
+            workload: the task that the model is for; examples of others weigh less.
+            trials: number of trials of that task.
         """
         chosen = _choose(groups, workload, trials)
         self._booster = None
@@ -153,7 +153,7 @@ class Ranker:
         self._booster = lightgbm.train(parameters, data, self.settings.trees)
 
     def predict(self, features: Floats) -> NDArray[np.float64]:
-        """Scores, the higher the faster; only their order counts."""
+        """Return scores, higher for faster choices; only their order is meaningful."""
         if self._booster is None:
             raise ValueError("a model that has learned nothing was asked")
         if not len(features):
@@ -161,7 +161,7 @@ class Ranker:
         return self._booster.predict(features, num_threads=self.settings.threads)
 
     def importance(self) -> dict[str, float]:
-        """What the model looks at: each column's share of what its splits gain."""
+        """Return the feature importance of each column: its share of the gain of all splits."""
         if self._booster is None:
             return {}
         gains = self._booster.feature_importance("gain")
@@ -171,7 +171,9 @@ class Ranker:
 
 
 def label(speeds: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Quantiles from 1 to `LABELS - 1` of what ran, 0 for what failed; equal speeds are equal."""
+    """Return quantiles from 1 to `LABELS - 1` for trials that ran, and 0 for failures; ties are
+    equal.
+    """
     labels = np.zeros(len(speeds), np.int32)
     ran = speeds > 0
     if ran.any():
@@ -182,7 +184,7 @@ def label(speeds: NDArray[np.float64]) -> NDArray[np.int32]:
 
 
 def _choose(groups: Sequence[Group], workload: str, trials: int) -> list[tuple[Group, float]]:
-    """The examples to learn from, the own ones first, with their weights."""
+    """Select training examples, own ones first, with their weights."""
     own = [(group, 1.0) for group in groups if group.workload == workload]
     rest = [group for group in groups if group.workload != workload]
     taught = sum(len(group.speeds) for group in rest)
@@ -190,7 +192,7 @@ def _choose(groups: Sequence[Group], workload: str, trials: int) -> list[tuple[G
     others = [(group, fade) for group in rest if fade > FAINT]
     found: list[tuple[Group, float]] = []
     room = MOST_EXAMPLES
-    # The last ones first: they are of the code as it is.
+    # The newest first: they are of the current code.
     for group, weight in [*reversed(own), *reversed(others)]:
         for start in range(0, min(len(group.speeds), room), MOST_OF_GROUP):
             rows = slice(start, min(start + MOST_OF_GROUP, room))
@@ -202,7 +204,7 @@ def _choose(groups: Sequence[Group], workload: str, trials: int) -> list[tuple[G
 
 
 def import_lightgbm() -> Any:
-    """LightGBM.
+    """Import and return LightGBM.
 
     Raises:
         InputError: it is not installed, or its library cannot be loaded.

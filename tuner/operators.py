@@ -1,4 +1,4 @@
-"""The operators of a model that passes of the graph have a choice about, and what it may be."""
+"""Operators of a model for which graph passes have tunable choices."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from tcopt.support.origins import node_names
 from tcopt.support.rewriting import function_bodies
 
 MOST_PANEL = 6
-"""Vectors of a panel of weights at most."""
+"""Maximum width of a panel of weights, in vectors."""
 
 
 @dataclass(frozen=True)
 class Operator:
-    """Operators of a model that are alike, and so are chosen for together.
+    """Identical operators of a model, which share their choices.
 
     Attributes:
-        key: of the operator, as lock files name it; `target`: the key of the target.
+        key: of the operator, as in lock files; `target`: the key of the target.
         nodes: the ONNX nodes that they compute.
-        choices: what may be chosen, one thing at a time.
+        choices: values to try, one decision at a time.
     """
 
     key: str
@@ -53,7 +53,7 @@ class Operator:
 def operators_of(
     source: Source, target: str = "cpu", *, accuracy: str = "", precision: str = "", **options: Any
 ) -> list[Operator]:
-    """The sums of products and long reductions of a model, where passes of the graph choose first.
+    """Return the contractions and long reductions of a model with choices in graph passes.
 
     Args:
         source, target, accuracy, precision: as `tcopt.compile` takes them.
@@ -94,7 +94,7 @@ def _operators(module: ModuleOp, accuracy: str) -> list[Operator]:
 def _choices(
     op: ContractionOp, facts: Attribute | None, accuracy: str
 ) -> Iterator[Mapping[str, int]]:
-    """What passes may be told about an operator; what changes nothing is found out later."""
+    """Yield the choices that passes accept for an operator; some may have no effect."""
     if op.makes_blocks:
         if op.shared_filter is not None and is_made_of_constants(op.weights):
             whole = not is_float(element_type(op.weights))

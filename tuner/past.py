@@ -1,4 +1,4 @@
-"""What is known before a session begins, and where its trials are kept."""
+"""Records of earlier sessions, and the database to which this session's trials are added."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ from tcopt.tuner.task_search import Trial
 from tcopt.tuner.tasks import Task
 
 WINNERS = 4
-"""Schedules of tasks with the same main stage that are tried at once."""
+"""Number of good schedules tried first, from tasks with the same main stage."""
 
 MOST_WORKLOADS = 48
-"""Other workloads that the model learns from, those with most trials."""
+"""Maximum number of other workloads to learn from, those with the most trials."""
 
 MOST_TRIALS = 256
-"""Of each."""
+"""Maximum number of trials of each."""
 
 ROUND = 8
-"""Trials that were measured one after the other, and count as a round."""
+"""Number of consecutive trials treated as a round."""
 
 _LEAST_TRIALS = 8
 _RUN_S = 0.2
-"""About how long a trial ran, beside its compilation."""
+"""Approximate run time of a trial in seconds, excluding compilation."""
 
 
 class Past:
-    """Records of earlier sessions, and those of this one as they come.
+    """Records of earlier sessions, to which this session's trials are added.
 
     Args:
-        threads: that kernels run on: other times hold for other numbers.
+        threads: number of threads that kernels run on; times are valid only for that number.
         run: the name of this session.
-        machine: facts of the machine that measures, by default this one.
+        machine: facts of the measuring machine, by default this one.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Past:
         run: str = "",
         machine: Mapping[str, Any] | None = None,
     ) -> Past:
-        """The records at an address, by default the user's.
+        """Open the records at an address, by default the user's.
 
         Raises:
             InputError: there is no such database.
@@ -101,24 +101,26 @@ class Past:
         self.store.close()
 
     def setting_of(self, task: Task) -> Setting:
-        """What a task's trials have in common: those of a simulated machine are of no other."""
+        """Return the setting shared by a task's trials; a simulated task has its own machine."""
         if not is_simulated(task):
             return self.setting
         return replace(self.setting, machine=simulated_machine(task), options="")
 
     def machine_of(self, task: Task) -> str:
-        """The key of the machine that a task is measured on."""
+        """Return the key of the machine that a task is measured on."""
         return self.setting_of(task).machine_key
 
     def keep(self, task: Task, trial: Trial, outcome: Outcome) -> None:
-        """Keep a trial of this session; it is written when this returns, or as soon as it can
-        be."""
+        """Store a trial of this session; it is on disk when this returns, or soon after if the
+        database is busy.
+        """
         candidate, setting = Candidate(task, trial.rule, trial.choice), self.setting_of(task)
         self.store.add(task, [trial_of(candidate, outcome, setting, time.time())], setting)
 
     def trials(self, task: Task) -> list[tuple[list[Trial], float]]:
-        """Rounds of earlier trials of this compiler on this machine, with about how long they
-        took, in their order."""
+        """Return rounds of earlier trials by this compiler on this machine, oldest first, with the
+        approximate duration of each.
+        """
         fresh = sorted(self._own(task, self._standing(task).fresh), key=lambda each: each.at)
         return [
             ([trial_from(each) for each in part], sum(each.compile_s + _RUN_S for each in part))
@@ -126,8 +128,9 @@ class Past:
         ]
 
     def winners(self, task: Task) -> list[tuple[str, Choice]]:
-        """What is worth trying first: the best by another version of the compiler, and of tasks
-        with the same main stage."""
+        """Return schedules to try first: the best by other versions of the compiler, and the best
+        of tasks with the same main stage.
+        """
         found = list(self._standing(task).again)
         for row in self.store.workloads(anchor=task.anchor):
             if row["key"] != task.key:
@@ -137,9 +140,10 @@ class Past:
         return [(each.rule, choice_of(each)) for each in found if each.rule and each.choice]
 
     def groups(self, tasks: Sequence[Task]) -> list[Group]:
-        """Examples of other workloads for the same target, and of other versions of the compiler.
+        """Return training examples of other workloads for the same target, and of other compiler
+        versions.
 
-        Their spaces are made anew from their texts: a choice that there is no more is left out.
+        Their spaces are rebuilt from the stored texts; choices that no longer exist are dropped.
         """
         own = {task.key for task in tasks}
         found: list[Group] = []
@@ -153,7 +157,7 @@ class Past:
         return found
 
     def prior(self, tasks: Sequence[Task]) -> Prior:
-        """How far other workloads' curves fell on this machine."""
+        """Return a prior from the curves of other workloads on this machine."""
         histories: list[list[list[float]]] = []
         own = {task.key for task in tasks}
         for key, _ in self._others(tasks[0], own) if tasks else ():
@@ -173,12 +177,12 @@ class Past:
         return self._standings[task.key]
 
     def _own(self, task: Task, trials: Sequence[records.Trial]) -> list[records.Trial]:
-        """Those of as many threads that say something of their schedules."""
+        """Filter trials with this number of threads, without those that were lost."""
         wanted = self.setting_of(task).options
         return [each for each in trials if each.options == wanted and each.status != LOST]
 
     def _others(self, task: Task, own: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Keys and modules of other workloads, those with most trials first."""
+        """Yield keys and modules of other workloads, those with the most trials first."""
         counts: dict[str, int] = {}
         for trial in self.store.trials(target=task.target_key):
             counts[trial.workload] = counts.get(trial.workload, 0) + 1
@@ -197,7 +201,7 @@ class Past:
         try:
             arms = {arm.rule: arm for arm in arms_in(*lowered(text, task.phases))}
         except TcoptError:
-            return []  # A workload that this version does not read teaches nothing.
+            return []  # Skip a workload that this version cannot read.
         by_machine: dict[str, list[tuple[Arm, Trial]]] = {}
         for each in kept:
             arm = arms.get(each.rule)
@@ -207,7 +211,7 @@ class Past:
 
 
 def trial_from(record: records.Trial) -> Trial:
-    """A record as a trial."""
+    """Convert a record to a trial."""
     ran = record.status == OK and record.ratio > 0
     return Trial(
         record.rule,
@@ -226,7 +230,9 @@ def trial_from(record: records.Trial) -> Trial:
 
 
 def choice_of(record: records.Trial) -> dict[str, int]:
-    """The values of knobs; records of others may have what is not a number, and so not a choice."""
+    """Return the values of knobs; records of other versions may have non-numeric ones, which are
+    dropped.
+    """
     return {name: value for name, value in record.choice.items() if isinstance(value, int)}
 
 

@@ -1,9 +1,8 @@
-"""Which task the next batch is of: where the whole model gains most for a second of measuring.
+"""Choose the task of the next batch: the one with the largest gain of the model per second.
 
-A task's promise is what its curve is forecast to fall by in a batch, times what a run of the model
-spends in it, over the seconds that a batch takes: tasks differ many times in how long they compile
-and run. What is spent on one whose curve is flat is better spent elsewhere; where all are flat,
-tuning is done.
+A task's value is the forecast fall of its curve in a batch, times its share of the model's run
+time, divided by the seconds of a batch, as tasks differ widely in compile and run time. Time is
+thus not spent on tasks with a flat curve; when all curves are flat, tuning ends.
 """
 
 from __future__ import annotations
@@ -17,35 +16,35 @@ import numpy as np
 from tcopt.tuner.forecast import SAMPLES, Prior, Samples, forecast
 
 LEAST_TRIALS = 30
-"""Without as many in all nothing is forecast."""
+"""Minimum number of trials of all tasks before anything is forecast."""
 
 WORTH = 0.005
-"""Where the rest of the time promises less, as a part of the model's time, tuning is done."""
+"""Tuning ends if the forecast gain is below this part of the model's time."""
 
 UNLIKELY = 4
-"""The upper end of the interval may promise as many times that."""
+"""The upper end of the forecast's interval may exceed that by this factor."""
 
 LEAST_OF_TASK = 64
-"""Trials of a task before it is believed that little is left in it."""
+"""Minimum number of trials of a task before its curve may count as flat."""
 
 GUESSED_S = 0.5
-"""Seconds that a trial takes before one was made."""
+"""Assumed seconds of a trial before the first one."""
 
 _MOST_AHEAD = 64
-"""Batches of a task that are looked ahead."""
+"""Maximum number of batches of a task that are forecast."""
 
 
 @dataclass
 class Progress:
-    """What is known of a task.
+    """Progress of a task.
 
     Attributes:
-        ns: what a run of the model spends in it with the default schedule.
-        size: how many choices there are.
-        floor: the least part of that which the machine's limits allow; 0 if that is not known.
-        rounds: of its trials: times as parts of the default's, infinite for failures.
-        besides: the same of what was measured, and counts as no trial.
-        seconds: spent on them.
+        ns: time per model run spent in the task with the default schedule.
+        size: number of choices.
+        floor: lower bound of the ratio by the machine's limits; 0 if unknown.
+        rounds: ratios of its trials to the default's time by round, infinite for failures.
+        besides: ratios of measurements that do not count as trials.
+        seconds: spent on the task.
         done: whether nothing is left to try.
     """
 
@@ -63,21 +62,21 @@ class Progress:
 
     @property
     def best(self) -> float:
-        """The least part of the default's time; 1 where nothing is faster."""
+        """Minimum ratio to the default's time; 1 if nothing was measured."""
         return min((r for each in (*self.rounds, self.besides) for r in each), default=1.0)
 
     @property
     def best_ns(self) -> float:
-        """What a run of the model spends in it with the best schedule so far."""
+        """Time per model run spent in the task with the best schedule so far."""
         return self.ns * min(self.best, 1.0)
 
     @property
     def seconds_each(self) -> float:
-        """That a trial takes, as far as is known."""
+        """Average seconds of a trial, or an assumed value before the first."""
         return self.seconds / self.trials if self.trials else GUESSED_S
 
     def add(self, ratios: Sequence[float], seconds: float, besides: Sequence[float] = ()) -> None:
-        """A round was measured."""
+        """Add the results of a round."""
         if ratios:
             self.rounds.append(list(ratios))
         self.besides += besides
@@ -86,11 +85,11 @@ class Progress:
 
 @dataclass(frozen=True)
 class Expectation:
-    """What tuning is likely to come to.
+    """Forecast of the result of tuning.
 
     Attributes:
-        speed: how many times as fast the model is now, as far as its kernels tell.
-        low, middle, high: and at the end: its median, and an interval of 95 %.
+        speed: current speedup of the model, as far as kernel times show.
+        low, middle, high: speedup at the end: its median, and a 95 % interval.
     """
 
     speed: float
@@ -100,22 +99,22 @@ class Expectation:
 
     @property
     def more(self) -> float:
-        """How much of the model's time now is still to be gained."""
+        """Expected further reduction, as a part of the model's current time."""
         return 1 - self.speed / self.middle
 
     @property
     def most(self) -> float:
-        """How much at most, at the upper end of the interval."""
+        """The same at the upper end of the interval."""
         return 1 - self.speed / self.high
 
 
 class TaskScheduler:
-    """Chooses tasks, and forecasts.
+    """Choose the task of each batch, and forecast the result.
 
     Args:
-        tasks: what is known of each; changed by who measures.
-        rest_ns: what a run of the model spends elsewhere.
-        batch: trials at a time.
+        tasks: progress of each task, updated by the caller.
+        rest_ns: time per model run spent outside of the tasks.
+        batch: trials of a batch.
     """
 
     def __init__(
@@ -132,23 +131,23 @@ class TaskScheduler:
         self._seed = seed
 
     def next(self) -> int | None:
-        """The place of the task that the next batch should be of; None where none has any left."""
+        """Return the index of the task for the next batch; None if all are done."""
         values = [self._value(number) for number in range(len(self.tasks))]
         left = [n for n, task in enumerate(self.tasks) if not task.done]
         return max(left, key=lambda n: (values[n], -n), default=None)
 
     @property
     def speed(self) -> float:
-        """How many times as fast the model is than with default schedules, as kernels tell."""
+        """Speedup of the model over default schedules, as far as kernel times show."""
         before = self.rest_ns + sum(task.ns for task in self.tasks)
         now = self.rest_ns + sum(task.best_ns for task in self.tasks)
         return before / now if now else 1.0
 
     def expect(self, seconds: float, trials: int | None = None) -> Expectation | None:
-        """What is likely to come of so many more seconds, and trials at most; None of too few
-        trials so far.
+        """Forecast the result of more seconds and at most `trials` more trials; None if there are
+        too few trials so far.
 
-        Batches go to tasks as `next` would give them.
+        Batches are distributed among tasks as `next` would do it.
         """
         if sum(task.trials for task in self.tasks) < LEAST_TRIALS:
             return None
@@ -164,10 +163,10 @@ class TaskScheduler:
         return Expectation(self.speed, low, middle, high)
 
     def is_over(self, expected: Expectation | None, worth: float = WORTH) -> bool:
-        """Whether the rest of the time is not worth it.
+        """Whether further tuning is not worth its time.
 
-        Early on a curve may be flat because nothing good was tried yet, so each task that counts
-        needs some trials first.
+        An early curve may be flat because nothing good was tried yet, so each task with a relevant
+        share of the time needs a minimum number of trials.
         """
         if expected is None or expected.more >= worth or expected.most >= UNLIKELY * worth:
             return False
@@ -176,7 +175,7 @@ class TaskScheduler:
         return all(t.done or t.trials >= min(LEAST_OF_TASK, t.size) for t in heavy)
 
     def _spend(self, middles: Sequence[Samples], seconds: float, trials: int | None) -> list[int]:
-        """How many batches each task is given."""
+        """Distribute the remaining time; return the number of batches of each task."""
         taken = [0] * len(self.tasks)
         left = float("inf") if trials is None else trials / self.batch
         queue = [(-self._gain(n, middles[n], 0), n) for n in range(len(self.tasks))]
@@ -192,7 +191,7 @@ class TaskScheduler:
         return taken
 
     def _gain(self, number: int, middle: Samples, batches: int) -> float:
-        """Nanoseconds gained by another batch, for each second that it takes."""
+        """Return the nanoseconds gained by another batch, per second of tuning."""
         if batches + 1 >= len(middle):
             return 0.0
         task = self.tasks[number]
@@ -200,7 +199,7 @@ class TaskScheduler:
         return float(task.ns * fall / (task.seconds_each * self.batch))
 
     def _ahead(self, number: int, seconds: float, trials: int | None) -> Samples:
-        """Forecasts after 0, 1, ... batches of a task."""
+        """Forecast a task after 0, 1, ... further batches."""
         task = self.tasks[number]
         cost = task.seconds_each * self.batch
         most = int(min(_MOST_AHEAD, seconds / cost)) if cost else _MOST_AHEAD
@@ -211,7 +210,7 @@ class TaskScheduler:
         return self._forecast(number, [min(i * self.batch, left) for i in range(most + 1)])
 
     def _value(self, number: int) -> float:
-        """What a batch of a task promises for each second."""
+        """Return the expected gain of a batch of a task, per second of tuning."""
         task = self.tasks[number]
         if task.done:
             return 0.0

@@ -1,14 +1,14 @@
-"""A tuning session: rounds of choosing, measuring and learning, until time is over or nothing is
-left to be gained.
+"""A tuning session: rounds of choosing, measuring and learning, until time is over or no further
+gain is expected.
 
     while there is time:
         task      = where the model gains most for a second       scheduler.py
-        model     = made anew from all trials                      model.py
+        model     = trained again on all trials                    model.py
         batch     = the best of the task's spaces by it            search/
         outcomes  = the batch measured                             measure/
         records   += outcomes, one by one                          records/
 
-Whatever ends a session, what was measured is kept; the next one begins with it.
+However a session ends, its trials are stored; the next session starts from them.
 """
 
 from __future__ import annotations
@@ -29,35 +29,36 @@ from tcopt.tuner.task_search import Strategy, TaskSearch, Trial, all_groups
 from tcopt.tuner.tasks import Task
 
 BATCH = 8
-"""Trials of a round: a model that learns more often finds more than one that measures more."""
+"""Trials of a round: learning more often finds more than measuring more at a time."""
 
 FINALISTS = 3
-"""The best schedules of a task, which are measured again at the end: the best of many noisy times
-is better than it is."""
+"""Number of best schedules of a task that are measured again at the end, because the minimum of
+noisy times is biased.
+"""
 
 SURE = 0.995
-"""A schedule counts as faster if the interval of its time, as a part of the default's, is below."""
+"""A schedule is faster if the upper end of its interval, relative to the default, is below this."""
 
 
 _REPEATS = (OK, CRASH, RUN_TIMEOUT, WRONG)
-"""What equal code ends in again."""
+"""Statuses that are the same each time the same code is run."""
 
 
 class Keeper(Protocol):
-    """Where trials are kept as they come."""
+    """Storage for trials."""
 
     def keep(self, task: Task, trial: Trial, outcome: Outcome) -> None:
-        """Keep a trial; it is safe when this returns."""
+        """Store a trial; it is safe when this returns."""
         ...
 
 
 @dataclass(frozen=True)
 class TaskState:
-    """A task as it is shown.
+    """Status of a task, for display.
 
     Attributes:
-        before_ns, ns: of a call, with the default and with the best schedule so far.
-        failures: how many trials ended so, by status.
+        before_ns, ns: time of a call, with the default and with the best schedule so far.
+        failures: number of failed trials, by status.
     """
 
     task: Task
@@ -71,13 +72,13 @@ class TaskState:
 
 @dataclass(frozen=True)
 class State:
-    """A session as it is shown, after each round.
+    """Status of a session after a round, for display.
 
     Attributes:
-        seconds, limit: that have passed, and may.
-        current: the place of the task that was measured.
-        speed: how many times as fast the model is, as far as its kernels tell.
-        expectation: what the rest of the time is likely to bring; None of too few trials.
+        seconds, limit: time elapsed, and the time limit.
+        current: the index of the task that was measured.
+        speed: current speedup of the model, as far as kernel times show.
+        expectation: forecast for the rest of the time; None with too few trials.
     """
 
     seconds: float
@@ -90,19 +91,19 @@ class State:
 
 
 Callback = Callable[[State], object]
-"""Is called after each round; what is true ends the session."""
+"""Called after each round; a true result ends the session."""
 
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """How to tune.
+    """Parameters of a session.
 
     Attributes:
         batch: trials of a round.
         seed: equal seeds and times give equal sessions.
-        worth: where the rest of the time promises less, as a part of the model's time, it ends.
-        model: how the model is made.
-        prior: what curves are expected to be like.
+        worth: the session ends if the forecast gain is below this part of the model's time.
+        model: hyperparameters of the learned model.
+        prior: expected shape of curves.
     """
 
     batch: int = BATCH
@@ -113,15 +114,15 @@ class SessionSettings:
 
 
 class Session:
-    """Tunes tasks.
+    """Tune a set of tasks.
 
     Args:
         tasks: what to tune, each with its search.
-        measurer: what finds out how good candidates are.
-        rest_ns: what a run of the model spends elsewhere.
-        keeper: where trials are kept.
-        others: examples of other workloads.
-        clock: seconds; tests have one of their own.
+        measurer: measures candidates.
+        rest_ns: time per model run spent outside of the tasks.
+        keeper: stores trials.
+        others: training examples of other workloads.
+        clock: returns seconds; replaced in tests.
     """
 
     def __init__(
@@ -156,15 +157,15 @@ class Session:
 
     @property
     def trials(self) -> int:
-        """Made in this session."""
+        """Number of trials made in this session."""
         return sum(search.progress.trials for _, search in self.tasks) - self._given
 
     def run(
         self, seconds: float, trials: int | None = None, callback: Callback | None = None
     ) -> None:
-        """Tune for so long, and so many trials at most.
+        """Tune for a number of seconds, and at most `trials` trials.
 
-        `ended` then says why it ended: time, trials, nothing left, little left, asked or
+        `ended` is then the reason for the end: time, trials, nothing left, little left, asked or
         interrupted.
         """
         start = self._clock()
@@ -217,10 +218,10 @@ class Session:
         trials: list[Trial],
         timed: dict[str, Outcome] | None = None,
     ) -> None:
-        """Measure a batch; `trials` grows with each outcome, so that none is lost.
+        """Measure a batch; `trials` is extended with each outcome, so that an exception loses none.
 
         Args:
-            timed: what is known of code, which is not run again; it grows as well.
+            timed: known outcomes by code, which is not run again; extended as well.
         """
         candidates = [Candidate(task, p.rule, p.choice) for p in proposals]
         waiting = dict(zip((c.key for c in candidates), proposals, strict=True))
@@ -233,7 +234,7 @@ class Session:
                 return
             trial = make_trial(proposal, outcome)
             if outcome.status == LOST:
-                search.proposer.forget(proposal)  # It is nobody's fault, and may be tried again.
+                search.proposer.forget(proposal)  # Not its fault: it may be tried again.
             else:
                 trials.append(trial)
             if self._keeper is not None:
@@ -246,10 +247,10 @@ class Session:
             done(candidate, outcome)
 
     def confirm(self) -> list[tuple[Task, Trial]]:
-        """The tasks that have a schedule faster than the default's, with it, after the best few
-        were measured once more against each other; those that gain most first.
+        """Measure the best schedules of each task again, against each other; return the tasks for
+        which one is faster than the default, largest gain first.
 
-        Who interrupted the session does not wait for that.
+        An interrupted session skips the measurement.
         """
         found: list[tuple[Task, Trial]] = []
         for task, search in self.tasks:
@@ -264,7 +265,7 @@ class Session:
         return sorted(found, key=lambda each: each[0].weight * (each[1].ratio - 1))
 
     def _finalists(self, search: TaskSearch) -> list[Trial]:
-        """The fastest ones of different code, if any may be faster than the default."""
+        """Return the fastest trials with distinct code, if any may be faster than the default."""
         found: dict[object, Trial] = {}
         for trial in sorted(search.trials, key=lambda trial: trial.ratio):
             if trial.is_sure and trial.ratio < 1:
@@ -279,7 +280,7 @@ class Session:
 
 
 def make_trial(proposal: Proposal, outcome: Outcome) -> Trial:
-    """A measured proposal."""
+    """Return the trial for a measured proposal."""
     return Trial(
         proposal.rule,
         proposal.choice,
@@ -297,7 +298,7 @@ def make_trial(proposal: Proposal, outcome: Outcome) -> Trial:
 
 
 def is_faster(trial: Trial) -> bool:
-    """Whether a trial is faster than the default beyond noise."""
+    """Whether a trial is significantly faster than the default."""
     return trial.status == OK and trial.is_sure and trial.high < SURE
 
 

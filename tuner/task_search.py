@@ -1,4 +1,4 @@
-"""The search of one task: what was tried, what is best, and what to try next."""
+"""The search of one task: trials so far, the best, and the next proposals."""
 
 from __future__ import annotations
 
@@ -18,26 +18,28 @@ from tcopt.tuner.search.moves import Points, Scores
 from tcopt.tuner.search.proposer import EARLY, EXPLORED, Arm, Proposal, Proposer
 
 ROUNDS_OF_GROUP = 8
-"""Rounds whose trials are compared with each other: machines drift."""
+"""Rounds whose trials are compared with each other: machines drift over longer times."""
 
 YOUNG = 64
-"""Trials of a task up to which more of a batch is explored."""
+"""Number of trials of a task before its batches explore less."""
 
 KNOWN = 3
-"""Trials of a rule that tell what to expect of it."""
+"""Minimum number of trials of a rule before it is rated."""
 
 STEEP = 4
-"""A rule whose best takes twice as long is drawn from 16 times less often."""
+"""Exponent of a rule's draw weight: one whose best takes twice as long is drawn 16 times less
+often.
+"""
 
 SELDOM = 0.05
-"""But not more seldom than that."""
+"""Lower bound of that weight."""
 
 GOOD = 16
-"""Trials, the best ones, that searches begin at."""
+"""Number of best trials from which local searches start."""
 
 
 class Strategy(Enum):
-    """What orders choices."""
+    """The ordering of choices."""
 
     MODEL = "model"
     ESTIMATE = "estimate"
@@ -50,10 +52,10 @@ class Trial:
 
     Attributes:
         rule, choice: what was measured.
-        origin, score: why, and what the model had said.
-        status: one word, `ok` where it ran and was right.
-        ratio: its time as a part of the default's; infinite where it failed.
-        low, high: the interval of that at 95 %, both 0 where it is not known.
+        origin, score: why it was proposed, and its predicted score.
+        status: one word, `ok` if it ran and was correct.
+        ratio: its time relative to the default's; infinite if it failed.
+        low, high: 95 % interval of the ratio, both 0 if unknown.
         ns: the median of its times.
         digest: of its code.
         error: what went wrong.
@@ -80,24 +82,23 @@ class Trial:
 
     @property
     def is_sure(self) -> bool:
-        """Whether it was timed in turns with the default: one time alone may be anything."""
+        """Whether its runs were interleaved with the default's, so that its time is reliable."""
         return self.ran and self.high > 0
 
     @property
     def part(self) -> float:
-        """Its time as a part of the default's, as far as it counts: who has none that is sure is
-        not faster."""
+        """Ratio for comparisons: a trial without a reliable time is not faster than the default."""
         return self.ratio if self.is_sure else max(self.ratio, 1.0)
 
 
 @dataclass
 class TaskSearch:
-    """What is known of a task, and what to measure next.
+    """The search of a task: trials so far, and what to measure next.
 
     Args:
         key: of the workload; `machine`: where it is measured.
-        arms: the rules that take it.
-        progress: what the scheduler knows of it.
+        arms: the rules that apply to it.
+        progress: shared with the scheduler.
         seed: equal seeds and outcomes give equal searches.
     """
 
@@ -118,13 +119,13 @@ class TaskSearch:
 
     @property
     def best(self) -> Trial | None:
-        """The fastest so far."""
+        """The fastest trial so far."""
         sure = [trial for trial in self.trials if trial.is_sure]
         return min(sure, key=lambda trial: trial.ratio, default=None)
 
     @property
     def default(self) -> Trial | None:
-        """The trial of what is chosen where nobody measures, if there was one."""
+        """The trial of the default choice, if there was one."""
         wanted = self.proposer.default()
         for trial in self.trials:
             if trial.rule == wanted.rule and dict(trial.choice) == dict(wanted.choice):
@@ -132,18 +133,18 @@ class TaskSearch:
         return None
 
     def good(self, count: int = GOOD) -> list[tuple[str, Choice]]:
-        """The fastest ones, the best first."""
+        """Return the choices of the fastest trials, best first."""
         sure = sorted((t for t in self.trials if t.is_sure), key=lambda trial: trial.ratio)
         return [(trial.rule, trial.choice) for trial in sure[:count]]
 
     def propose(self, count: int, ranker: Ranker | None = None) -> list[Proposal]:
-        """What to measure next; less than asked for where little is left.
+        """Return up to `count` proposals to measure next.
 
-        In front of the first batch is what rules choose that leave nothing open: it counts as no
-        trial.
+        The first batch also has the choices of rules that leave nothing open, which do not count as
+        trials.
 
         Args:
-            ranker: a model that has learned; without one the rules' estimates say.
+            ranker: a trained model; without one, the rules' estimates order choices.
         """
         single = [] if self.trials else self.proposer.single()
         if self.strategy is Strategy.RANDOM:
@@ -159,8 +160,9 @@ class TaskSearch:
         return single + found
 
     def _begin(self, count: int) -> list[Proposal]:
-        """Of the first batch what others' trials say nothing of: the default, what was best
-        elsewhere, and what estimates find best."""
+        """Return the part of the first batch that prior trials do not cover: the default, the
+        winners of other tasks, and the best by estimate.
+        """
         found = self.proposer.start(max(count // 2, 1), self.winners)
         return found + self.proposer.best_by_estimate(max(count // 2 - len(found), 0))
 
@@ -172,7 +174,7 @@ class TaskSearch:
         return self.proposer.best_by_score(count, score, self.good(), share, self._worth())
 
     def _worth(self) -> dict[str, float]:
-        """How often to draw from each rule: seldom from one whose best is far from the best."""
+        """Return the draw weight of each rule: low if its best is far from the overall best."""
         parts: dict[str, list[float]] = {}
         for trial in self.trials:
             parts.setdefault(trial.rule, []).append(trial.part)
@@ -184,7 +186,7 @@ class TaskSearch:
         }
 
     def add(self, trials: Sequence[Trial], seconds: float) -> None:
-        """A round was measured; trials whose rule has no such choice any more are left out."""
+        """Add the trials of a round, dropping those whose rule no longer has the choice."""
         number = len(self.progress.rounds)
         kept = [trial for trial in trials if self._place(trial) is not None]
         counted = [trial.part for trial in kept if self._counts(trial)]
@@ -201,7 +203,7 @@ class TaskSearch:
             self.proposer.saw(trial.rule, trial.choice)
 
     def _counts(self, trial: Trial) -> bool:
-        """Whether there was something to choose."""
+        """Whether a trial's rule has anything to choose."""
         arm = self.proposer.arm(trial.rule)
         return arm is not None and arm.is_open
 
@@ -215,7 +217,7 @@ class TaskSearch:
             return None
 
     def groups(self) -> list[Group]:
-        """The trials as examples, by blocks of rounds."""
+        """Return the trials as training examples, grouped by blocks of rounds."""
         found: list[Group] = []
         blocks = np.asarray(self._rounds)
         speeds = np.asarray([1 / trial.part for trial in self.trials])
@@ -227,5 +229,5 @@ class TaskSearch:
 
 
 def all_groups(searches: Iterable[TaskSearch]) -> list[Group]:
-    """The trials of several tasks."""
+    """Return the training examples of several tasks."""
     return [group for search in searches for group in search.groups()]

@@ -1,4 +1,4 @@
-"""The kernels of a model as tasks: what each computes, and how much of a run it takes."""
+"""The kernels of a model as tuning tasks, with their share of the run time."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ class Task:
 
     Attributes:
         key: of the workload: equal for equal kernels of all models and targets.
-        anchor: equal where only what comes after the main stage differs.
-        name: of the function, for people; `nodes`: the ONNX nodes that it computes.
-        functions: those of the module that are this kernel.
-        text: a module with the function in it, for who compiles it.
+        anchor: equal for kernels that differ only after the main stage.
+        name: of the function, for display; `nodes`: the ONNX nodes that it computes.
+        functions: symbols of the module's functions that are this kernel.
+        text: a module with the function, to be compiled.
         te_text: the function alone, without its name.
-        target: what it is compiled for, as text; `kind`: its kind, such as `cpu`.
-        arguments: inputs, weights and outputs; none where it cannot be measured.
-        phases: what compiles it: names and passes, as text.
+        target: attribute of the target, as text; `kind`: its kind, such as `cpu`.
+        arguments: inputs, weights and outputs; empty if it cannot be measured.
+        phases: names and passes of the pipeline that compiles it, as text.
         work: scalar operations of a call, as the graph counts them.
-        calls: how often a run of the model calls it.
-        ns: what a call takes as it is, 0 where nobody has measured it.
+        calls: number of calls in a run of the model.
+        ns: current time of a call, 0 if it was not measured.
     """
 
     key: str
@@ -76,12 +76,12 @@ class Task:
 
     @property
     def weight(self) -> float:
-        """Nanoseconds of a run of the model that are spent in it."""
+        """Nanoseconds that a run of the model spends in the kernel."""
         return self.calls * self.ns
 
     @property
     def bytes(self) -> int:
-        """Bytes of all its arguments."""
+        """Total size of all arguments in bytes."""
         return sum(argument.size for argument in self.arguments)
 
 
@@ -96,17 +96,17 @@ def tasks_of(
     precision: str = "",
     phases: Sequence[Phase] | None = None,
 ) -> list[Task]:
-    """The kernels of a model, each once, in the order of their first calls.
+    """Return the distinct kernels of a model, in the order of their first calls.
 
     Args:
         source, target, shapes, values, dims, accuracy, precision: as `tcopt.compile` takes them.
-        phases: the pipeline, if it is another one than these give.
+        phases: the pipeline, if it differs from the one that these imply.
     Raises:
         TcoptError: the model is malformed or not supported, or its shapes are open.
     """
     given = {k: v for k, v in (("accuracy", accuracy), ("precision", precision)) if v}
     found = list(phases) if phases is not None else pipeline(target, **given)
-    # Calls then know their nodes and their work.
+    # The timed pipeline records the nodes and the work of calls.
     named = find_target(target)[0].timed_pipeline(found)
     module = Imported(source, shapes or {}, values or {}, dims=dims).module()
     by_name = {phase.name: phase for phase in named}
@@ -119,11 +119,11 @@ def tasks_of(
 
 
 def tasks_in(module: ModuleOp, phases: Sequence[Phase]) -> list[Task]:
-    """The kernels of a module at the te level, each once.
+    """Return the distinct kernels of a module at the te level.
 
-    One whose function may be given what no process can be sent, such as strings, has no arguments.
-    Functions that no op calls are left out. A function that is placed on an accelerator is one for
-    its target.
+    A task has no arguments if some cannot be sent to a process, such as strings. Functions that are
+    never called are skipped. A function that is placed on an accelerator becomes a task for that
+    target.
     """
     calls: dict[str, list[CallOp]] = {}
     for op in module.walk():
@@ -166,7 +166,7 @@ def tasks_in(module: ModuleOp, phases: Sequence[Phase]) -> list[Task]:
 
 
 def _alone(function: FuncOp, module: ModuleOp) -> ModuleOp:
-    """A function in a module of its own, for the target that it is compiled for."""
+    """Return a function in a module of its own, for the target that it is compiled for."""
     alone = ModuleOp([function.clone()], compile_attributes(module))
     (copy,) = alone.ops
     placed = copy.attributes.pop(TARGET_ATTRIBUTE, None)
@@ -176,7 +176,7 @@ def _alone(function: FuncOp, module: ModuleOp) -> ModuleOp:
 
 
 def _phases(function: FuncOp, phases: Sequence[Phase]) -> Sequence[Phase]:
-    """What a function is compiled by, in a program that these phases compile."""
+    """Return the phases that compile a function, in a program with the given pipeline."""
     placed = function.attributes.get(TARGET_ATTRIBUTE)
     if isinstance(placed, TargetFacts):
         return target_named(placed.kind).placed_phases()
@@ -184,7 +184,7 @@ def _phases(function: FuncOp, phases: Sequence[Phase]) -> Sequence[Phase]:
 
 
 def _arguments(function: FuncOp, calls: Sequence[CallOp]) -> tuple[Argument, ...]:
-    """What a function is given; nothing where it is nothing that can be made up."""
+    """Return the arguments of a function; empty if values for some cannot be generated."""
     found: list[Argument] = []
     for number, type_ in enumerate(function.function_type.inputs):
         is_weight = all(_is_weight(call.operands[number]) for call in calls)
@@ -220,7 +220,7 @@ def _argument(type_: Attribute, role: str) -> Argument | None:
 
 
 def with_times(tasks: Sequence[Task], profile: Profile) -> list[Task]:
-    """Tasks with the time of their calls, by a profile of the same model, the longest first."""
+    """Return tasks with call times from a profile of the same model, the longest first."""
     times = {entry.kernel: (entry.us * 1e3, entry.calls) for entry in profile.by_kernel()}
     found: list[Task] = []
     for task in tasks:

@@ -116,11 +116,11 @@ def test_lines_are_exported_and_imported(address: str, tmp_path: Path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda line: line["trial"].update(median_ns=1.0), "is not what it was"),
+        (lambda line: line["trial"].update(median_ns=1.0), "was changed after it was written"),
         (lambda line: line["trial"].pop("status"), "not a record"),
         (lambda line: line.update(format=7), "format 7"),
-        (lambda line: line["schedule"].update(text="other"), "another schedule"),
-        (lambda line: line["workload"].update(te_text="other"), "the workload is not"),
+        (lambda line: line["schedule"].update(text="other"), "does not match its hash"),
+        (lambda line: line["workload"].update(te_text="other"), "does not match the trial's key"),
         (lambda line: line["machine"].update(more=1), "not a record"),
     ],
 )

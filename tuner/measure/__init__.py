@@ -1,1 +1,1 @@
-"""Candidates compiled, checked and timed, in processes that they cannot harm."""
+"""Measurement of candidates: compilation, checks and timing in separate, disposable processes."""

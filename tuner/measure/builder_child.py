@@ -1,4 +1,4 @@
-"""A process that compiles candidates for another one, which starts it as `builders` says.
+"""Child process that compiles candidates; `builders` starts it.
 
 It answers messages, see `support.messages`:
 
@@ -6,7 +6,7 @@ It answers messages, see `support.messages`:
     {"reference": true, "text": ..., "arguments": ...} -> {"precision": ..., "rounds": ...}, arrays
     {"simulate": true, "target": ...}, code, workload  -> {"ns": ...}
 
-What is refused is {"status": ..., "message": ...}.
+Failures are answered by {"status": ..., "message": ...}.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Facts = dict[str, Any]
 
 
 def main() -> None:
-    """Serve until the input ends."""
+    """Serve requests until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # What anything prints must not end up between the messages.
+    os.dup2(2, 1)  # Printed output must not be mixed with the messages.
     requests = listen(sys.stdin.buffer)
     limit_memory(memory_for_child())
     gc.disable()
@@ -56,7 +56,7 @@ def _answer(facts: Facts, parts: list[memoryview]) -> bytes:
     except TcoptError as error:
         return pack({"status": COMPILE_ERROR, "message": error.message})
     except Exception as error:
-        # Whatever a rule of somebody's raises; the candidate is no worse than that.
+        # Any exception of a third-party rule is only a failed candidate.
         return pack({"status": COMPILE_ERROR, "message": f"{type(error).__name__}: {error}"})
 
 
@@ -64,7 +64,7 @@ _loaded: list[Any] = []
 
 
 def _load(plugins: list[Any]) -> None:
-    """Have the plugins of a request, which are mostly those of the one before."""
+    """Load the plugins of a request, unless they are those of the previous one."""
     from tcopt.compiler.worker import plugins_in
     from tcopt.support.plugins import take_sources
 

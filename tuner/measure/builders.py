@@ -1,4 +1,4 @@
-"""Processes that compile candidates, one a core, each with a limit of time."""
+"""Processes that compile candidates, one per core, each with a time limit."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ Built = Code | CandidateFailed
 _CODE = "from tcopt.tuner.measure.builder_child import main; main()"
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 _START_LIMIT = 60.0
-"""Seconds for a process to import the compiler, beside what it compiles."""
+"""Additional seconds for a process to start and import the compiler."""
 _REFERENCE_LIMIT = 600.0
 _IN_SIMULATION = (RUN_TIMEOUT, CRASH)
 
 
 class Builder(Protocol):
-    """What turns candidates into code."""
+    """Compiles candidates."""
 
     def build(self, candidates: Sequence[Candidate], limit: float) -> list[Built]:
-        """The code of each, or what is wrong with it.
+        """Return the code of each candidate, or its failure.
 
         Args:
-            limit: seconds that one may take.
+            limit: seconds for each candidate.
         """
         ...
 
     def reference(self, task: Task) -> Reference:
-        """The right results of a task.
+        """Return the reference results of a task.
 
         Raises:
             CandidateFailed: they cannot be computed here.
@@ -68,7 +68,7 @@ class LocalBuilders:
     """Builder processes on this machine.
 
     Args:
-        count: how many, by default one for each core.
+        count: number of processes, by default one per core.
     """
 
     def __init__(self, count: int | None = None):
@@ -77,15 +77,15 @@ class LocalBuilders:
 
     @property
     def pids(self) -> list[int]:
-        """Those that run."""
+        """Process ids of the running builders."""
         return [child.pid for child in self._children if child.pid is not None]
 
     def build(self, candidates: Sequence[Candidate], limit: float) -> list[Built]:
-        """The code of each candidate; each process takes the next when it is free."""
+        """Compile candidates, distributed dynamically among the processes."""
         return self.build_requests([request_of(candidate) for candidate in candidates], limit)
 
     def build_requests(self, requests: Sequence[Mapping[str, Any]], limit: float) -> list[Built]:
-        """The same for candidates as `request_of` tells them."""
+        """Compile candidates that are given as requests of `request_of`."""
         found: dict[int, Built] = {}
 
         def compile_one(child: ChildProcess, number: int) -> None:
@@ -95,23 +95,24 @@ class LocalBuilders:
         return [found[number] for number in range(len(requests))]
 
     def reference(self, task: Task) -> Reference:
-        """The right results of a task."""
+        """Return the reference results of a task."""
         return self.reference_of(reference_request(task))
 
     def reference_of(self, request: Mapping[str, Any]) -> Reference:
-        """The same for a task as `reference_request` tells it."""
+        """Return the reference results for a request of `reference_request`."""
         reply, parts = _ask(self._children[0], request, _REFERENCE_LIMIT, "the reference")
         return reference_from(reply, parts, request["arguments"])
 
     def simulate(
         self, codes: Sequence[bytes], workload: Workload, target: str, limit: float
     ) -> list[float | CandidateFailed]:
-        """Nanoseconds of programs on the simulator of their machine, checked against a workload.
+        """Run programs on the simulator of their machine, check their results, and return
+        nanoseconds.
 
         Args:
-            codes: what candidates were compiled to.
+            codes: compiled code of candidates.
             target: the attribute of the machine, as text.
-            limit: seconds that one may take.
+            limit: seconds for each program.
         """
         facts = {"simulate": True, "target": target, "plugins": plugin_sources(all_=True)}
         checked, found = workload.to_bytes(), dict[int, float | CandidateFailed]()
@@ -153,7 +154,7 @@ class LocalBuilders:
 
 
 def request_of(candidate: Candidate) -> dict[str, Any]:
-    """What a builder process is asked for a candidate."""
+    """Return the request that asks a builder process to compile a candidate."""
     return {
         "build": True,
         "text": candidate.task.text,
@@ -166,7 +167,7 @@ def request_of(candidate: Candidate) -> dict[str, Any]:
 
 
 def reference_request(task: Task) -> dict[str, Any]:
-    """What a builder process is asked for a task."""
+    """Return the request that asks a builder process for the reference of a task."""
     return {
         "reference": True,
         "text": task.text,
@@ -178,7 +179,7 @@ def reference_request(task: Task) -> dict[str, Any]:
 def reference_from(
     reply: Mapping[str, Any], parts: Sequence[memoryview], arguments: Sequence[Mapping[str, Any]]
 ) -> Reference:
-    """A reference from what a builder process sends."""
+    """Decode a reference from a builder process's reply."""
     shapes = [tuple(a["shape"]) for a in arguments if a["role"] == OUTPUT]
     rest = iter(parts)
     expected = tuple(
@@ -209,10 +210,10 @@ def _ask(
     parts: Sequence[Part] = (),
     statuses: tuple[str, str] = (COMPILE_TIMEOUT, COMPILE_ERROR),
 ) -> tuple[dict[str, Any], list[memoryview]]:
-    """A reply, and its parts.
+    """Send a request to a builder process; return its reply and the reply's binary parts.
 
     Args:
-        parts: of the message.
+        parts: binary parts of the request.
         statuses: of candidates that take too long, and that end the process.
     """
     spare = _START_LIMIT if child.pid is None else 0.0

@@ -1,4 +1,4 @@
-"""A candidate compiled, and the right results of a task: what builder processes do."""
+"""Compilation of a candidate and reference results of a task, as run by builder processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tcopt.tuner.measure.simulation import code_of_call
 from tcopt.tuner.measure.workload import Code
 
 NAME = "candidate"
-"""What every candidate is called, so that equal code is equal."""
+"""Common name of all candidates, so that equal schedules have equal code."""
 
 _SCHEDULING = ("schedule", "apply-schedule")
 
@@ -43,13 +43,13 @@ def build(
     choice: Mapping[str, int | str] | None = None,
     sequence: str = "",
 ) -> Code:
-    """The code of a task under a schedule.
+    """Compile a task with a schedule.
 
     Args:
         text, phases: of the task.
         rule, choice, sequence: of the candidate.
     Raises:
-        CandidateFailed: the schedule is refused, or does not compile.
+        CandidateFailed: the schedule is illegal, or does not compile.
     """
     start = time.perf_counter()
     module, function = _parsed(text)

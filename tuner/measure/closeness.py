@@ -1,4 +1,4 @@
-"""How far a candidate's outputs are from the right ones."""
+"""Errors of a candidate's outputs relative to the reference."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Error:
-    """How far an output is off.
+    """The error of an output.
 
     Attributes:
-        share: the largest error, as a part of the expected values' magnitude; infinite where
-            one side alone is not a finite number.
-        text: which element is wrong, for people; empty if none is.
+        share: the largest error relative to the magnitude of the expected values; infinite if only
+            one side is finite.
+        text: description of the wrong element; empty if all are within tolerance.
     """
 
     share: float
@@ -29,11 +29,11 @@ class Error:
 
 
 def output_error(actual: Array, expected: Array, workload: Workload, least_share: float) -> Error:
-    """How far an output is off.
+    """Compare an output with the reference.
 
     Args:
         expected: may be of a more precise type.
-        least_share: of the magnitude, accepted whatever the workload says.
+        least_share: minimum relative tolerance, whatever the workload specifies.
     """
     a, e = actual.astype(np.float64), expected.astype(np.float64)
     with np.errstate(invalid="ignore"):
@@ -49,7 +49,7 @@ def output_error(actual: Array, expected: Array, workload: Workload, least_share
     allowed = np.broadcast_to(allowed_error(e, actual.dtype, tolerance), error.shape)
     wrong = error > allowed
     count = int(np.count_nonzero(wrong))
-    # Numbers that stand for an infinity do not count for the magnitude of the others.
+    # Values that represent an infinity do not count for the magnitude of the others.
     scale = float(allowed.min(initial=np.inf) - atol) / rtol
     share = 0.0 if exact else float(error[~wrong].max(initial=0.0)) / (scale or 1.0)
     if not count or is_step(error, e, actual.dtype, tolerance, count):

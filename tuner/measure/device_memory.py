@@ -1,4 +1,4 @@
-"""What the process that runs candidates asks of a device."""
+"""Interface of a device's memory and kernels for the process that runs candidates."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from tcopt.tuner.measure.workload import Code, Workload
 Array = NDArray[Any]
 
 CANARY = 0x5A
-"""What the bytes around a buffer hold."""
+"""Value of the guard bytes around a buffer."""
 
 CANARY_BYTES = 4096
-"""How many of them there are on each side."""
+"""Number of guard bytes on each side."""
 
 MOST_COPIES = 64
-"""Copies of the weights that are in turn."""
+"""Maximum number of copies of the weights that calls rotate through."""
 
 
 class LoadedKernel(Protocol):
-    """A kernel in a device's memory, and the memory for its intermediate values."""
+    """A kernel loaded on a device, and its workspace."""
 
     def call(self, threads: int) -> None:
-        """Run once.
+        """Run the kernel once.
 
         Raises:
             MemoryError: it could not allocate what it needs.
@@ -32,15 +32,17 @@ class LoadedKernel(Protocol):
         ...
 
     def time(self, calls: int, threads: int) -> float:
-        """Nanoseconds of a call, of so many one after the other; weights are in turn."""
+        """Return the nanoseconds per call of `calls` consecutive calls, rotating the copies of
+        weights.
+        """
         ...
 
     def poison(self) -> None:
-        """Fill the memory for intermediate values with what no kernel computes."""
+        """Fill the workspace with values that no kernel computes."""
         ...
 
     def damage(self) -> str | None:
-        """What it wrote beside that memory; None if nothing."""
+        """Describe what was written outside of the workspace; None if nothing."""
         ...
 
 
@@ -52,32 +54,32 @@ class WorkloadMemory(Protocol):
         ...
 
     def poison(self) -> None:
-        """Fill the outputs with what no kernel computes."""
+        """Fill the outputs with values that no kernel computes."""
         ...
 
     def load(self, code: Code) -> LoadedKernel:
-        """Get code ready to run.
+        """Load code onto the device.
 
         Raises:
-            TcoptError: the device does not take it.
+            TcoptError: the device rejects it.
         """
         ...
 
     def damage(self) -> str | None:
-        """What was written that may not be: inputs, or memory beside a buffer."""
+        """Describe illegal writes, to inputs or outside of a buffer; None if there are none."""
         ...
 
     def outputs(self) -> list[Array]:
-        """What the outputs hold."""
+        """Return the contents of the outputs."""
         ...
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         ...
 
 
 def copies_of_weights(workload: Workload, size: int) -> int:
-    """How many copies of weights of so many bytes are in turn."""
+    """Return the number of copies of weights of `size` bytes that calls rotate through."""
     if not size or not workload.weight_bytes:
         return 1
     return max(1, min(MOST_COPIES, -(-workload.weight_bytes // size)))

@@ -1,4 +1,4 @@
-"""The buffers of a workload's arguments, wherever their memory is."""
+"""Buffers of a workload's arguments, on the host or on a device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = NDArray[Any]
 
 
 class Buffer(Protocol):
-    """An argument's memory, and an array of this process that says what is to be in it."""
+    """An argument's memory, and a host array with its contents."""
 
     @property
     def argument(self) -> Argument: ...
@@ -25,7 +25,7 @@ class Buffer(Protocol):
     def array(self) -> Array: ...
 
     def commit(self) -> None:
-        """Take what was written to the array."""
+        """Copy what was written to the host array to the argument's memory."""
         ...
 
 
@@ -33,10 +33,10 @@ _Buffer = TypeVar("_Buffer", bound=Buffer)
 
 
 class HeldArguments(Generic[_Buffer]):
-    """A workload's arguments, and further copies of its weights, so that they are in turn.
+    """Arguments of a workload, and copies of its weights for calls to rotate through.
 
     Args:
-        make: makes an argument's buffer.
+        make: creates the buffer of an argument.
     """
 
     def __init__(self, workload: Workload, make: Callable[[Argument], _Buffer]):
@@ -47,7 +47,7 @@ class HeldArguments(Generic[_Buffer]):
         self._copies: list[list[_Buffer]] = [[make(a) for a in weights] for _ in range(count - 1)]
 
     def rows(self) -> list[list[_Buffer]]:
-        """All arguments, once for each copy of the weights."""
+        """Return the list of all arguments for each copy of the weights."""
         rows = [self.arguments]
         places = [n for n, b in enumerate(self.arguments) if b.argument.role == WEIGHT]
         for copy in self._copies:
@@ -75,18 +75,14 @@ class HeldArguments(Generic[_Buffer]):
                 buffer.commit()
 
     def poison(self) -> None:
-        """Fill the outputs with what no kernel computes."""
+        """Fill the outputs with values that no kernel computes."""
         for buffer in self.arguments:
             if buffer.argument.role == OUTPUT:
                 poison(buffer.array)
                 buffer.commit()
 
     def clear(self) -> list[_Buffer]:
-        """Keep nothing any more.
-
-        Returns:
-            The buffers that were kept.
-        """
+        """Drop all buffers, and return them."""
         buffers = [*self.arguments, *(b for copy in self._copies for b in copy)]
         self.arguments.clear()
         self._copies.clear()

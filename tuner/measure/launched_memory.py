@@ -1,4 +1,4 @@
-"""Kernels for devices that things are launched on: OpenCL's and CUDA's."""
+"""Candidate kernels and their memory on OpenCL and CUDA devices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = NDArray[Any]
 
 
 class LaunchedBuffer:
-    """A buffer of a device, with canaries on both sides, and what it should hold."""
+    """A device buffer with canaries on both sides, and a host array with its contents."""
 
     def __init__(self, device: Device, argument: Argument):
         self.argument = argument
@@ -38,17 +38,17 @@ class LaunchedBuffer:
         self._device.write(self.bytes, self.buffer)
 
     def read(self) -> None:
-        """Copy what the device has to the array."""
+        """Copy the device's contents to the array."""
         self._device.read(self.buffer, self.bytes)
 
     def changed(self) -> bool:
-        """Whether what was read is not what was written."""
+        """Whether the contents read differ from those written."""
         return zlib.crc32(self.bytes.data) != self._digest
 
     def damaged(self) -> str | None:
-        """On which side something was written."""
+        """Return the side on which a canary was overwritten, or None."""
         sides = (self.bytes[:CANARY_BYTES], self.bytes[CANARY_BYTES + self.argument.size :])
-        for side, where in zip(sides, ("in front of", "behind"), strict=True):
+        for side, where in zip(sides, ("before", "after"), strict=True):
             if np.any(side != CANARY):
                 return where
         return None
@@ -62,11 +62,11 @@ class LaunchedMemory(HeldArguments[LaunchedBuffer]):
         super().__init__(workload, lambda argument: LaunchedBuffer(device, argument))
 
     def load(self, code: Code) -> LaunchedKernel:
-        """Give a device's compiler the text."""
+        """Compile code with the device's compiler."""
         return LaunchedKernel(self, code)
 
     def damage(self) -> str | None:
-        """What was written that may not be."""
+        """Describe the first illegal write; None if there is none."""
         for number, buffer in enumerate(self.arguments):
             buffer.read()
             side, role = buffer.damaged(), buffer.argument.role
@@ -77,19 +77,19 @@ class LaunchedMemory(HeldArguments[LaunchedBuffer]):
         return None
 
     def outputs(self) -> list[Array]:
-        """What the outputs hold."""
+        """Return the contents of the outputs."""
         outputs = [b for b in self.arguments if b.argument.role == OUTPUT]
         for buffer in outputs:
             buffer.read()
         return [buffer.array for buffer in outputs]
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self.clear()
 
 
 class LaunchedKernel:
-    """A text compiled by a device's compiler, and its launches on the buffers."""
+    """Code compiled by a device's compiler, and its launches on the buffers."""
 
     def __init__(self, memory: LaunchedMemory, code: Code):
         self._device = memory.device
@@ -110,23 +110,25 @@ class LaunchedKernel:
         self._prepare = cache(prepare)
 
     def call(self, threads: int) -> None:
-        """Run once."""
+        """Run the kernel once."""
         self._prepare(1).start()
         self._device.wait()
 
     def time(self, calls: int, threads: int) -> float:
-        """Nanoseconds of a call; whole turns of the weights where there are more calls."""
+        """Return the nanoseconds per call; with more calls than copies of weights, whole rotations
+        are run.
+        """
         count = min(calls, self._rows)
         return self._prepare(count).seconds(round(calls / count)) * 1e9 / count
 
     def poison(self) -> None:
-        """Fill the memory for intermediate values with what no kernel computes."""
+        """Fill the workspace with values that no kernel computes."""
         for buffer in self._workspace:
             poison(buffer.array)
             buffer.commit()
 
     def damage(self) -> str | None:
-        """What it wrote beside that memory."""
+        """Describe what was written outside of the workspace; None if nothing."""
         for buffer in self._workspace:
             buffer.read()
             side = buffer.damaged()

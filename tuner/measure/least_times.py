@@ -1,4 +1,4 @@
-"""Times that no code beats on this machine: who is faster has left something out."""
+"""Lower bounds of kernel times on this machine: faster code must have skipped work."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DEFAULT_L2 = 1 << 20
 
 @dataclass(frozen=True)
 class Amounts:
-    """How much a kernel has to do at least.
+    """Minimum work of a kernel.
 
     Attributes:
         products: multiply-adds of f32; `written`: bytes of its results.
@@ -36,13 +36,13 @@ class Amounts:
 
 
 def amounts_of(task: Task) -> Amounts:
-    """What a task has to do, whatever its schedule."""
+    """Return the work of a task that no schedule can avoid."""
     written = sum(a.size for a in task.arguments if a.role == OUTPUT)
     return Amounts(products(task.text), written)
 
 
 def on_this_machine(workload: Workload, amounts: Amounts, kind: str, threads: int) -> Workload:
-    """A workload with what this machine's caches and limits say of it.
+    """Return a workload with this machine's cache size and lower bound of its time.
 
     Args:
         kind: of the target; only CPUs' limits are measured.
@@ -53,13 +53,13 @@ def on_this_machine(workload: Workload, amounts: Amounts, kind: str, threads: in
 
 
 def least_ns(amounts: Amounts, threads: int) -> float:
-    """Nanoseconds that this machine takes at least for so many products and results."""
+    """Return the minimum nanoseconds for an amount of work on this machine, from cached limits."""
     size = _size_class(2 * amounts.written)
     return _least_ns(amounts, _bandwidth(size, threads), _peak(threads))
 
 
 def measured_again(amounts: Amounts, kind: str, threads: int) -> float:
-    """The same for limits that are measured now: the machine may have had other work before.
+    """Return the same from limits measured now, as the machine may have been busy before.
 
     Args:
         kind: of the target; only CPUs' limits are measured.
@@ -71,14 +71,14 @@ def measured_again(amounts: Amounts, kind: str, threads: int) -> float:
 
 
 def _least_ns(amounts: Amounts, gbps: float, gflops: float) -> float:
-    # Copies read as many bytes as they write, so this is less than half of what writing takes.
+    # Copies read as much as they write, so this is less than half of the actual write time.
     return max(amounts.written / gbps, 2 * amounts.products / gflops)
 
 
 def products(text: str) -> int:
-    """Multiply-adds of f32 in the sums of a task, each of which has to be computed.
+    """Count the f32 multiply-adds in the contractions of a task, which every schedule must compute.
 
-    None are counted where reads have a default, as sums may leave out what is multiplied by it.
+    The count is 0 if reads have a default, because terms multiplied by it may be skipped.
     """
     module = TextParser(shared_context(), text).parse_module()
     count = 0
@@ -98,7 +98,7 @@ def _adds_products(stage: te.ComputeOp) -> bool:
 
 
 def _size_class(size: int) -> int:
-    """The power of two above, so that few sizes are measured."""
+    """Round a size up to a power of two, so that few sizes are measured."""
     return 1 << max(size - 1, 1 << 12).bit_length()
 
 

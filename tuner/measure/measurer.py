@@ -1,4 +1,4 @@
-"""Candidates measured: compiled on all cores, then checked and timed alone."""
+"""Measurement of candidates: compiled on all cores, then checked and timed one at a time."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tcopt.tuner.tasks import Task
 _RTOL = 1e-4
 _ATOL = 1e-5
 _ROUNDINGS = 32
-"""Errors of so many roundings of the least precise type are accepted."""
+"""Accepted error, in roundings of the least precise type."""
 
 Progress = Callable[[Candidate, Outcome], None]
 
 
 class Measurer(Protocol):
-    """What finds out how good candidates are, here or elsewhere."""
+    """Measures candidates, on this machine or elsewhere."""
 
     def measure(
         self,
@@ -37,13 +37,13 @@ class Measurer(Protocol):
         done: Progress | None = None,
         timed: Mapping[str, Outcome] | None = None,
     ) -> list[Outcome]:
-        """What becomes of each candidate; nothing that one does is an exception.
+        """Return the outcome of each candidate; failures are outcomes, not exceptions.
 
-        The default of their task is measured with them.
+        The default schedule of their task is measured with them.
 
         Args:
             candidates: of one task.
-            best: the best one so far, which is measured again beside them.
+            best: the best one so far, which is measured again with them.
             done: called with each outcome.
             timed: outcomes of the task's earlier code by its digest: equal code is not run again.
         """
@@ -59,11 +59,11 @@ class MeasureSettings:
     """How candidates are measured.
 
     Attributes:
-        threads: that kernels may use, by default as many as at run time.
-        builders: processes that compile, by default one for each core.
-        least_compile_s, compile_factor: a candidate may take so long to compile, or so many
-            times as long as the default.
-        memory: bytes that the process which runs candidates may take, by default most of them.
+        threads: number of threads of kernels, by default as at run time.
+        builders: number of compiling processes, by default one per core.
+        least_compile_s, compile_factor: compile time limit of a candidate: the maximum of a number
+            of seconds and a multiple of the default's compile time.
+        memory: memory limit of the process that runs candidates, by default most of the memory.
         limits, turns: of runs, and of timing.
     """
 
@@ -80,7 +80,7 @@ class MeasureSettings:
 def twins_of(
     built: Sequence[Code | CandidateFailed], timed: Mapping[str, Outcome]
 ) -> dict[int, Outcome]:
-    """What is known of code that was run before, by its place."""
+    """Return known outcomes of code that was run before, by index."""
     found: dict[int, Outcome] = {}
     for number, code in enumerate(built):
         if isinstance(code, Code) and code.digest in timed:
@@ -90,14 +90,14 @@ def twins_of(
 
 @dataclass(frozen=True)
 class Known:
-    """What is kept of a task: the right results, and its default."""
+    """Cached data of a task: its workload with the reference results, and its default code."""
 
     workload: Workload
     default: Code
 
 
 def workload_of(task: Task, reference: Reference) -> Workload:
-    """What candidates of a task are checked against, on any machine."""
+    """Return the workload of a task, against which candidates are checked on any machine."""
     return Workload(
         key=task.key,
         arguments=task.arguments,
@@ -109,10 +109,10 @@ def workload_of(task: Task, reference: Reference) -> Workload:
 
 
 class BatchMeasurer(ABC):
-    """What measurers begin alike: candidates compiled, and those found that need no run.
+    """Common part of measurers: compile candidates, and find those that need no run.
 
     Args:
-        builders: that compile.
+        builders: compile the candidates.
     """
 
     def __init__(self, settings: MeasureSettings, builders: Builder):
@@ -137,7 +137,7 @@ class BatchMeasurer(ABC):
         done: Progress | None = None,
         timed: Mapping[str, Outcome] | None = None,
     ) -> list[Outcome]:
-        """What becomes of each candidate."""
+        """Return the outcome of each candidate."""
         if not candidates:
             return []
         task = candidates[0].task
@@ -177,14 +177,14 @@ class BatchMeasurer(ABC):
         others: Sequence[Code],
         tell: Callable[[int, Outcome], None],
     ) -> None:
-        """Check and time code, and tell what became of each.
+        """Check and time code, and report each outcome.
 
         Args:
-            others: what takes turns with it, beside the default.
+            others: code whose runs are interleaved with it, in addition to the default.
         """
 
     def _workload(self, task: Task) -> Workload:
-        """What the candidates of a task are checked against."""
+        """Return the workload against which the candidates of a task are checked."""
         return workload_of(task, self._builders.reference(task))
 
     def _build(self, candidates: Sequence[Candidate], default: Code) -> list[Built]:
@@ -204,7 +204,7 @@ class BatchMeasurer(ABC):
 
 
 class LocalMeasurer(BatchMeasurer):
-    """Measures on this machine: builder processes, and one that runs what they made.
+    """Measure on this machine, with builder processes and one that runs the code.
 
     Args:
         builders: by default processes on this machine, too.

@@ -1,4 +1,4 @@
-"""Kernels for CPUs, run in this process on buffers with canaries between forbidden pages."""
+"""CPU kernels run in this process, on buffers with canaries between inaccessible pages."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ Array = NDArray[Any]
 
 _REPEAT = "tcopt_repeat"
 _GUARD = 16 << 20
-"""Bytes of address space around each buffer: who is far off is still not in another one."""
+"""Inaccessible bytes around each buffer, so that wild accesses do not reach another buffer."""
 _STAGGER = 7
-"""Buffers start at different multiples of the alignment in their pages, as in a workspace: where
-all start with a page, stores wait for loads from other buffers at the same place of a page."""
+"""Buffers start at different multiples of the alignment within a page, as in a workspace. If all
+started at the same page offset, stores would stall loads from other buffers (4K aliasing).
+"""
 
 
 class NativeBuffer:
-    """One buffer, with canaries and forbidden pages on both sides.
+    """A buffer with canaries and inaccessible pages on both sides.
 
     Attributes:
-        array: what is in it.
+        array: the contents.
         region: the pages.
     """
 
@@ -61,21 +62,21 @@ class NativeBuffer:
 
     @property
     def address(self) -> int:
-        """Where it begins."""
+        """Start address of the buffer."""
         return self.region.start
 
     def commit(self) -> None:
-        """Keep in mind what it holds, unless code may write to it."""
+        """Record a checksum of the contents, unless code may write to the buffer."""
         if self.argument.role in (INPUT, WEIGHT):
             self._digest = zlib.crc32(_bytes(self.array))
 
     def changed(self) -> bool:
-        """Whether it holds something else by now."""
+        """Whether the contents differ from the checksum."""
         return zlib.crc32(_bytes(self.array)) != self._digest
 
     def damaged(self) -> str | None:
-        """On which side something was written."""
-        for side, where in zip(self._sides, ("in front of", "behind"), strict=True):
+        """Return the side on which a canary was overwritten, or None."""
+        for side, where in zip(self._sides, ("before", "after"), strict=True):
             if np.any(side != CANARY):
                 return where
         return None
@@ -89,21 +90,21 @@ class NativeMemory(HeldArguments[NativeBuffer]):
         super().__init__(workload, self.buffer)
 
     def buffer(self, argument: Argument) -> NativeBuffer:
-        """A new buffer."""
+        """Return a new buffer."""
         self._numbers += 1
         return NativeBuffer(argument, self._numbers)
 
     @property
     def regions(self) -> list[tuple[str, Region]]:
-        """All memory of inputs, weights and outputs, with words for it."""
+        """Memory of all inputs, weights and outputs, with descriptions."""
         return [(describe(n, b), b.region) for n, b in enumerate(self.arguments)]
 
     def load(self, code: Code) -> NativeKernel:
-        """Link an object."""
+        """Link object code."""
         return NativeKernel(self, code)
 
     def damage(self) -> str | None:
-        """What was written that may not be."""
+        """Describe the first illegal write; None if there is none."""
         for number, buffer in enumerate(self.arguments):
             side = buffer.damaged()
             if side is not None:
@@ -113,17 +114,17 @@ class NativeMemory(HeldArguments[NativeBuffer]):
         return None
 
     def outputs(self) -> list[Array]:
-        """What the outputs hold."""
+        """Return the contents of the outputs."""
         return [b.array for b in self.arguments if b.argument.role == OUTPUT]
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         for buffer in self.clear():
             buffer.region.free()
 
 
 class NativeKernel:
-    """An object linked into this process."""
+    """Object code linked into this process."""
 
     def __init__(self, memory: NativeMemory, code: Code):
         self._workspace = [memory.buffer(argument) for argument in code.workspace]
@@ -148,18 +149,18 @@ class NativeKernel:
 
     @property
     def regions(self) -> list[tuple[str, Region]]:
-        """The memory for intermediate values, with words for it."""
+        """Memory of the workspace, with descriptions."""
         return [("the memory for intermediate values", b.region) for b in self._workspace]
 
     def call(self, threads: int) -> None:
-        """Run once; who touches what is not its own is caught."""
+        """Run once; an access outside of the kernel's buffers is caught."""
         self._let_read_around(False)
         self._threads.value = threads
         self._repeat(self._function, self._rows, 1, 1)
         self._stop.check_memory()
 
     def time(self, calls: int, threads: int) -> float:
-        """Nanoseconds of a call, in memory with other memory around."""
+        """Return the nanoseconds per call, with the memory around the buffers readable."""
         self._let_read_around(True)
         self._threads.value = threads
         start = time.perf_counter_ns()
@@ -173,12 +174,12 @@ class NativeKernel:
             region.let_read(readable)
 
     def poison(self) -> None:
-        """Fill the memory for intermediate values with what no kernel computes."""
+        """Fill the workspace with values that no kernel computes."""
         for buffer in self._workspace:
             poison(buffer.array)
 
     def damage(self) -> str | None:
-        """What it wrote beside that memory."""
+        """Describe what was written outside of the workspace; None if nothing."""
         for buffer in self._workspace:
             side = buffer.damaged()
             if side is not None:
@@ -186,14 +187,14 @@ class NativeKernel:
         return None
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         for buffer in self._workspace:
             buffer.region.free()
         self._workspace, self._around = [], []
 
 
 def describe(number: int, buffer: NativeBuffer) -> str:
-    """Words for an argument."""
+    """Describe an argument."""
     return f"argument {number}, an {buffer.argument.role}".replace("an weight", "a weight")
 
 
@@ -203,7 +204,7 @@ def _bytes(array: Array) -> memoryview:
 
 @cache
 def _repeating(count: int) -> bytes:
-    """Object code that calls a function of `count` pointers again and again, on rows in turn."""
+    """Return object code that calls a function of `count` pointers in a loop over rows."""
     return assemble_object(_repeat_text(count), host_target())
 
 

@@ -1,4 +1,4 @@
-"""What became of a candidate: a typed outcome, never an exception of the tuner."""
+"""Outcomes of candidates: typed values instead of exceptions."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tcopt.tuner.measure.workload import Code
 
 OK = "ok"
 INVALID = "invalid"
-"""The rule does not take the choice, or a step of the schedule is refused."""
+"""The choice is illegal, or a step of the schedule is."""
 COMPILE_ERROR = "compile_error"
 COMPILE_TIMEOUT = "compile_timeout"
 CRASH = "crash"
-"""The process that ran it ended, or it found too little memory."""
+"""The process that ran it died or ran out of memory."""
 RUN_TIMEOUT = "run_timeout"
 WRONG = "wrong"
-"""Its results are, or it touches memory that is not its own, or no code can be as fast."""
+"""Its results are wrong, it accesses memory out of bounds, or it is impossibly fast."""
 NOISY = "noisy"
-"""Its times differ too much to be of use."""
+"""Its times vary too much to be useful."""
 LOST = "lost"
-"""The worker that had it is gone, and nobody knows whether it was the candidate's fault."""
+"""The worker that ran it disappeared, for an unknown reason."""
 
 STATUSES = (
     OK,
@@ -37,7 +37,7 @@ STATUSES = (
 
 
 class CandidateFailed(TcoptError):
-    """A candidate did.
+    """Failure of a candidate.
 
     Attributes:
         status: one of `STATUSES`.
@@ -52,16 +52,16 @@ class CandidateFailed(TcoptError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a candidate.
+    """The outcome of a candidate.
 
     Attributes:
-        status: one of `STATUSES`; `error` says more where it is not `ok`.
-        ns: nanoseconds of a run, as often as it was timed.
+        status: one of `STATUSES`; unless it is `ok`, `error` describes the failure.
+        ns: nanoseconds of a run, one entry per sample.
         default_ns: those of the default schedule, in the same rounds.
-        low, high: the interval, at 95 %, of its time as a part of the default's; both 0 where it
-            was not measured in turns.
-        hopeless: whether it was timed once only, as it took much longer than the best.
-        code: what it was compiled to, if it was.
+        low, high: the 95 % interval of its time relative to the default's; both 0 if their runs
+            were not interleaved.
+        hopeless: whether it was timed only once, as it took much longer than the best.
+        code: the compiled code, if it compiled.
     """
 
     status: str
@@ -75,18 +75,17 @@ class Outcome:
 
     @property
     def median_ns(self) -> float:
-        """The middle of its times; infinite where there are none."""
+        """Median of its times; infinite if there are none."""
         return median(self.ns) if self.ns and self.status == OK else float("inf")
 
     @property
     def mad_ns(self) -> float:
-        """The middle of how far its times are from that."""
+        """Median absolute deviation of its times."""
         return median([abs(t - median(self.ns)) for t in self.ns]) if self.ns else 0.0
 
     @property
     def ratio(self) -> float:
-        """Its time as a part of the default's in the same rounds; infinite where that is not
-        known."""
+        """Its time relative to the default's in the same rounds; infinite if unknown."""
         if self.status != OK or not self.ns or not self.default_ns:
             return float("inf")
         if self.low and self.high:
@@ -95,7 +94,7 @@ class Outcome:
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle of some numbers."""
+    """Return the median."""
     ordered = sorted(values)
     middle = len(ordered) // 2
     return (ordered[middle] + ordered[~middle]) / 2

@@ -1,6 +1,6 @@
-"""What a task's outputs should be, by the te level, with f64 in place of f32.
+"""Reference outputs of a task, evaluated at the te level with f64 instead of f32.
 
-No pass and no rule below that level has a part in it.
+No pass or rule below that level is involved.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from tcopt.tuner.measure.values import SETS, make_values
 Array = NDArray[Any]
 
 _MOST_BYTES = 1 << 28
-"""Outputs of more bytes are kept in their own type, not in f64."""
+"""Larger outputs are stored in their own type instead of f64."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """The right results of a task.
+    """Reference results of a task.
 
     Attributes:
         expected: outputs for each set of inputs.
-        precision: the rounding error of the least precise float that the task computes with.
-        rounds: whether it rounds to whole numbers.
+        precision: the rounding error of the least precise float type in the task.
+        rounds: whether it rounds to integers.
     """
 
     expected: tuple[tuple[Array, ...], ...]
@@ -55,7 +55,7 @@ class Reference:
 
 
 def reference_of(text: str, arguments: Sequence[Argument]) -> Reference:
-    """The right results of a task.
+    """Compute the reference results of a task.
 
     Args:
         text: of the task; `arguments`: inputs, weights and outputs.
@@ -86,7 +86,7 @@ def _kept(array: Array, spec: Argument) -> Array:
 
 
 def _widen(function: te.FuncOp) -> bool:
-    """Make f64 of f32 in a function; false, and nothing changed, where bits of floats matter."""
+    """Replace f32 by f64 in a function; return False without a change if it uses bits of floats."""
     if any(isinstance(op, BitcastOp) for op in function.walk()):
         return False
     for op in function.walk():

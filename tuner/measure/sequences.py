@@ -1,4 +1,4 @@
-"""Schedules as text."""
+"""Schedules as text: parsing and legality checks."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tcopt.support.parsing import LocatedParser
 
 
 def parse_sequence(text: str) -> SequenceOp:
-    """A schedule from its text.
+    """Parse a schedule.
 
     Raises:
-        InputError: it is none.
+        InputError: the text is not a schedule.
     """
     module = _parsed(text, "a schedule")
     found = [op for op in module.ops if isinstance(op, SequenceOp)]
@@ -39,7 +39,7 @@ def _parsed(text: str, subject: str) -> ModuleOp:
 
 
 def check_applies(te_text: str, sequence: str) -> None:
-    """Refuse a schedule whose steps do not apply to a workload.
+    """Check that the steps of a schedule apply to a workload.
 
     Raises:
         InputError: it does not parse.

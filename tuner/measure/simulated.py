@@ -1,4 +1,4 @@
-"""Candidates for accelerators measured on their simulators: exact, the same on every machine."""
+"""Measurement of accelerator candidates on simulators: exact, and the same on every machine."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ from tcopt.tuner.tasks import Task
 
 
 def is_simulated(task: Task) -> bool:
-    """Whether a task's times are a simulator's: exact, and not of this machine."""
+    """Whether a task's times come from a simulator: exact, and independent of this machine."""
     return target_named(task.kind).is_simulated
 
 
 def simulated_machine(task: Task) -> dict[str, Any]:
-    """Facts of the machine that is simulated for a task, as records have them."""
+    """Return the facts of the simulated machine of a task, as stored in records."""
     return {"simulated": task.kind, "target": task.target}
 
 
 def with_simulated_times(tasks: Sequence[Task], measurer: Measurer) -> list[Task]:
-    """Tasks, those with a simulator with the time that it gives their default; the longest first.
+    """Set the time of simulated tasks to that of their default; return all tasks, the longest
+    first.
 
-    One whose default fails has none.
+    A task whose default fails has time 0.
     """
     found: list[Task] = []
     for task in tasks:
@@ -47,10 +48,10 @@ def with_simulated_times(tasks: Sequence[Task], measurer: Measurer) -> list[Task
 
 
 class SimulatedMeasurer(BatchMeasurer):
-    """Runs programs on the simulator of their machine, in the processes that compile them.
+    """Run programs on the simulator of their machine, in the processes that compile them.
 
     Args:
-        settings: how long compiling may take, and simulating as well.
+        settings: their limit of the compile time also applies to simulations.
     """
 
     def __init__(self, settings: MeasureSettings | None = None):
@@ -88,7 +89,7 @@ class SimulatedMeasurer(BatchMeasurer):
             tell(number, Outcome(OK, "", (ns,), (default_ns,), ratio, ratio, code=code))
 
     def _default(self, task: Task, known: Known) -> tuple[float, float] | CandidateFailed:
-        """The time of the default, and the seconds that it took to find."""
+        """Return the time of the default, and the seconds that its simulation took."""
         place = task.key, task.target_key
         if place not in self._defaults:
             start = time.perf_counter()
@@ -101,10 +102,10 @@ class SimulatedMeasurer(BatchMeasurer):
 
 
 class PlacedMeasurer:
-    """Measures what a simulator stands for on it, and the rest on hardware.
+    """Measure simulated tasks on simulators, and all others on hardware.
 
     Args:
-        hardware: makes what measures the rest, which is not needed before there is any.
+        hardware: creates the measurer of the other tasks, when the first one is measured.
     """
 
     def __init__(self, settings: MeasureSettings, hardware: Callable[[], Measurer]):
@@ -114,12 +115,12 @@ class PlacedMeasurer:
 
     @property
     def machine(self) -> Mapping[str, Any] | None:
-        """Facts of the hardware that measures, if it is not this machine."""
+        """Facts of the measuring hardware, if it is not this machine."""
         return getattr(self.hardware, "machine", None)
 
     @property
     def hardware(self) -> Measurer:
-        """What measures where there is no simulator."""
+        """The measurer of tasks without a simulator."""
         if self._hardware is None:
             self._hardware = self._make()
         return self._hardware
@@ -132,7 +133,7 @@ class PlacedMeasurer:
         done: Progress | None = None,
         timed: Mapping[str, Outcome] | None = None,
     ) -> list[Outcome]:
-        """What becomes of each candidate."""
+        """Return the outcome of each candidate."""
         if not candidates:
             return []
         if not is_simulated(candidates[0].task):

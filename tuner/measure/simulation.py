@@ -1,6 +1,6 @@
-"""A candidate for an accelerator, checked and timed on its simulator: what builder processes do.
+"""Check and time accelerator candidates on a simulator, as run by builder processes.
 
-Cycles are exact, so one run tells all: no turns, no noise.
+Cycles are exact, so one run is enough.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ HostCall = tuple[str, Mapping[str, Any]]
 
 
 def code_of_call(call: HostCall) -> bytes:
-    """A call of a host function as code: equal where the call is."""
+    """Encode a call of a host function as code; equal calls have equal code."""
     return json.dumps({"function": call[0], "settings": dict(call[1])}, sort_keys=True).encode()
 
 
 def call_of_code(data: bytes) -> HostCall:
-    """The call that code is."""
+    """Decode the call of `code_of_call`."""
     found = json.loads(data)
     return found["function"], found["settings"]
 
 
 def simulate(data: bytes, workload: Workload, target: str) -> float:
-    """Nanoseconds that a program takes on its machine, by the machine's simulator.
+    """Return the nanoseconds that a program takes on its machine, by the machine's simulator.
 
     Args:
-        data: of the candidate's code.
+        data: code of the candidate.
         target: the attribute of the machine, as text.
     Raises:
-        CandidateFailed: results are not those of the workload, or the simulator refuses it.
+        CandidateFailed: results differ from the reference, or the simulator reports an error.
     """
     facts = TextParser(shared_context(), target).parse_attribute()
     assert isinstance(facts, TargetFacts)
@@ -76,8 +76,10 @@ def simulate(data: bytes, workload: Workload, target: str) -> float:
 
 
 def _difference(actual: Array, expected: Array, workload: Workload) -> str:
-    """What is wrong with an output, for people; integers that no float was rounded to are exact."""
+    """Describe the error of an output; integers must match exactly unless floats were rounded to
+    them.
+    """
     if actual.dtype.kind in "iub" and not workload.rounds:
         count = int(np.count_nonzero(actual != expected))
-        return f"{count} of {actual.size} numbers are not the right ones" if count else ""
+        return f"{count} of {actual.size} elements are wrong" if count else ""
     return output_error(actual, expected, workload, 0.0).text

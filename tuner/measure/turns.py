@@ -1,7 +1,7 @@
-"""Candidates timed in turns with the default and the best so far.
+"""Interleaved timing of candidates, the default, and the best so far.
 
-What disturbs the machine then disturbs all of them. A candidate that takes much longer than the
-best is timed once; one whose interval lies above the best's is dropped; the others stay until
+Disturbances of the machine then affect all of them. A candidate that takes much longer than the
+best is timed once. One whose interval is above the best's is dropped. The others are measured until
 their intervals are narrow.
 """
 
@@ -17,13 +17,14 @@ from tcopt.tuner.measure.runner import Runner
 from tcopt.tuner.measure.workload import Code, Workload
 
 _LIMIT_TRIES = 5
-"""How often the machine's limit is measured once more before a time is said to be beyond it."""
+"""Number of times that the machine's limit is measured again before a time is rejected as too fast.
+"""
 
 _SAMPLE_NS = 1e6
-"""About how long a sample lasts: several runs where one is shorter."""
+"""Approximate duration of a sample: several runs if one is shorter."""
 _MOST_CALLS = 2000
 _QUANTILES = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20)
-"""Of Student's distribution, at 97.5 %, from one degree of freedom on."""
+"""Quantiles of Student's t-distribution at 97.5 %, by degrees of freedom, starting at 1."""
 _MORE_QUANTILE = 2.1
 
 
@@ -32,14 +33,14 @@ class TurnSettings:
     """How long to measure.
 
     Attributes:
-        fewest, most: rounds.
-        width: an interval that is narrower, as a part of the time, is narrow enough.
-        hopeless: a candidate that takes so many times as long as the best is timed once.
-        noise: an interval that is wider, after all rounds, is of no use.
-        drift: where the default's time changes by more from the first rounds to the last, there
-            are as many again.
-        limit_share: no code is so many times as fast as the machine's measured limit, which may be
-            half of what it is where another program has the other thread of a core.
+        fewest, most: number of rounds.
+        width: relative width of an interval that is narrow enough.
+        hopeless: a candidate that takes longer than the best by this factor is timed once.
+        noise: relative width of an interval above which it is useless, after all rounds.
+        drift: if the default's time changes by more between the first and the last rounds, as many
+            rounds again are measured.
+        limit_share: factor by which code may exceed the machine's measured limit, which may be too
+            low by half if another program uses the other thread of a core.
     """
 
     fewest: int = 3
@@ -63,7 +64,7 @@ class _Contender:
     high: float = 0.0
 
     def judge(self) -> None:
-        """The interval of its time as a part of the default's."""
+        """Compute the interval of its time relative to the default's."""
         logs = [
             log(median(own) / median(default))
             for own, default in zip(self.rounds, self.beside, strict=True)
@@ -72,12 +73,14 @@ class _Contender:
 
     @property
     def width(self) -> float:
-        """Of the interval."""
+        """Width of the interval."""
         return self.high - self.low
 
 
 def interval(logs: Sequence[float]) -> tuple[float, float]:
-    """The interval at 95 % of a ratio, from logarithms of single ones; all there is without two."""
+    """Return the 95 % interval of a ratio from logarithms of samples; with fewer than two, 0 to
+    infinity.
+    """
     count = len(logs)
     mean = sum(logs) / count
     if count < 2:
@@ -89,11 +92,11 @@ def interval(logs: Sequence[float]) -> tuple[float, float]:
 
 
 class Turns:
-    """One batch of candidates of one workload.
+    """Measurement of a batch of candidates of one workload.
 
     Args:
         default: the number of the default schedule among the codes.
-        limit: measures once more what no code takes less than, in nanoseconds.
+        limit: measures the lower bound of the workload's time again, in nanoseconds.
     """
 
     def __init__(
@@ -116,7 +119,7 @@ class Turns:
         self.outcomes: dict[int, Outcome] = {}
 
     def run(self) -> dict[int, Outcome]:
-        """Check and time all; their outcomes by number."""
+        """Check and time all codes; return their outcomes by number."""
         for number, code in self._codes.items():
             self._runner.add(number, code)
         contenders = self._admitted()
@@ -129,21 +132,21 @@ class Turns:
         return self.outcomes
 
     def _forget(self, number: int) -> None:
-        # Where it fails the process is gone, and the code with it.
+        # If this fails, the process is gone, and the code with it.
         with suppress(CandidateFailed):
             self._runner.forget(number)
 
     # Checks.
 
     def _admitted(self) -> list[_Contender]:
-        """Those that are right, and not hopeless."""
+        """Return the candidates that are correct and not much slower than the best."""
         order = [self._default, *(n for n in self._codes if n != self._default)]
         admitted: list[_Contender] = []
         best = float("inf")
         for number in order:
             code = self._codes[number]
             if code.digest in self._first_of:
-                continue  # The same code is measured once.
+                continue  # Equal code is measured once.
             self._first_of[code.digest] = number
             contender = _Contender(number, code)
             try:
@@ -165,11 +168,11 @@ class Turns:
         return admitted
 
     def _is_hopeless(self, contender: _Contender, best: float) -> bool:
-        """Whether it takes much longer than the best, and does so again."""
+        """Whether it takes much longer than the best, in two measurements."""
         limit = self._settings.hopeless * best
         if contender.first_ns <= limit:
             return False
-        with suppress(CandidateFailed):  # It will fail again, and be told, where it is timed.
+        with suppress(CandidateFailed):  # It will fail again when it is timed, which reports it.
             calls = _calls(contender.first_ns)
             seconds = self._runner.limits.run(self._default_ns)
             again = self._runner.time(contender.number, calls, 1, seconds)[0]
@@ -190,7 +193,7 @@ class Turns:
             self._share, self._default_ns = share, once
 
     def _refuse_too_fast(self, ns: float) -> None:
-        """Refuse what is beyond the machine's limit, however often that is measured."""
+        """Reject a time below the machine's limit, even after the limit was measured again."""
         tries = 0 if self._limit is None else _LIMIT_TRIES
         while ns < (least := self._least_ns / self._settings.limit_share):
             if not tries or self._limit is None:
@@ -233,7 +236,7 @@ class Turns:
             self._finish(contender)
 
     def _round(self, contenders: list[_Contender], base: _Contender, number: int) -> None:
-        """Each is timed once; the order changes from round to round."""
+        """Time each candidate once; the order changes from round to round."""
         turn = number % len(contenders)
         samples: dict[int, list[float]] = {}
         for contender in contenders[turn:] + contenders[:turn]:
@@ -270,7 +273,7 @@ class Turns:
         if not times:
             times = (contender.first_ns,)
         if not has_default:
-            beside = ()  # It was another candidate that was timed beside this one.
+            beside = ()  # These are times of another candidate.
         outcome = Outcome(OK, ns=times, default_ns=beside, code=contender.code)
         try:
             self._runner.check_again(contender.number, 2 * self._share)
@@ -282,7 +285,7 @@ class Turns:
             contender.judge()
             low, high = contender.low, min(contender.high, 1e9)
             outcome = replace(outcome, low=low, high=high)
-            # One that was dropped is known to be slower, if not by how much.
+            # A dropped candidate is known to be slower, so its interval may be wide.
             if not dropped and high - low > self._settings.noise * (high + low) / 2:
                 text = f"its time is from {low:.3g} to {high:.3g} of the default's"
                 outcome = replace(outcome, status=NOISY, error=text)

@@ -1,7 +1,6 @@
-"""Inputs of kernels, the same in every process and on every machine.
+"""Input values of kernels, the same in every process and on every machine.
 
-A value is a hash of its position, so that a device that is elsewhere is sent a number instead of
-arrays.
+A value is a hash of its position, so a remote device is sent a seed instead of arrays.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ from tcopt.tuner.arguments import dtype_of
 Array = NDArray[Any]
 
 SETS = 2
-"""How many sets of inputs a kernel is checked with: of both signs, and of positive numbers."""
+"""Number of input sets that a kernel is checked with: one of both signs, one positive."""
 
 _CHUNK = 1 << 20
 _UNIT = 2.0**-53
 
 
 def make_values(shape: tuple[int, ...], dtype: str, seed: int, kind: int) -> Array:
-    """An array of random values.
+    """Return an array of random values.
 
     Args:
         seed: of the array; arrays of different seeds are independent.
-        kind: the set of inputs. In the first, floats are from -1 to 1; in the second, where they
-            may be divided by and have logarithms, from 0.25 to 1.25. Integers are small.
+        kind: the set of inputs. In the first, floats are from -1 to 1; in the second, they are from
+            0.25 to 1.25, so that divisions and logarithms are defined. Integers are small.
     """
     type_ = dtype_of(dtype)
     result = np.empty(shape, type_)
@@ -41,7 +40,7 @@ def make_values(shape: tuple[int, ...], dtype: str, seed: int, kind: int) -> Arr
 
 
 def _hashes(start: int, end: int, seed: int) -> NDArray[np.uint64]:
-    """Splitmix64 of positions."""
+    """Return the Splitmix64 hash of each position."""
     with np.errstate(over="ignore"):
         x = np.arange(start, end, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         x += np.uint64((seed * 0xD1B54A32D192ED03 + 0x632BE59BD9B4E019) & (2**64 - 1))
@@ -63,11 +62,11 @@ def _scaled(numbers: NDArray[np.uint64], dtype: np.dtype[Any], kind: int) -> Arr
 
 
 def poison(array: Array) -> None:
-    """Fill an array with what no kernel computes: NaN, or 0xA5 in integers."""
+    """Fill an array with values that no kernel computes: NaN, or bytes of 0xA5 in integers."""
     flat = array.reshape(-1).view(np.uint8)
     flat[...] = 0xFF if is_float(array.dtype) else 0xA5
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether a type has a NaN of ones, as all floats of numpy and most others do."""
+    """Whether all bits set are a NaN of the type, as in numpy's floats and most others."""
     return dtype.kind in "fcV" or "float" in dtype.name

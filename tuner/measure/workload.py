@@ -1,4 +1,4 @@
-"""What the process that runs candidates is told, as plain values: it needs no IR."""
+"""Messages to the process that runs candidates: plain values without IR."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Code:
-    """A kernel's code, and how it is called.
+    """A kernel's code, and how to call it.
 
     Attributes:
         symbol: the name of the function in the object; `externals`: C functions that it calls.
-        workspace: buffers that it is given after all other arguments.
-        launches: for a device, what a call launches; `data` is then the kernels' text.
-        sequence: the schedule, as text; `rule` and `choice`: who wrote it, and from which choice.
-        seconds: what it took to compile.
+        workspace: buffers that are passed after all other arguments.
+        launches: for a device, the launches of a call; `data` is then the kernels' source.
+        sequence: the schedule, as text; `rule` and `choice`: its rule, and the rule's choice.
+        seconds: compile time.
     """
 
     symbol: str
@@ -41,18 +41,22 @@ class Code:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of the code: equal where two schedules come to the same."""
+        """A hash of the code: equal if two schedules compile to the same code."""
         return hashlib.blake2b(self.data, digest_size=16).hexdigest()
 
     def to_bytes(self) -> bytes:
-        """What `from_bytes` reads."""
+        """Serialise the code for `from_bytes`."""
         facts = asdict(self)
         del facts["data"]
         return pack(facts, [self.data])
 
     @classmethod
     def from_bytes(cls, message: bytes) -> Code:
-        """Read code; raises ValueError if it is none."""
+        """Deserialise code.
+
+        Raises:
+            ValueError: the message is malformed.
+        """
         facts, (data,) = unpack(message)
         workspace = tuple(argument_of(a) for a in facts.pop("workspace"))
         return cls(
@@ -66,17 +70,17 @@ class Code:
 
 @dataclass(frozen=True)
 class Workload:
-    """A kernel to measure, whatever its schedule.
+    """A kernel to measure, independent of its schedule.
 
     Attributes:
         key: of the task.
         arguments: inputs, weights and outputs, in the order of the call.
-        expected: for each set of inputs the right outputs.
-        least_ns: no code takes less, as the machine has measured limits; 0 where none is known.
-        weight_bytes: how much weights that are in turn should take, so that none is in a cache.
-        rtol, atol: accepted error: a share of an output's range, and beside it.
-        rounds: whether floats become whole numbers on the way; a few of them then may be a step
-            off.
+        expected: the reference outputs for each set of inputs.
+        least_ns: lower bound of the time, by the machine's measured limits; 0 if unknown.
+        weight_bytes: total size of the copies of weights, large enough that none stays cached.
+        rtol, atol: accepted error: relative to an output's range, and absolute.
+        rounds: whether floats are rounded to integers on the way; a few values may then be off by
+            one step.
     """
 
     key: str
@@ -89,7 +93,7 @@ class Workload:
     rounds: bool = False
 
     def to_bytes(self) -> bytes:
-        """What `from_bytes` reads."""
+        """Serialise the workload for `from_bytes`."""
         arrays = [np.ascontiguousarray(a) for each in self.expected for a in each]
         facts = {
             "key": self.key,
@@ -105,7 +109,11 @@ class Workload:
 
     @classmethod
     def from_bytes(cls, message: bytes | memoryview) -> Workload:
-        """Read a workload; raises ValueError if it is none."""
+        """Deserialise a workload.
+
+        Raises:
+            ValueError: the message is malformed.
+        """
         facts, parts = unpack(bytes(message))
         arguments = tuple(argument_of(a) for a in facts.pop("arguments"))
         shapes = [a.shape for a in arguments if a.role == OUTPUT]

@@ -1,1 +1,1 @@
-"""Several machines that measure: Dask distributed, workers labelled by device."""
+"""Measurement on several machines: Dask distributed, with workers labelled by device."""

@@ -1,7 +1,7 @@
-"""Measuring in a pool: the same as on one machine, on all devices of a label at once.
+"""Measurement in a pool: as on one machine, but on all devices with a label at once.
 
-A batch belongs to one worker at a time. One whose worker dies is given to another worker, as often
-as `TRIES` says; its outcomes are those of the one worker that sent them, so none is doubled.
+A batch belongs to one worker at a time. If the worker dies, the batch is given to another one, up
+to `TRIES` times. All outcomes of a batch come from one worker, so there are no duplicates.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from tcopt.tuner.pool.serve import BUILD, check_label, configure
 from tcopt.tuner.tasks import Task
 
 TRIES = 3
-"""Workers that may die of a batch, or with it."""
+"""Number of workers that may die while they run a batch."""
 
 _CONNECT_S = 30.0
 _SPARE_S = 120.0
 _EACH_S = 30.0
-"""What a batch may take, and each candidate of it, before its worker is taken for dead."""
+"""Time limit of a batch, and of each candidate in it, after which its worker counts as dead."""
 
 _REFERENCE_S = 900.0
 
 
 class _Tasks:
-    """Functions run in the pool, again where a worker dies."""
+    """Run functions in the pool, and again if a worker dies."""
 
     def __init__(self, client: Any):
         self.client = client
@@ -57,10 +57,10 @@ class _Tasks:
         limits: Sequence[float],
         done: Callable[[int], None] | None = None,
     ) -> list[bytes | CandidateFailed]:
-        """The results of calls, each on one worker of a label; or what came of it in the end.
+        """Run calls, each on one worker with a label; return their results, or the last failure.
 
         Args:
-            limits: seconds for each call, once it is the only one that waits.
+            limits: seconds for each call, not counting the wait for a worker.
             done: called with the number of each call that is done.
         """
         found: dict[int, bytes | CandidateFailed] = {}
@@ -81,11 +81,11 @@ class _Tasks:
         return [found[number] for number in range(len(calls))]
 
     def count(self, label: str) -> int:
-        """How many workers a label has."""
+        """Return the number of workers with a label."""
         return len(self.workers(label))
 
     def workers(self, label: str) -> list[str]:
-        """The addresses of a label's workers."""
+        """Return the addresses of the workers with a label."""
         found: Mapping[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
         return [a for a, facts in found.items() if label in (facts.get("resources") or {})]
 
@@ -95,7 +95,7 @@ class _Tasks:
     def _next(
         self, waiting: list[Any], patience: float
     ) -> list[tuple[Any, bytes | CandidateFailed]]:
-        """Futures that are done, with their results; all of them as failed after that time."""
+        """Return futures that are done, with their results; after the time limit, all as failed."""
         package = dask_distributed()
         try:
             with self.client.as_current():
@@ -111,27 +111,27 @@ def _result(future: Any) -> bytes | CandidateFailed:
     if future.status == "finished":
         return future.result()
     if future.status == "cancelled":
-        return CandidateFailed(LOST, "the scheduler has forgotten it")
+        return CandidateFailed(LOST, "the scheduler lost the task")
     error = future.exception()
     text = next(iter(str(error).strip().splitlines()), "")
     return CandidateFailed(LOST, f"{type(error).__name__}: {text}")
 
 
 class PoolBuilders:
-    """Compiles on the pool's workers with the label `build`."""
+    """Compile on the pool's workers with the label `build`."""
 
     def __init__(self, tasks: _Tasks):
         self._tasks = tasks
 
     def build(self, candidates: Sequence[Candidate], limit: float) -> list[Built]:
-        """The code of each candidate."""
+        """Return the code of each candidate, or its failure."""
         version = {"version": fingerprint()}
         calls = [(pack(request_of(each) | version), limit) for each in candidates]
         limits = [limit + _SPARE_S] * len(calls)
         return [_code(reply) for reply in self._tasks.run(remote.build, calls, BUILD, limits)]
 
     def reference(self, task: Task) -> Reference:
-        """The right results of a task."""
+        """Return the reference results of a task."""
         request = reference_request(task)
         call = (pack(request | {"version": fingerprint()}),)
         (reply,) = self._tasks.run(remote.reference, [call], BUILD, [_REFERENCE_S])
@@ -139,7 +139,7 @@ class PoolBuilders:
         return reference_from(facts, parts, request["arguments"])
 
     def stop(self) -> None:
-        """Workers end when they are ended where they run."""
+        """Do nothing: workers are stopped where they run."""
 
 
 def _code(reply: bytes | CandidateFailed) -> Built:
@@ -160,16 +160,16 @@ def _opened(reply: bytes | CandidateFailed) -> tuple[dict[str, Any], list[memory
 
 
 class PoolMeasurer(BatchMeasurer):
-    """Measures on the devices of a pool.
+    """Measure on the devices of a pool.
 
     Args:
         address: of the scheduler.
-        label: of the workers whose device it is about.
-        builders: by default the pool's own, or processes here where it has none.
+        label: of the workers to measure on.
+        builders: by default the pool's own, or local processes if it has none.
     Raises:
-        InputError: the address is none, no worker has the label, or those that have it are of
-            different kinds.
-        BackendError: nobody answers there.
+        InputError: the address is malformed, no worker has the label, or workers with the label are
+            different kinds of machine.
+        BackendError: no scheduler answers there.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class PoolMeasurer(BatchMeasurer):
         self._client.close()
 
     def workers(self) -> dict[str, dict[str, Any]]:
-        """What each worker with the label says of itself, by its address."""
+        """Return the facts of each worker with the label, by its address."""
         addresses = self._tasks.workers(self.label)
         return self._client.run(remote.facts, workers=addresses) if addresses else {}
 
@@ -243,7 +243,7 @@ class PoolMeasurer(BatchMeasurer):
         return pack(facts, [workload.to_bytes(), *(code.to_bytes() for code in codes)])
 
     def _same_machine(self) -> Mapping[str, Any]:
-        """The machine that the label stands for."""
+        """Return the facts of the label's machine, which must be the same for all workers."""
         found = self.workers()
         if not found:
             raise InputError(
@@ -254,20 +254,20 @@ class PoolMeasurer(BatchMeasurer):
         for address, each in found.items():
             if each["machine"] != machines[0]:
                 raise InputError(
-                    f"the label '{self.label}' stands for machines of two kinds, one is {address}",
-                    hint="times of one are none of the other: give them labels of their own",
+                    f"label '{self.label}' is used by different machines, such as {address}",
+                    hint="times are comparable only on equal machines: use separate labels",
                 )
         return machines[0]
 
 
 def _shares(numbers: Sequence[int], count: int) -> list[list[int]]:
-    """Numbers in about equal parts, none of them empty."""
+    """Split numbers into nearly equal parts, none of them empty."""
     count = max(1, min(count, len(numbers)))
     return [list(numbers[start::count]) for start in range(count) if numbers[start::count]]
 
 
 def _outcomes(reply: bytes | CandidateFailed, skipped: int, codes: Sequence[Code]) -> list[Outcome]:
-    """Outcomes of a batch's own candidates, or what became of the batch for each."""
+    """Return the outcomes of a batch's own candidates, or the batch's failure for each."""
     if isinstance(reply, CandidateFailed):
         return [Outcome(reply.status, reply.message, code=code) for code in codes]
     given = unpack(reply)[0]["outcomes"][skipped:]

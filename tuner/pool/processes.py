@@ -8,7 +8,9 @@ from distributed import Scheduler, Worker
 
 
 class _WithoutHTTP:
-    """Start no HTTP server: it has no authentication, and `dashboard=False` does not stop it."""
+    """Mixin that starts no HTTP server: it has no authentication, and `dashboard=False` does not
+    disable it.
+    """
 
     def start_http_server(self, *_: Any, **__: Any) -> None:
         """Do nothing."""

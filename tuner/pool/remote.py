@@ -1,7 +1,7 @@
-"""What workers of a pool do: functions that are sent there by name, with bytes to work on.
+"""Functions that run on the workers of a pool, called by name with bytes as arguments.
 
-A worker keeps one process for candidates, or one that compiles, from task to task; neither
-candidate nor schedule runs in the worker itself.
+A worker keeps one process that runs candidates, or one that compiles, across tasks. Neither
+candidates nor schedules run in the worker process itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tcopt.tuner.records.machine import machine_facts
 
 
 def facts() -> dict[str, Any]:
-    """What this worker is."""
+    """Return the facts of this worker."""
     return {
         "version": fingerprint(),
         "machine": machine_facts(),
@@ -46,7 +46,7 @@ def _builders() -> LocalBuilders:
 
 
 def build(message: bytes, limit: float) -> bytes:
-    """Compile one candidate: code, or what is wrong."""
+    """Compile one candidate; return code or a failure."""
     request, _ = unpack(message)
     refusal = _refusal(request.pop("version"))
     if refusal is not None:
@@ -58,7 +58,7 @@ def build(message: bytes, limit: float) -> bytes:
 
 
 def reference(message: bytes) -> bytes:
-    """The right results of a task."""
+    """Return the reference results of a task."""
     request, _ = unpack(message)
     refusal = _refusal(request.pop("version"))
     if refusal is not None:
@@ -74,7 +74,7 @@ def reference(message: bytes) -> bytes:
 
 
 def measure(message: bytes) -> bytes:
-    """Check and time a batch, the default first; the outcomes by number."""
+    """Check and time a batch, the default first; return outcomes in order."""
     request, parts = unpack(message)
     threads = request["threads"] or default_threads()
     amounts, kind = Amounts(**request["amounts"]), request["kind"]
@@ -95,14 +95,14 @@ def measure(message: bytes) -> bytes:
 
 
 def _facts_of(outcome: Outcome) -> dict[str, Any]:
-    """An outcome without its code, which the other side has."""
+    """Return an outcome as a dictionary without its code, which the receiver has."""
     found = asdict(outcome)
     del found["code"]
     return found
 
 
 def outcome_from(given: dict[str, Any], code: Code) -> Outcome:
-    """An outcome as it was sent."""
+    """Return the outcome that was sent as a dictionary."""
     values: dict[str, Any] = {**given, "code": code}
     for name in ("ns", "default_ns"):
         values[name] = tuple(given[name])
@@ -110,7 +110,9 @@ def outcome_from(given: dict[str, Any], code: Code) -> Outcome:
 
 
 def _refusal(version: str) -> bytes | None:
-    """What a worker says whose compiler is another one; its code would be, too."""
+    """Return an error if the request comes from another version of the compiler, whose code
+    differs.
+    """
     if version == fingerprint():
         return None
     text = "a builder of the pool has another version of the compiler; install the same everywhere"

@@ -28,20 +28,20 @@ BUILD = "build"
 LOOPBACK = "127.0.0.1"
 
 _PATIENCE_S = 60
-"""How long a worker waits for its scheduler."""
+"""Seconds that a worker waits for its scheduler."""
 
 CONFIGURATION: Mapping[str, object] = {
-    # Who has ended a worker is not tried on the next ones; the client knows what to do.
+    # A batch whose worker died is not retried by Dask; the client decides.
     "distributed.scheduler.allowed-failures": 0,
-    # A device that nobody has is told, and not waited for.
+    # An unknown label is reported after a minute, instead of waiting forever.
     "distributed.scheduler.no-workers-timeout": "60s",
     "distributed.scheduler.work-stealing": False,
     "distributed.scheduler.worker-ttl": "60s",
-    # It would look at the worker's threads a hundred times a second.
+    # The profiler would sample the worker's threads a hundred times a second.
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.limit": "1h",
 }
-"""What differs from Dask's own settings, in all processes of a pool."""
+"""Differences from Dask's default settings, in all processes of a pool."""
 
 
 def configure(**more: object) -> None:
@@ -155,7 +155,7 @@ def serve_worker(
             **more,
         )
         try:
-            # A wrong key is an error here; a worker would try again until the time is over.
+            # With a wrong key this fails at once; a worker would retry until its timeout.
             comm = await package.connect(
                 place, timeout=_PATIENCE_S, **security.get_connection_args("worker")
             )
@@ -176,10 +176,10 @@ def serve_worker(
 
 
 def check_label(label: str) -> None:
-    """Refuse what is not a label.
+    """Check a label.
 
     Raises:
-        InputError: it is empty or has spaces.
+        InputError: it is empty or has characters other than letters, digits and `:._-`.
     """
     if not label or not all(c.isalnum() or c in ":._-" for c in label):
         raise InputError(

@@ -1,1 +1,1 @@
-"""What was tried and how long it took: trials in a database that a team may share."""
+"""Tuning records: trials and their times, in a database that a team may share."""

@@ -1,6 +1,6 @@
-"""Records as lines of JSON: to send, to keep with a model, to read without a database.
+"""Records as JSON lines, for exchange or storage with a model, readable without a database.
 
-Each line stands alone: a trial with the workload, target, machine and schedule that it names.
+Each line is self-contained: a trial with its workload, target, machine and schedule.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _LARGEST = 1e300
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import came to.
+    """Result of an import.
 
     Attributes:
-        new: trials that were not there; `known`: those that were.
-        refused: what is wrong with the lines that were left out.
+        new: number of trials that were added; `known`: number that were present already.
+        refused: errors of the lines that were skipped.
     """
 
     new: int
@@ -46,7 +46,7 @@ def export_records(store: Store, path: str | Path, trials: Iterable[Trial] | Non
     Args:
         trials: by default all.
     Returns:
-        How many there are.
+        The number of trials written.
     Raises:
         InputError: the file cannot be written.
     """
@@ -61,13 +61,13 @@ def export_records(store: Store, path: str | Path, trials: Iterable[Trial] | Non
 def import_records(
     store: Store, path: str | Path, *, applies: Callable[[str, str], None] | None = None
 ) -> Imported:
-    """Add the trials of a file; one that is there already is not doubled.
+    """Add the trials of a file, skipping those that are present already.
 
     Args:
-        applies: is given the text of a workload and that of a schedule, and raises where the steps
-            do not apply; asked once for each pair.
+        applies: checks that a schedule applies to a workload, both given as text, and raises an
+            error otherwise; called once for each pair.
     Raises:
-        InputError: there is no such file, or it is none of records.
+        InputError: there is no such file, or it has no records.
         StoreError: they cannot be written.
     """
     before, count, refused = store.count(), 0, list[str]()
@@ -108,7 +108,7 @@ def _lines(path: str | Path) -> Iterator[bytes]:
 def _read_line(
     text: bytes, applies: Callable[[str, str], None] | None, judged: dict[tuple[str, str], str]
 ) -> Rows:
-    """The rows of a line.
+    """Return the rows of a line.
 
     Raises:
         TcoptError: it is not a record, or its schedule does not apply.
@@ -116,7 +116,7 @@ def _read_line(
     try:
         line = json.loads(text, parse_constant=_refuse_constant)
         if line["format"] != FORMAT:
-            raise InputError(f"a record of format {line['format']}, and this is for {FORMAT}")
+            raise InputError(f"record format {line['format']}, expected {FORMAT}")
         rows = [_row(table, line[name]) for name, table in NAMED if line.get(name)]
         given: Row = dict(rows).get(SCHEDULE, {})
         trial = Trial.of(_row(TRIAL, line["trial"])[1], given.get("text", ""))
@@ -127,7 +127,7 @@ def _read_line(
         raise InputError(f"this is not a record: {type(error).__name__}: {error}") from error
     workload = dict(rows).get(WORKLOAD)
     if workload and key_of(workload["te_text"]) != trial.workload:
-        raise InputError("the workload is not the one that the trial names")
+        raise InputError("the workload's content does not match the trial's key")
     if applies is not None and trial.sequence and workload:
         pair = trial.workload, trial.schedule
         if pair not in judged:
@@ -144,18 +144,18 @@ def _judge(applies: Callable[[str, str], None], workload: str, sequence: str) ->
         return f"its schedule does not apply: {error.message}"
     except MemoryError:
         raise
-    # Texts of other people's may break what no text of ours does.
+    # Third-party texts may cause exceptions that valid ones do not.
     except Exception as error:
         return f"its schedule does not apply: {type(error).__name__}: {error}"
     return ""
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _row(table: Table, given: Mapping[str, Any]) -> tuple[Table, Row]:
-    """Check that a row has the columns of a table, and values of their types.
+    """Check that a row has the columns of a table, with values of their types.
 
     Raises:
         ValueError: it does not.
@@ -190,7 +190,7 @@ def _fits(column: Column[Any], value: Any) -> bool:
 def _is_text(value: object) -> bool:
     if not isinstance(value, str) or "\0" in value:
         return False
-    # Halves of surrogate pairs are not Unicode text.
+    # Unpaired surrogates are not Unicode text.
     return value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value)
 
 

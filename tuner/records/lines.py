@@ -1,4 +1,4 @@
-"""Rows as lines of JSON, each of which stands alone."""
+"""Database rows as self-contained JSON lines."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tcopt.tuner.records.trials import Row
 
 FORMAT = 1
 NAMED = (("workload", WORKLOAD), ("target", TARGET), ("machine", MACHINE), ("schedule", SCHEDULE))
-"""What a trial names, and where it is."""
+"""Tables that a trial refers to."""
 
 Rows = list[tuple[Table, Row]]
 
 
 def lines_of(rows: Rows) -> Iterator[dict[str, Any]]:
-    """Lines for rows, among them all that their trials name."""
+    """Yield a line for each trial in the rows, including the rows that it refers to."""
     known: dict[tuple[str, str], Row] = {}
     for table, row in rows:
         if table is not TRIAL:

@@ -1,4 +1,4 @@
-"""What machine a time was taken on, as far as times depend on it."""
+"""Facts of the machine on which times are measured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _GIB = 1 << 30
 
 
 def machine_facts(device: str = "") -> dict[str, Any]:
-    """Facts of this machine; equal for machines that are bought alike.
+    """Return the facts of this machine; equal for machines of the same model.
 
     Args:
         device: the name of the device that kernels run on, if it is not the CPU.

@@ -1,7 +1,7 @@
-"""The tables of records.
+"""Tables of the records database.
 
-Keys are hashes of content: what two databases have in common has the same key in both, so merging
-is adding what is not there.
+Keys are hashes of content: equal rows have equal keys in all databases, so merging only adds
+missing rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 
 VERSION = 1
-"""Of the tables; see `store.UPGRADES`."""
+"""Version of the tables; see `store.UPGRADES`."""
 
 _KEY = 40
 
@@ -111,4 +111,4 @@ MODEL_RUN = Table(
 )
 
 CONTENT = (WORKLOAD, TARGET, MACHINE, SCHEDULE, TRIAL, MODEL_RUN)
-"""Tables in the order in which rows are written: what others name comes first."""
+"""Tables in the order in which rows are written: rows that others refer to come first."""

@@ -1,8 +1,8 @@
-"""What records are worth after a change of the compiler.
+"""Validity of records after a change of the compiler.
 
-Each change of the compiler gives it another version, and most leave most code as it is. So a record
-of another version is stale, not lost: its order still tells where to look, and it counts again
-once the best of them, and the default, have been measured anew.
+Each change of the compiler changes its version, but leaves most generated code as it is. So records
+of another version are stale, not useless: their order still shows where to search, and they count
+again once the best of them and the default have been measured again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tcopt.tuner.records.store import Store
 from tcopt.tuner.records.trials import Trial
 
 AGAIN = 3
-"""How many of the best are measured again."""
+"""Number of best schedules that are measured again."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Standing:
 
     Attributes:
         fresh: trials of this version, the fastest first.
-        stale: those of others whose schedules were not measured again, the fastest first.
+        stale: trials of other versions whose schedules were not measured again, the fastest first.
     """
 
     fresh: tuple[Trial, ...]
@@ -31,25 +31,25 @@ class Standing:
 
     @property
     def again(self) -> tuple[Trial, ...]:
-        """What to measure again, beside the default, before stale trials count."""
+        """Trials to measure again, with the default, before stale trials count."""
         best = [t for t in self.stale if t.status == OK and t.sequence]
         return tuple(best[: max(AGAIN - self._confirmed, 0)])
 
     @property
     def _confirmed(self) -> int:
-        """Schedules that were measured with this version."""
+        """Number of schedules that were measured with this version."""
         return len({t.schedule for t in self.fresh if t.status == OK})
 
     @property
     def usable(self) -> tuple[Trial, ...]:
-        """Trials that may be learned from: all once the best were measured again."""
+        """Trials to learn from: stale ones only once the best of them were measured again."""
         return (*self.fresh, *(() if self.again else self.stale))
 
 
 def standing(
     store: Store, workload: str, target: str, code_version: str, *, machine: str | None = None
 ) -> Standing:
-    """What records have of a workload."""
+    """Return the records of a workload, as fresh and stale trials."""
     trials = store.trials(workloads=[workload], target=target, machine=machine)
     trials.sort(key=lambda trial: trial.ratio)
     fresh = [t for t in trials if t.code_version == code_version]

@@ -1,8 +1,8 @@
-"""Where trials are kept: a database, SQLite's unless its address says otherwise.
+"""Storage of trials in a database, SQLite by default.
 
-Writing never fails a campaign: what cannot be written, as the disk is full or somebody else has the
-database, is kept in memory and tried again with the next trial, and at the end put into a file
-that can be imported.
+A failed write never fails a tuning session. Rows that cannot be written, because the disk is full
+or the database is locked, are held in memory and written with the next trial. At the end they are
+saved to a file that can be imported.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from tcopt.tuner.records.trials import Row, Setting, Trial, task_rows
 from tcopt.tuner.tasks import Task
 
 BUSY_S = 30.0
-"""How long SQLite waits for others that write."""
+"""Seconds that SQLite waits for other writers."""
 
 _BATCH = 500
 
 UPGRADES: Mapping[int, Callable[[Connection], None]] = {}
-"""What makes of the tables of a version those of the next."""
+"""Migrations of the tables, each from a version to the next."""
 
 
 class StoreError(TcoptError):
@@ -54,7 +54,7 @@ class StoreError(TcoptError):
 
 
 def default_path() -> Path:
-    """Where the user's records are."""
+    """Return the path of the user's records."""
     base = os.environ.get("XDG_DATA_HOME")
     return (Path(base) if base else Path.home() / ".local" / "share") / "tcopt" / "tuning.db"
 
@@ -65,10 +65,10 @@ class Store:
     Args:
         address: a file for SQLite, or a URL such as `postgresql://host/database`; by default the
             user's file.
-        busy_s: how long to wait for others that write.
+        busy_s: how long to wait for other writers.
     Raises:
-        InputError: there is no such database, or it is of a later version.
-        UnsupportedError: the package for it is not installed.
+        InputError: there is no such database, or it has a later version.
+        UnsupportedError: its driver is not installed.
     """
 
     def __init__(self, address: str | Path | None = None, *, busy_s: float = BUSY_S):
@@ -101,14 +101,14 @@ class Store:
 
     @property
     def pending(self) -> int:
-        """Rows that could not be written yet."""
+        """Number of rows that are not written yet."""
         return len(self._pending)
 
     def add(self, task: Task, trials: Iterable[Trial], setting: Setting) -> bool:
-        """Keep trials of a task, in one transaction.
+        """Store trials of a task, in one transaction.
 
         Returns:
-            Whether they are written; if not they will be, see `flush`.
+            Whether they were written; otherwise they are pending, see `flush`.
         """
         workload, target = task_rows(task)
         machine = {"key": setting.machine_key, "facts": dict(setting.machine)}
@@ -118,11 +118,11 @@ class Store:
         return self._write(rows)
 
     def add_model_run(self, row: Row) -> bool:
-        """Keep how long a model took with and without its tuned schedules."""
+        """Store the times of a model with and without its tuned schedules."""
         return self._write([(MODEL_RUN, row)])
 
     def add_rows(self, rows: Rows) -> bool:
-        """Keep rows of any table."""
+        """Store rows of any table."""
         return self._write(rows)
 
     def _write(self, rows: Rows) -> bool:
@@ -135,10 +135,10 @@ class Store:
         return True
 
     def flush(self) -> None:
-        """Write what could not be written before.
+        """Write pending rows.
 
         Raises:
-            StoreError: it still cannot.
+            StoreError: they still cannot be written.
         """
         if not self._pending:
             return
@@ -154,7 +154,7 @@ class Store:
         self._pending = []
 
     def close(self) -> None:
-        """Write what is left; what cannot be written goes to a file beside all temporary ones.
+        """Write pending rows, or save them to a temporary file if that fails.
 
         Raises:
             StoreError: it names that file.
@@ -167,7 +167,7 @@ class Store:
             raise StoreError(
                 f"{error.message}; they are in {path}",
                 where=self.shown,
-                hint=f"tcopt-tune import {path} when the reason is gone",
+                hint=f"tcopt-tune import {path} once the cause is fixed",
             ) from error
         finally:
             self._engine.dispose()
@@ -184,9 +184,9 @@ class Store:
         code_version: str | None = None,
         limit: int | None = None,
     ) -> list[Trial]:
-        """Trials, the fastest first, those that did not run last.
+        """Return trials, the fastest first, failed ones last.
 
-        What is still to be written is not among them.
+        Pending rows are not included.
         """
         query = select(TRIAL, SCHEDULE.c.text).outerjoin(
             SCHEDULE, TRIAL.c.schedule == SCHEDULE.c.hash
@@ -211,7 +211,7 @@ class Store:
     def best(
         self, workload: str, target: str, *, machine: str | None = None, count: int = 1
     ) -> list[Trial]:
-        """The trials that ran fastest, of different schedules, as parts of their defaults' time."""
+        """Return the trials with the best ratio to their default's time, of distinct schedules."""
         trials = self.trials(workloads=[workload], target=target, machine=machine, status=OK)
         found: dict[str, Trial] = {}
         for trial in sorted(trials, key=lambda each: each.ratio):
@@ -219,17 +219,17 @@ class Store:
         return list(found.values())[:count]
 
     def workloads(self, *, anchor: str | None = None) -> list[Row]:
-        """Rows of workloads, all or those of an anchor."""
+        """Return rows of workloads, all or those with an anchor."""
         query = select(WORKLOAD)
         return self.rows(query if anchor is None else query.where(WORKLOAD.c.anchor == anchor))
 
     def count(self, table: Table = TRIAL) -> int:
-        """How many rows a table has."""
+        """Return the number of rows of a table."""
         (row,) = self.rows(select(func.count().label("count")).select_from(table))
         return int(row["count"])
 
     def rows(self, query: Select[Any]) -> list[Row]:
-        """What a query gives, by the names of columns."""
+        """Return the rows of a query as dictionaries."""
         try:
             with self._engine.connect() as connection:
                 return [dict(row) for row in connection.execute(query).mappings()]
@@ -237,12 +237,12 @@ class Store:
             raise StoreError(f"cannot read: {_said(error)}", where=self.shown) from error
 
     def merge(self, other: Store) -> int:
-        """Add what another database has and this has not.
+        """Add all rows of another database that this one lacks.
 
         Returns:
-            How many trials were new.
+            The number of new trials.
         Raises:
-            StoreError: it cannot be read, or this cannot be written.
+            StoreError: the other cannot be read, or this one cannot be written.
         """
         before = self.count()
         for table in CONTENT:
@@ -259,7 +259,7 @@ def _rows_of(trial: Trial) -> Rows:
 
 
 def _insert(connection: Connection, rows: Rows) -> None:
-    """Insert what is not there, with few statements."""
+    """Insert rows that are not present yet, in batches."""
     insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
     for table in CONTENT:
         own = [row for each, row in rows if each is table]
@@ -301,7 +301,7 @@ def _url(address: str) -> str:
 
 
 def _use_sqlite(engine: Engine, busy_s: float) -> None:
-    """Let others read while one writes, and wait for who writes."""
+    """Allow readers during a write, and wait for other writers."""
 
     def connected(connection: Any, record: object) -> None:
         cursor = connection.cursor()
@@ -314,7 +314,7 @@ def _use_sqlite(engine: Engine, busy_s: float) -> None:
 
 
 def _prepare(connection: Connection, address: str) -> None:
-    """Make the tables, or bring those of an older version up to date."""
+    """Create the tables, or upgrade those of an older version."""
     TABLES.create_all(connection)
     found = connection.execute(select(META.c.version)).scalar()
     if found is None:
@@ -324,7 +324,7 @@ def _prepare(connection: Connection, address: str) -> None:
         return
     if found > VERSION:
         raise InputError(
-            f"the records are of version {found}, and this is for {VERSION}",
+            f"the records have version {found}, expected at most {VERSION}",
             where=address,
             hint="use the version of tcopt that wrote them, or another database",
         )

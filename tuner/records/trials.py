@@ -1,4 +1,4 @@
-"""One trial as the records have it, with all that it names."""
+"""Trials as stored in the records."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of a schedule of a workload on a machine.
+    """The outcome of a schedule of a workload on a machine.
 
     Attributes:
-        id: a hash of all the rest.
+        id: a hash of all other fields.
         workload, target, machine: keys.
-        schedule: a hash of the steps, empty where there are none; `sequence`: the steps.
-        rule, choice: who wrote them, from which choice.
-        features_version: of the columns that the choice was ranked by.
+        schedule: a hash of the steps, empty if there are none; `sequence`: the steps.
+        rule, choice: the rule that wrote the steps, and its choice.
+        features_version: version of the feature columns that ranked the choice.
         status, ns, low, high, hopeless, error: as in `Outcome`.
-        median_ns, mad_ns, default_ns: None where it did not run.
-        object_hash: of its code.
-        code_version: the compiler that made the code; `options`: what else it depends on.
-        run: tells trials of one session from those of others; `at`: seconds since 1970.
+        median_ns, mad_ns, default_ns: None if it did not run.
+        object_hash: hash of the code.
+        code_version: version of the compiler; `options`: other inputs of the code.
+        run: identifies the session; `at`: seconds since 1970.
     """
 
     workload: str
@@ -62,7 +62,7 @@ class Trial:
 
     @property
     def ratio(self) -> float:
-        """Its time as a part of the default's; infinite where it did not run."""
+        """Its time relative to the default's; infinite if it did not run."""
         if self.status != OK or not self.median_ns or not self.default_ns:
             return math.inf
         if self.low and self.high:
@@ -70,50 +70,50 @@ class Trial:
         return self.median_ns / self.default_ns
 
     def row(self) -> Row:
-        """The row of the table."""
+        """Return the row of the table."""
         found = {name: value for name, value in vars(self).items() if name != "sequence"}
         return found | {"ns": list(self.ns), "choice": dict(self.choice)}
 
     @classmethod
     def of(cls, row: Mapping[str, Any], sequence: str = "") -> Trial:
-        """A trial from its row."""
+        """Return the trial of a row."""
         values: dict[str, Any] = {**row, "ns": tuple(row["ns"]), "sequence": sequence}
         return cls(**values)
 
     def with_id(self) -> Trial:
-        """The trial with the id that it has to have."""
+        """Return the trial with its id set to the hash of its content."""
         content = json.dumps({**self.row(), "id": ""}, sort_keys=True)
         return replace(self, id=hashlib.blake2b(content.encode(), digest_size=16).hexdigest())
 
     def check(self) -> None:
-        """Refuse what cannot have been measured.
+        """Check that the trial is consistent.
 
         Raises:
-            InputError: the id is not that of the content, or a value makes no sense.
+            InputError: the id does not match the content, or a value is invalid.
         """
         if self.id != self.with_id().id:
-            raise InputError(f"trial {self.id} is not what it was when it was written")
+            raise InputError(f"trial {self.id} was changed after it was written")
         if not all(type(value) in (int, str) for value in self.choice.values()):
-            raise InputError(f"trial {self.id} has a choice of neither numbers nor words")
+            raise InputError(f"trial {self.id} has a choice that is neither integer nor string")
         if self.status not in STATUSES:
-            raise InputError(f"trial {self.id} has the status '{self.status}', which is none")
+            raise InputError(f"trial {self.id} has the unknown status '{self.status}'")
         numbers = (*self.ns, self.median_ns or 0.0, self.default_ns or 0.0, self.at)
         if not all(math.isfinite(n) and n >= 0 for n in numbers):
-            raise InputError(f"trial {self.id} has times that are none")
+            raise InputError(f"trial {self.id} has invalid times")
         if self.sequence and self.schedule != key_of(self.sequence):
-            raise InputError(f"trial {self.id} has another schedule than it says")
+            raise InputError(f"trial {self.id} has a schedule that does not match its hash")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What trials of one session have in common.
+    """Properties shared by all trials of a session.
 
     Attributes:
         machine: facts, see `machine_facts`.
-        code_version: of the compiler.
-        options: what the code depends on beside the target, such as threads, as text.
-        run: a name of its own.
-        features_version: of what ranks choices.
+        code_version: version of the compiler.
+        options: other inputs of the code besides the target, such as threads, as text.
+        run: name of the session.
+        features_version: version of the feature columns.
     """
 
     machine: Mapping[str, Any]
@@ -129,7 +129,7 @@ class Setting:
 
 
 def trial_of(candidate: Candidate, outcome: Outcome, setting: Setting, at: float) -> Trial:
-    """The record of an outcome."""
+    """Return the record of an outcome."""
     task, code = candidate.task, outcome.code
     sequence = candidate.sequence or (code.sequence if code is not None else "")
     return Trial(
@@ -160,7 +160,7 @@ def trial_of(candidate: Candidate, outcome: Outcome, setting: Setting, at: float
 
 
 def task_rows(task: Task) -> tuple[Row, Row]:
-    """The rows of a task's workload and target."""
+    """Return the rows of a task's workload and target."""
     workload = {
         "key": task.key,
         "anchor": task.anchor,

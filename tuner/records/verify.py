@@ -1,4 +1,4 @@
-"""Records of other machines, or of another compiler, measured here."""
+"""Measure records of other machines or other compiler versions again on this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tcopt.tuner.tasks import Task
 
 @dataclass(frozen=True)
 class Verified:
-    """A record and what became of its schedule here."""
+    """A record, and the outcome of its schedule on this machine."""
 
     task: Task
     trial: Trial
@@ -32,13 +32,13 @@ def verify_records(
     count: int = 3,
     done: Callable[[Verified], None] | None = None,
 ) -> list[Verified]:
-    """Measure the best schedules that records have for some tasks.
+    """Measure the best recorded schedules of some tasks.
 
-    What is found is kept as trials of this machine. Schedules of all targets are tried, the task's
-    own first: what does not apply here ends as `invalid`, and harms nothing.
+    Outcomes are stored as trials of this machine. Schedules for all targets are tried, the task's
+    own target first; those that do not apply end as `invalid`.
 
     Args:
-        setting_of: what trials of a task have in common.
+        setting_of: returns the setting shared by a task's trials.
         count: schedules for each task.
     """
     found: list[Verified] = []

@@ -1,1 +1,1 @@
-"""Which choices to measure next: enumeration, annealing and evolution over rows of positions."""
+"""Search of the next choices to measure: enumeration, annealing and evolution over positions."""

@@ -1,7 +1,7 @@
-"""Simulated annealing over many chains at once.
+"""Simulated annealing of many chains at once.
 
-A thousand chains make a step together, so that validity, features and the model are asked for a
-thousand rows at a time: what a step costs beside its rows is paid once. As in AutoTVM (Chen et al.,
+A thousand chains make each step together, so that validity, features and the model are evaluated
+for a thousand rows at a time, which amortises the overhead of a step. As in AutoTVM (Chen et al.,
 Learning to Optimize Tensor Programs, 2018, section 3.3) the energy is the model's score.
 """
 
@@ -17,13 +17,13 @@ from tcopt.tuner.search.moves import Points, Score, Scores, best_of, is_valid, m
 
 @dataclass(frozen=True)
 class Annealing:
-    """How to anneal.
+    """Parameters of annealing.
 
     Attributes:
         steps: of each chain.
-        patience: steps without a better best score after which it ends.
-        warmth: the temperature at the start, in standard deviations of the chains' scores. It
-            falls to zero.
+        patience: maximum number of steps without an improvement of the best score.
+        warmth: the initial temperature, in standard deviations of the chains' scores. It falls to
+            zero.
     """
 
     steps: int = 50
@@ -39,13 +39,13 @@ def anneal(
     rng: np.random.Generator,
     settings: Annealing | None = None,
 ) -> tuple[Points, Scores]:
-    """The choices of the highest scores that chains come across.
+    """Return the choices with the highest scores visited by the chains.
 
     Args:
         starts: a valid choice for each chain.
-        count: how many to give back at most.
+        count: maximum number of choices to return.
     Returns:
-        Choices, the best first, each once, and their scores.
+        Distinct choices, the best first, and their scores.
     """
     settings = settings or Annealing()
     points, scores = starts, score(starts)

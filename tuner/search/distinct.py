@@ -1,8 +1,8 @@
-"""Which choices are one and the same schedule, by the loops that they make.
+"""Detection of choices that produce the same schedule, by the loops that they make.
 
-A knob may change nothing: two loops have no other order where one has a single iteration, and a
-loop that no tile cuts off unevenly is like any other. A batch of such choices teaches what one
-does.
+A knob may have no effect: the order of two loops does not matter if one has a single iteration, and
+a tile that divides its loop may have no tail. A batch of equivalent choices teaches no more than
+one of them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ _FACTORS = tuple(
 
 
 def signatures(space: Space, points: Points) -> NDArray[np.int64]:
-    """A number for each row of positions, the same for choices that make the same loops and agree
-    in what loops do not tell; hardly ever for others."""
+    """Return a hash for each row of positions: equal for choices with equal loops and equal values
+    of the knobs in `space.untold`, which loops do not show.
+    """
     count = len(points)
     found = np.zeros(count, np.int64)
     untold = set(space.untold)
@@ -40,7 +41,7 @@ def signatures(space: Space, points: Points) -> NDArray[np.int64]:
 
 
 def first_of_each(space: Space, points: Points) -> Points:
-    """Points without those that are the same schedule as one in front."""
+    """Drop points that repeat the schedule of an earlier one."""
     if not len(points):
         return points
     _, first = np.unique(signatures(space, points), return_index=True)

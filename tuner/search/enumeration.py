@@ -1,4 +1,4 @@
-"""All choices of a small space, or those of a space that are to be had."""
+"""Enumeration of all valid choices of a small space, or of a given subset."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tcopt.tuner.search.distinct import first_of_each
 from tcopt.tuner.search.moves import Points, Score, Scores, best_of, is_valid
 
 SMALL = 200_000
-"""Choices, valid or not, below which all are scored."""
+"""Maximum size of a space whose choices are all scored, counting invalid ones."""
 
 _CHUNK = 1 << 14
 
 
 class Enumeration:
-    """The valid choices of a small space, made once.
+    """The valid choices of a small space, computed once.
 
     Args:
-        points: the choices that there are, where they are not all of the space.
+        points: the available choices, if they are a subset of the space.
     """
 
     def __init__(self, space: Space, points: Points | None = None):
@@ -35,7 +35,7 @@ class Enumeration:
 
     @cached_property
     def points(self) -> Points:
-        """One of each schedule, by their numbers."""
+        """One choice of each distinct schedule, in the order of the space."""
         found: list[Points] = []
         for start in range(0, self.space.size, _CHUNK):
             points = self.space.points(range(start, min(start + _CHUNK, self.space.size)))
@@ -43,20 +43,20 @@ class Enumeration:
         return first_of_each(self.space, np.concatenate(found))
 
     def draw(self, count: int, rng: np.random.Generator) -> Points:
-        """Choices at random, some maybe more than once."""
+        """Return random choices, possibly repeated."""
         if not len(self.points):
             return self.points
         return self.points[rng.integers(0, len(self.points), count)]
 
     def around(self, point: Points, rng: np.random.Generator) -> Points:
-        """The choices that differ least from one, in a random order."""
+        """Return the choices with the fewest different knobs from one, in random order."""
         apart = np.count_nonzero(self.points != point, axis=1)
         apart[apart == 0] = point.size + 1
         near = np.flatnonzero(apart <= max(apart.min(initial=1), 1))
         return self.points[rng.permutation(near)]
 
     def best(self, score: Score, count: int) -> tuple[Points, Scores]:
-        """The choices of the highest scores."""
+        """Return the choices with the highest scores."""
         if not len(self.points):
             return self.points, np.zeros(0)
         return best_of(self.points, score(self.points), count)

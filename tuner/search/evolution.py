@@ -1,4 +1,4 @@
-"""Evolution: what two good choices have in common is kept, and the rest is mixed and changed."""
+"""Evolutionary search: children combine the knobs of two good choices, with mutations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tcopt.schedules.spaces.space import Space
 from tcopt.tuner.search.moves import Points, Score, Scores, best_of, cross, is_valid, mutate
 
 MUTATED = 0.6
-"""How many children have a knob changed as well."""
+"""Share of children that are also mutated."""
 
 
 def evolve(
@@ -19,18 +19,18 @@ def evolve(
     rng: np.random.Generator,
     generations: int = 4,
 ) -> tuple[Points, Scores]:
-    """The choices of the highest scores among some and their descendants.
+    """Return the choices with the highest scores among parents and their descendants.
 
     Args:
         parents: valid choices.
-        count: how many to give back at most, and how many live on to the next generation.
+        count: maximum number of choices to return, and of survivors of a generation.
     Returns:
-        Choices, the best first, each once, and their scores.
+        Distinct choices, the best first, and their scores.
     """
     found, scores = best_of(parents, score(parents), count)
     children_of = max(len(parents), count)
     for _ in range(generations):
-        # The better one has more children: of two at random, the one in front.
+        # Tournament selection: of two random members, the better one becomes a parent.
         chosen = rng.integers(0, len(found), (2, 2, children_of)).min(axis=1)
         children = cross(found[chosen[0]], found[chosen[1]], rng)
         changed = rng.random(children_of) < MUTATED

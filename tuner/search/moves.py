@@ -1,4 +1,4 @@
-"""Moves in a space, for many choices at once: rows of positions among the knobs' values."""
+"""Moves in a search space, vectorised over many choices: rows of positions in the knobs' values."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from numpy.typing import NDArray
 from tcopt.schedules.spaces.space import Space
 
 Points = NDArray[np.int64]
-"""Rows of positions: a column for each knob."""
+"""Rows of positions, with a column for each knob."""
 
 Scores = NDArray[np.float64]
 
 Score = Callable[[Points], Scores]
-"""How good choices are likely to be, the higher the better; only the order counts."""
+"""Predicts the quality of choices, higher is better; only the order is meaningful."""
 
 NEAR = 0.5
-"""How many moves go to a value nearby, of knobs whose values have an order."""
+"""Share of moves to a nearby value, for knobs with ordered values."""
 
 _REACH = 2
-"""Positions that a move nearby goes at most."""
+"""Maximum distance of a nearby move, in positions."""
 
 _ROUNDS = 64
-"""Draws for choices that are valid, before it is neighbours of what is known to be."""
+"""Number of random draws of valid choices, before random walks from the default are used."""
 
 
 def is_valid(space: Space, points: Points) -> NDArray[np.bool_]:
-    """Which choices can be carried out."""
+    """Return which choices are valid."""
     if not len(points):
         return np.zeros(0, bool)
     valid = np.asarray(space.valid(space.at(points)))
@@ -36,7 +36,7 @@ def is_valid(space: Space, points: Points) -> NDArray[np.bool_]:
 
 
 def mutate(space: Space, points: Points, rng: np.random.Generator) -> Points:
-    """Each choice with one knob changed, valid or not."""
+    """Return each choice with one random knob changed; the result may be invalid."""
     count = len(points)
     sizes = np.asarray([len(knob.values) for knob in space.knobs])
     open_knobs = np.flatnonzero(sizes > 1)
@@ -46,7 +46,7 @@ def mutate(space: Space, points: Points, rng: np.random.Generator) -> Points:
     which = open_knobs[rng.integers(0, len(open_knobs), count)]
     rows = np.arange(count)
     size, old = sizes[which], points[rows, which]
-    # One of the others, each as likely.
+    # One of the other values, with equal probability.
     anywhere = (old + rng.integers(1, size)) % size
     step = rng.integers(1, _REACH + 1, count) * rng.choice((-1, 1), count)
     nearby = np.clip(old + step, 0, size - 1)
@@ -57,14 +57,14 @@ def mutate(space: Space, points: Points, rng: np.random.Generator) -> Points:
 
 
 def cross(first: Points, second: Points, rng: np.random.Generator) -> Points:
-    """Choices that have each knob from one of two parents."""
+    """Return choices that take each knob from one of two parents at random."""
     return np.where(rng.random(first.shape) < 0.5, first, second)
 
 
 def draw_valid(space: Space, count: int, rng: np.random.Generator) -> Points:
-    """Valid choices at random, some maybe more than once.
+    """Return random valid choices, possibly repeated.
 
-    Where few of all choices are valid, the rest are walks that begin at the default.
+    If valid choices are rare, the remainder are random walks from the default.
     """
     found: list[Points] = []
     missing = count
@@ -82,7 +82,7 @@ def draw_valid(space: Space, count: int, rng: np.random.Generator) -> Points:
 
 
 def walk(space: Space, points: Points, steps: int, rng: np.random.Generator) -> Points:
-    """Walk at random through valid choices, from valid ones."""
+    """Walk randomly through valid choices, starting from valid ones."""
     for _ in range(steps):
         moved = mutate(space, points, rng)
         points = np.where(is_valid(space, moved)[:, None], moved, points)
@@ -90,7 +90,7 @@ def walk(space: Space, points: Points, steps: int, rng: np.random.Generator) -> 
 
 
 def keys_of(points: Points) -> NDArray[np.int64]:
-    """A number for each row, the same for equal rows, and hardly ever for others."""
+    """Return a hash for each row."""
     rng = np.random.default_rng(points.shape[1])
     factors = rng.integers(-(1 << 62), 1 << 62, (points.shape[1], 1), dtype=np.int64)
     with np.errstate(over="ignore"):
@@ -98,7 +98,7 @@ def keys_of(points: Points) -> NDArray[np.int64]:
 
 
 def best_of(points: Points, scores: Scores, count: int) -> tuple[Points, Scores]:
-    """The rows of the highest scores, the best first, each once."""
+    """Return the distinct rows with the highest scores, the best first."""
     _, first = np.unique(keys_of(points), return_index=True)
     order = first[np.argsort(-scores[first], kind="stable")][:count]
     return points[order], scores[order]

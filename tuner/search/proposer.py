@@ -1,7 +1,7 @@
-"""What to measure next of a task: choices of all rules that take it.
+"""Proposals of what to measure next for a task: choices of all applicable rules.
 
-Which rule writes the schedule is the first knob. Each rule's space is searched by itself, small
-ones whole; the scores of all are of one model, so the best of all spaces are the batch.
+The rule is the first decision. Each rule's space is searched separately, small ones exhaustively.
+One model scores all of them, so a batch has the best choices of all spaces.
 """
 
 from __future__ import annotations
@@ -24,47 +24,47 @@ from tcopt.tuner.search.evolution import evolve
 from tcopt.tuner.search.moves import Points, Score, Scores, draw_valid, is_valid, mutate
 
 CHAINS = 1024
-"""That anneal at once."""
+"""Number of annealing chains."""
 
 FIRST_RANDOM = 0.4
-"""How many of the first batch are drawn: a model learns little from choices that are alike."""
+"""Share of random choices in the first batch: similar choices teach the model little."""
 
 EARLY = 0.3
-"""How many of the next ones are not the model's: it has seen little but what estimates prefer."""
+"""Share of early batches that the model does not choose, as it has mostly seen good estimates."""
 
 EXPLORED = 0.15
-"""How many of later ones are not the model's: drawn, or next to the best measured."""
+"""Share of later batches that the model does not choose: random, or neighbours of good choices."""
 
 OTHERS = 4
-"""Of so many that estimates find best one is of a rule that is not the default's."""
+"""One of this many proposals by estimate is from a rule other than the default's."""
 
 ALIKE = 4
-"""At most a fourth of a batch are alike in their leading knobs: one tells of the others."""
+"""At most a fourth of a batch has equal leading knobs, as such choices perform similarly."""
 
 _SPARE = 16
-"""How many times the batch a search gives back: some were measured before."""
+"""Number of results of a search relative to the batch, as some were measured before."""
 
 MOST_KEPT = 1 << 15
-"""Choices of a space whose features are kept: 12 MB."""
+"""Maximum number of choices of a space whose features are cached: 12 MB."""
 
 _TRIES = 16
-"""Draws for a choice that was not measured, before there is likely none."""
+"""Number of draws for an unmeasured choice before giving up."""
 
 _JITTER = 1e-6
-"""Estimates that differ by less are as good as equal."""
+"""Relative difference below which estimates count as equal."""
 
 ScoreOf = Callable[["Arm", Points], Scores]
-"""Scores of choices of an arm, the higher the better."""
+"""Returns scores of choices of an arm, higher is better."""
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """A choice of a rule, worth measuring.
+    """A choice of a rule to be measured.
 
     Attributes:
         origin: why: default, estimate, winner, random, neighbour or model.
-        score: of the model that ranked it; 0 of others.
-        schedule: equal for choices of the rule that are the same schedule; 0 if that is not known.
+        score: predicted by the model; 0 for other origins.
+        schedule: signature, equal for choices with the same schedule; 0 if unknown.
     """
 
     rule: str
@@ -80,11 +80,11 @@ class Proposal:
 
 
 class Arm:
-    """A rule that takes a task, with its space.
+    """A rule that applies to a task, with its space.
 
     Args:
-        facts: what rules know of the target.
-        points: the choices that may be made, where they are not all of the space.
+        facts: the target's facts, as rules take them.
+        points: the available choices, if they are a subset of the space.
     """
 
     def __init__(self, rule: str, space: Space, facts: object, points: Points | None = None):
@@ -96,14 +96,14 @@ class Arm:
 
     @cached_property
     def default(self) -> dict[str, int]:
-        """What the rule chooses by itself, knobs in the space's order."""
+        """The rule's default choice, with knobs in the space's order."""
         chosen = self.space.default()
         return {knob.name: chosen[knob.name] for knob in self.space.knobs}
 
     def proposals(
         self, points: Points, origin: str, scores: Scores | None = None
     ) -> list[Proposal]:
-        """The choices at rows of positions."""
+        """Return proposals for rows of positions."""
         scores = np.zeros(len(points)) if scores is None else scores
         rows = zip(points, scores, signatures(self.space, points), strict=True)
         return [
@@ -112,7 +112,7 @@ class Arm:
         ]
 
     def features_of(self, points: Points) -> Floats:
-        """Features of choices; those of all of a small space are kept."""
+        """Return features of choices; those of a whole small space are cached."""
         if self.enumeration is None or points is not self.enumeration.points:
             return self.features(points)
         if len(points) > MOST_KEPT:
@@ -130,13 +130,13 @@ class Arm:
         return self.space.size > 1
 
     def draw(self, count: int, rng: np.random.Generator) -> Points:
-        """Valid choices at random, some maybe more than once."""
+        """Return random valid choices, possibly repeated."""
         if self.enumeration is not None:
             return self.enumeration.draw(count, rng)
         return draw_valid(self.space, count, rng)
 
     def around(self, choice: Choice, rng: np.random.Generator) -> Points:
-        """Some valid choices next to one, which differ from it in one knob."""
+        """Return some valid neighbours of a choice, which differ in one knob."""
         point = self.space.point(choice)
         if self._is_part and self.enumeration is not None:
             return self.enumeration.around(point, rng)
@@ -144,24 +144,24 @@ class Arm:
         return moved[is_valid(self.space, moved)]
 
     def schedule_of(self, choice: Choice) -> int:
-        """Equal for choices that are the same schedule."""
+        """Return a signature that is equal for choices with the same schedule."""
         ordered = {knob.name: choice[knob.name] for knob in self.space.knobs}
         return int(signatures(self.space, self.space.point(ordered)[None])[0])
 
     def by_estimate(self, points: Points) -> Scores:
-        """Scores by what the rule itself says."""
+        """Return scores by the rule's own estimate."""
         estimate = np.asarray(self.space.estimate(self.space.at(points)), np.float64)
         return -np.broadcast_to(estimate, len(points))
 
     def search(
         self, score: Score, good: Points, count: int, chains: int, rng: np.random.Generator
     ) -> tuple[Points, Scores]:
-        """The choices of the highest scores that can be found, the best first.
+        """Search for the choices with the highest scores; return the best first.
 
         Args:
-            good: choices that were measured and good: chains begin there as well.
+            good: good measured choices, from which a part of the chains starts.
         """
-        if count < 1:  # All that may be tried are drawn at random.
+        if count < 1:  # The whole batch is drawn at random.
             return self.space.draw(0, rng), np.zeros(0)
         if self.enumeration is not None:
             return self.enumeration.best(score, count)
@@ -174,10 +174,10 @@ class Arm:
 
 
 class Proposer:
-    """Proposes choices of a task, none twice.
+    """Propose distinct choices of a task.
 
     Args:
-        arms: the rules that take it, that which schedules it by default first.
+        arms: the rules that apply to it, the default rule first.
         seed: equal seeds and equal answers give equal proposals.
     """
 
@@ -191,19 +191,19 @@ class Proposer:
 
     @property
     def size(self) -> int:
-        """How many choices there are, valid or not."""
+        """Number of choices, valid or not."""
         return sum(arm.space.size for arm in self.arms)
 
     def arm(self, rule: str) -> Arm | None:
-        """A rule's arm, if it takes the task."""
+        """Return a rule's arm, if the rule applies to the task."""
         return self._by_rule.get(rule)
 
     def default(self) -> Proposal:
-        """What is chosen where nobody measures."""
+        """Return the default choice of the default rule."""
         return Proposal(self.arms[0].rule, self.arms[0].default, "default")
 
     def saw(self, rule: str, choice: Choice) -> None:
-        """Note what was measured before."""
+        """Record a choice that was measured before."""
         if (arm := self.arm(rule)) is not None:
             self._seen.add((rule, arm.schedule_of(choice)))
 
@@ -216,10 +216,10 @@ class Proposer:
         return proposal.rule, proposal.schedule or arm.schedule_of(proposal.choice)
 
     def first(self, count: int, winners: Iterable[tuple[str, Choice]] = ()) -> list[Proposal]:
-        """What to measure where nothing is known: the default, what is best by the rules' own
-        estimates, what won on tasks like this one, and some at random.
+        """Return a batch when nothing is known: the default, winners of similar tasks, the best by
+        the rules' own estimates, and random choices.
 
-        Half of what estimates say are the default rule's; they cannot be compared with each other.
+        Estimates of different rules cannot be compared, so most are taken from the default rule.
         """
         found = self.start(count, winners)
         drawn = round(FIRST_RANDOM * count)
@@ -228,7 +228,7 @@ class Proposer:
         return found + self.random(count - len(found))
 
     def known(self, choices: Iterable[tuple[str, Choice]], most: int) -> list[Proposal]:
-        """What is a valid choice here of what was good elsewhere."""
+        """Return those of the given choices that are valid here and not proposed yet."""
         found: list[Proposal] = []
         for rule, choice in choices:
             if (arm := self.arm(rule)) is None:
@@ -242,17 +242,18 @@ class Proposer:
         return self._new(found, most)
 
     def single(self) -> list[Proposal]:
-        """What the rules choose that leave nothing open."""
+        """Return the choices of rules that leave nothing open."""
         return self._new(Proposal(a.rule, a.default, "single") for a in self.arms if not a.is_open)
 
     def start(self, count: int, winners: Iterable[tuple[str, Choice]] = ()) -> list[Proposal]:
-        """The default, and what won on tasks like this one."""
+        """Return the default, and the winners of similar tasks."""
         found = self._new([self.default()], count)
         return found + self.known(winners, count - len(found))
 
     def best_by_estimate(self, count: int) -> list[Proposal]:
-        """What the rules' own estimates find best, the other rules' in turn every fourth time, and
-        not too many alike while there are others."""
+        """Return the best choices by the rules' estimates, of which every fourth is from another
+        rule than the default's; similar choices are limited while there are others.
+        """
         queues = [self._queue_by_estimate(arm, count) for arm in self.arms if arm.is_open]
         found: list[Proposal] = []
         turn = 0
@@ -272,13 +273,13 @@ class Proposer:
         share: float = EXPLORED,
         worth: Mapping[str, float] | None = None,
     ) -> list[Proposal]:
-        """A batch by a model, with some that are not.
+        """Return a batch chosen by a model, with some choices for exploration.
 
         Args:
             score: the model's.
-            good: what was measured and good, the best first.
-            share: of the batch that is not the model's.
-            worth: how often rules are drawn from, as parts of how often they would be.
+            good: good measured choices, the best first.
+            share: of the batch that the model does not choose.
+            worth: weight of each rule in random draws, 1 by default.
         """
         explored = round(share * count)
         scored: list[Proposal] = []
@@ -296,7 +297,7 @@ class Proposer:
         return found + self._new(scored, count - len(found))
 
     def _unlike(self, proposals: Iterable[Proposal], most: int) -> Iterator[Proposal]:
-        """Proposals, but not too many that have the knobs in common that count most."""
+        """Yield proposals, limiting those with equal values of the leading knobs."""
         alike: Counter[tuple[object, ...]] = Counter()
         for proposal in proposals:
             if self._key(proposal) in self._seen:
@@ -308,10 +309,11 @@ class Proposer:
                 yield proposal
 
     def random(self, count: int, worth: Mapping[str, float] | None = None) -> list[Proposal]:
-        """Choices drawn from all rules, as often as they have choices, but no rule never.
+        """Draw choices of all rules, with probabilities that grow with the logarithm of a rule's
+        choices.
 
         Args:
-            worth: by rule, by what part less often.
+            worth: factor of the probability, by rule.
         """
         arms = [arm for arm in self.arms if arm.is_open]
         if not arms:
@@ -330,7 +332,7 @@ class Proposer:
         return found
 
     def neighbours(self, good: Sequence[tuple[str, Choice]], count: int) -> list[Proposal]:
-        """Choices that differ in one knob from the best that were measured."""
+        """Return unmeasured choices that differ in one knob from the best measured ones."""
         found: list[Proposal] = []
         for rule, choice in list(good)[: max(count, 1)]:
             arm = self.arm(rule)
@@ -346,7 +348,9 @@ class Proposer:
         return np.stack(rows) if rows else arm.space.draw(0, self._rng)
 
     def _queue_by_estimate(self, arm: Arm, count: int) -> list[Proposal]:
-        """The best of a rule by its estimate; of equal ones any, as many knobs are not weighed."""
+        """Return the best choices of a rule by its estimate; ties, which are common, are broken
+        randomly.
+        """
 
         def score(points: Points) -> Scores:
             return arm.by_estimate(points) * (1 + _JITTER * self._rng.random(len(points)))
@@ -361,14 +365,16 @@ class Proposer:
         return [*unlike, *alike]
 
     def _shares(self, good: Sequence[tuple[str, Choice]]) -> list[int]:
-        """Chains for each arm: half evenly, half by how many of the best are a rule's."""
+        """Return the number of chains for each arm: half evenly, half by its share of the best
+        choices.
+        """
         wins = np.asarray([sum(rule == arm.rule for rule, _ in good) for arm in self.arms])
         even = CHAINS // (2 * len(self.arms))
         won = CHAINS // 2 * wins / max(wins.sum(), 1)
         return [max(even + int(each), 16) for each in won]
 
     def _new(self, proposals: Iterable[Proposal], most: int | None = None) -> list[Proposal]:
-        """Those that were not proposed before, which are noted."""
+        """Return the proposals that are new, and record them."""
         found: list[Proposal] = []
         for proposal in proposals:
             if most is not None and len(found) >= most:
