@@ -1,4 +1,4 @@
-"""Where the data of arrays lies, for calls of compiled code."""
+"""Addresses of array data, for calls of compiled code."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Array = NDArray[Any]
 
 
 def _asked(array: Array) -> int:
-    """The address as numpy gives it, by way of an object that takes most of a microsecond."""
+    """Return the address by numpy's `ctypes` object, which takes most of a microsecond."""
     return array.ctypes.data
 
 
 def _read(array: Array, place: int = object.__basicsize__) -> int:
-    """The first field of numpy's array structure, which is part of its binary interface."""
+    """Return the first field of numpy's array structure, which is part of its stable ABI."""
     return ctypes.c_void_p.from_address(id(array) + place).value or 0
 
 
 def _fastest() -> Callable[[Array], int]:
-    """What reads the structure, where objects lie at their `id` as in CPython."""
+    """Return `_read` if `id` is an object's address, as in CPython, or else `_asked`."""
     if sys.implementation.name != "cpython":
         return _asked
     samples = [np.empty(3), np.empty((2, 4), np.int8)[1:]]
@@ -32,4 +32,4 @@ def _fastest() -> Callable[[Array], int]:
 
 
 address_of = _fastest()
-"""The address of an array's first element."""
+"""Return the address of an array's first element."""

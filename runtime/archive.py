@@ -1,4 +1,4 @@
-"""The `.tcm` file of a model: a container, whose kind of target writes and reads what is in it."""
+"""The `.tcm` file of a model: a container whose content is written and read by its target kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tcopt.support.target_registry import TARGETS, target_named
 
 
 def write_archive(path: Path, program: WholeProgram) -> None:
-    """Write a program; the file appears whole or not at all.
+    """Write a program atomically.
 
     Raises:
         InputError: the folder does not exist or is not writable.
@@ -26,19 +26,19 @@ def write_archive(path: Path, program: WholeProgram) -> None:
 
 
 def write_program(stream: BinaryIO, program: WholeProgram) -> None:
-    """Write a program to a stream that is empty."""
+    """Write a program to an empty stream."""
     target_named(program.kind).write(stream, program)
 
 
 def program_bytes(program: WholeProgram) -> bytes:
-    """The bytes of the file of a program."""
+    """Return the program's file as bytes."""
     stream = BytesIO()
     write_program(stream, program)
     return stream.getvalue()
 
 
 def program_from(data: bytes) -> WholeProgram:
-    """Load the program of `program_bytes`; raises as `read_program`."""
+    """Load the program from the bytes of `program_bytes`; raises the errors of `read_program`."""
     with NamedTemporaryFile(suffix=".tcm") as stream:
         stream.write(data)
         stream.flush()
@@ -49,10 +49,10 @@ def read_program(path: Path, *, mapped: bool = False) -> WholeProgram:
     """Load a program.
 
     Args:
-        mapped: leave its weights in the file, see `load`.
+        mapped: map its weights from the file instead of reading them, see `load`.
     Raises:
-        InputError: no such file, not a compiled model, damaged, or made for a target that is not
-            known or another machine.
+        InputError: no such file, not a compiled model, damaged, or made for an unknown target or
+            another machine.
         ResourceError: it is larger than memory.
     """
     content = read_container(path, mapped=mapped)
@@ -63,6 +63,6 @@ def read_program(path: Path, *, mapped: bool = False) -> WholeProgram:
     if name not in TARGETS:
         raise InputError(
             f"{path} was compiled for target '{name}', which is not known here",
-            hint=f"known targets: {', '.join(TARGETS)}; another one comes with a plugin",
+            hint=f"known targets: {', '.join(TARGETS)}; plugins may add others",
         )
     return TARGETS[name].read(path, content)

@@ -1,4 +1,4 @@
-"""From a kernel-level module to a program: code generation and weight packing."""
+"""Build a program from a kernel-level module: code generation and weight packing."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ObjectCode(Protocol):
 def build_program(
     module: ModuleOp, weights: MutableMapping[str, Array], kernels: Sequence[ObjectCode] = ()
 ) -> Program:
-    """Generate code for a module whose memory is planned, and pack its weights.
+    """Generate code for a module with a memory plan, and pack its weights.
 
     Args:
         module: @main takes inputs, outputs, weights and workspace; see `plan-memory`.
@@ -107,7 +107,7 @@ def build_program(
 
 
 def host_calls(module: ModuleOp) -> list[HostCall]:
-    """The functions that a module declares and Python computes."""
+    """Return the functions that a module declares and Python computes."""
     found: list[HostCall] = []
     for op in module.ops:
         facts = op.attributes.get(HOST_CALL)
@@ -127,7 +127,7 @@ def _form(type_: Attribute) -> Form:
 
 @dataclass(frozen=True)
 class HostFacts:
-    """What @main says of a program: see `runtime.program.Program`."""
+    """Facts of a program described by @main, see `runtime.program.Program`."""
 
     inputs: list[TensorSpec]
     outputs: list[TensorSpec]
@@ -137,7 +137,7 @@ class HostFacts:
 
 
 def describe(module: ModuleOp, main: FuncOp, weights: MutableMapping[str, Array]) -> HostFacts:
-    """What @main, whose memory is planned, takes and gives; weights packed as it has them.
+    """Return the arguments and results of an @main with a memory plan, and pack its weights.
 
     Args:
         weights: values by name; the mapping is emptied, see `pack_weights`.
@@ -157,7 +157,7 @@ def describe(module: ModuleOp, main: FuncOp, weights: MutableMapping[str, Array]
 
 
 def timed_kernels(main: FuncOp) -> list[TimedKernel] | None:
-    """The calls that an instrumented @main times; None for one that is not instrumented."""
+    """Return the calls that an instrumented @main times; None if it is not instrumented."""
     entries = main.attributes.get(PROFILE)
     if not isa(entries, ArrayAttr[DictionaryAttr]):
         return None
@@ -175,7 +175,7 @@ def _timed_kernel(entry: DictionaryAttr) -> TimedKernel:
 
 
 def main_of(module: ModuleOp) -> FuncOp:
-    """The host function of a module whose memory is planned.
+    """Return the host function of a module with a memory plan.
 
     Raises:
         PassFailedError: there is none.
@@ -205,7 +205,7 @@ def _specs(names: list[str], types: list[Attribute]) -> list[TensorSpec]:
 
 
 def _inputs(module: ModuleOp, specs: list[TensorSpec]) -> list[TensorSpec]:
-    """The inputs, the last of which may be a random key."""
+    """Return the inputs; random keys are last."""
     number = module.attributes.get("graph.keys")
     count = len(specs) - (number.value.data if isa(number, IntegerAttr) else 0)
     own = _with_texts(module, TEXT_INPUTS, specs[:count])
@@ -213,7 +213,7 @@ def _inputs(module: ModuleOp, specs: list[TensorSpec]) -> list[TensorSpec]:
 
 
 def _outputs(module: ModuleOp, specs: list[TensorSpec]) -> list[TensorSpec]:
-    """The outputs, the last of which may be checks."""
+    """Return the outputs; checks are last."""
     number = module.attributes.get("graph.checks")
     first = len(specs) - (number.value.data if isa(number, IntegerAttr) else 0)
     own = _with_texts(module, TEXT_OUTPUTS, specs[:first])
@@ -221,7 +221,7 @@ def _outputs(module: ModuleOp, specs: list[TensorSpec]) -> list[TensorSpec]:
 
 
 def _with_texts(module: ModuleOp, attribute: str, specs: list[TensorSpec]) -> list[TensorSpec]:
-    """The specifications, those of strings as such."""
+    """Return the specifications, with the string type for string tensors."""
     if attribute not in module.attributes:
         return specs
     texts = set(_names(module, attribute))

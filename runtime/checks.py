@@ -1,7 +1,8 @@
-"""What a program checks of the data that it is given, beside what it computes.
+"""Checks of input data that a program does in addition to its computation.
 
-A check is an output of the program that the model does not have: elements that are true where a
-run is to be refused. Its name says why, and for which node of the model.
+A check is an extra output that the model does not have: a boolean tensor that is true where the
+data is invalid, in which case the run is refused. Its name is the error message, which includes the
+node of the model.
 """
 
 from __future__ import annotations
@@ -24,22 +25,24 @@ Array = NDArray[Any]
 
 
 def split_checks(outputs: Sequence[TensorSpec]) -> tuple[list[TensorSpec], list[TensorSpec]]:
-    """The outputs of a model, and the checks behind them."""
+    """Split outputs into the model's outputs and the checks after them."""
     checks = [spec for spec in outputs if spec.kind is Kind.CHECK]
     return list(outputs[: len(outputs) - len(checks)]), checks
 
 
 def split_keys(inputs: Sequence[TensorSpec]) -> tuple[list[TensorSpec], list[TensorSpec]]:
-    """The inputs of a model, and the random keys behind them, see `support.random_keys`."""
+    """Split inputs into the model's inputs and the random keys after them, see
+    `support.random_keys`.
+    """
     keys = [spec for spec in inputs if spec.kind is Kind.KEY]
     return list(inputs[: len(inputs) - len(keys)]), keys
 
 
 class CheckMemory:
-    """What a program writes its checks to: one block, so that asking costs next to nothing.
+    """Memory of a program's checks: one block, so that testing it is cheap.
 
     Attributes:
-        addresses: where each of the checks is.
+        addresses: address of each check.
     """
 
     def __init__(self, checks: Sequence[TensorSpec]):
@@ -47,7 +50,7 @@ class CheckMemory:
         sizes = [math.prod(int(n or 0) for n in spec.shape) for spec in checks]
         starts = list(accumulate((-(-size // ALIGNMENT) * ALIGNMENT for size in sizes), initial=0))
         self._bytes = bytearray(starts[-1] + ALIGNMENT)
-        # Held for as long as code may write there.
+        # Keeps the memory alive while code may write there.
         self._holder = (ctypes.c_char * len(self._bytes)).from_buffer(self._bytes)
         first = ctypes.addressof(self._holder)
         skipped = -first % ALIGNMENT
@@ -58,19 +61,19 @@ class CheckMemory:
         self.addresses = [first + place.start for place in self._places]
 
     def refuse_if_any(self) -> None:
-        """As the function of this name, for what the last run wrote."""
+        """Call `refuse_if_any` for the checks of the last run."""
         if self._checks and 1 in self._bytes:
             arrays = [np.frombuffer(self._bytes[place], np.bool_) for place in self._places]
             refuse_if_any(self._checks, arrays)
 
 
 def refuse_if_any(checks: Sequence[TensorSpec], arrays: Sequence[Array]) -> None:
-    """Refuse a run whose data is not what the model may be given.
+    """Raise an error if a check failed.
 
     Args:
-        arrays: what each of the checks gave.
+        arrays: the value of each check.
     Raises:
-        InputError: one of them is true somewhere; the first one says why.
+        InputError: a check has a true element; the message is the first one's name.
     """
     for spec, array in zip(checks, arrays, strict=True):
         if array.any():

@@ -6,11 +6,11 @@
     16       8      bytes of the description
     24       8      bytes of the whole file
     32              the description: a JSON object; `parts` in it lists the sizes of the parts
-    ...             each part at the next multiple of 64, zeros in front of it
-    size-32  32     the digest of everything in front of it, see `support.digests`
+    ...             each part at the next multiple of 64, after zero padding
+    size-32  32     the digest of everything before it, see `support.digests`
 
-Nothing is looked at before the digest is found right, and nothing in the file says where a part
-is: no two can overlap, or reach outside. The digest tells of damage, not of malice, see
+Nothing is parsed before the digest is verified. Offsets of parts are computed from sizes instead of
+stored, so parts cannot overlap or exceed the file. The digest detects damage, not malice, see
 docs/saving.md.
 """
 
@@ -46,11 +46,11 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Container:
-    """What a saved model consists of.
+    """The content of a saved model.
 
     Attributes:
         facts: the description.
-        parts: the bytes of each part, in memory of their own unless they are mapped.
+        parts: the bytes of each part, copied into memory unless they are mapped.
     """
 
     facts: Facts
@@ -58,17 +58,17 @@ class Container:
 
     @property
     def kind(self) -> str:
-        """The kind of target that it is for."""
+        """The target kind of the model."""
         return self.facts.text("kind")
 
 
 def write_container(
     stream: BinaryIO, kind: str, facts: dict[str, Any], parts: Sequence[bytes | memoryview]
 ) -> None:
-    """Write a description and parts to a stream that is empty."""
+    """Write a description and parts to an empty stream."""
     sizes = [memoryview(part).nbytes for part in parts]
     text = json.dumps({"kind": kind, **facts, "parts": sizes}, indent=1).encode()
-    # Otherwise nobody could read it.
+    # Readers enforce this limit.
     assert len(text) <= MOST_BYTES, "the description of a model is too large"
     end = _HEADER.size + len(text)
     buffers: list[bytes | memoryview] = [text]
@@ -89,7 +89,7 @@ def read_container(path: Path, *, mapped: bool = False) -> Container:
     Args:
         mapped: map the file into memory instead of reading it. It must not change from then on.
     Raises:
-        InputError: no such file, no saved model, or a damaged one.
+        InputError: no such file, not a saved model, or damaged.
         ResourceError: it is larger than memory.
     """
     try:
@@ -101,7 +101,7 @@ def read_container(path: Path, *, mapped: bool = False) -> Container:
     except OSError as error:
         raise cannot_read(path, error) from error
     except EOFError:
-        raise _no_model(path, "it is cut short") from None
+        raise _no_model(path, "it is truncated") from None
     if digest != content[-DIGEST_BYTES:].tobytes():
         raise InputError(
             f"{path} is damaged: its content does not have the digest that it was saved with",
@@ -116,16 +116,16 @@ def read_container(path: Path, *, mapped: bool = False) -> Container:
 
 
 def _length_of_description(path: Path, header: bytes, size: int) -> int:
-    """How long the description is, if the header is that of a saved model of this size."""
+    """Return the length of the description from the header, after checking it and the file size."""
     if header.startswith(_EARLIER_MAGIC):
         raise _no_model(path, "it is a zip file, as earlier versions wrote them", hint=_AGAIN)
     if len(header) < _HEADER.size or not header.startswith(_MAGIC):
-        raise _no_model(path, "it does not start as one does")
+        raise _no_model(path, "it has another magic number")
     _, version, length, whole = _HEADER.unpack(header)
     if version != FORMAT:
         raise InputError(f"{path} has format {version}, this version reads {FORMAT}", hint=_AGAIN)
     if whole != size:
-        cause = "it is cut short" if size < whole else "something follows its end"
+        cause = "it is truncated" if size < whole else "something follows its end"
         raise _no_model(path, f"{cause} ({size} bytes of {whole})")
     if length > MOST_BYTES or _HEADER.size + length + DIGEST_BYTES > size:
         raise _no_model(path, f"its description cannot have {length} bytes")
@@ -133,12 +133,12 @@ def _length_of_description(path: Path, header: bytes, size: int) -> int:
 
 
 def _content(path: Path, descriptor: int, size: int, *, mapped: bool) -> tuple[Bytes, bytes]:
-    """All bytes of a file, and the digest of those in front of its own."""
+    """Return all bytes of a file, and the digest of everything before the stored one."""
     if mapped:
         content = np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ), np.uint8)
         return content, digest_of([content[:-DIGEST_BYTES].data])
     if size > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
-        raise ResourceError(f"{path} has {size} bytes, more than there is memory")
+        raise ResourceError(f"{path} has {size} bytes, which is more than the memory size")
     try:
         content = align(np.empty(size + ALIGNMENT, np.uint8), size)
     except MemoryError as error:

@@ -1,7 +1,7 @@
 """Saved models for a CPU: containers with object files and packed weights.
 
-The description says what the code is for, what it takes and gives, and which C functions it calls;
-the last part is the weights, those in front of it are object files.
+The description has the target, the inputs and outputs, and the C functions that the code calls. The
+last part is the weights, the others are object files.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from tcopt.support.json_facts import FactError, Facts
 
 
 def describe(program: Program) -> tuple[dict[str, Any], list[bytes | memoryview]]:
-    """The description and the parts of a program."""
+    """Return the description and the parts of a program."""
     return _describe(program), [*program.objects, program.weights.data]
 
 
 def program_in(path: Path, content: Container) -> Program:
-    """The program that a container holds.
+    """Return the program in a container.
 
     Raises:
         InputError: it is not a program, or made for another CPU.
@@ -64,7 +64,7 @@ def program_in(path: Path, content: Container) -> Program:
 
 
 def _target(path: Path, facts: Facts) -> CpuTarget:
-    """What the code is for, if this machine can run it."""
+    """Return the target of the code, after checking that this machine can run it."""
     target = _cpu_target(facts)
     reason = obstacle(target)
     if reason is not None:
@@ -90,7 +90,7 @@ def _externals(facts: Facts) -> list[str]:
     names = facts.texts("externals")
     for name in names:
         if not name.isascii() or not name.isidentifier():
-            facts.refuse("externals", f"has {name!r}, which no C function is called")
+            facts.refuse("externals", f"has {name!r}, which is not the name of a C function")
     return names
 
 
@@ -104,7 +104,9 @@ def _host_functions(facts: Facts) -> list[HostCall]:
 
 
 def _call_order(facts: Facts) -> list[int]:
-    """The places of calls; where the file does not say, each function has one."""
+    """Return the function index of each call; if not stored, each function is called once, in
+    order.
+    """
     count = len(facts.items("calls")) if "calls" in facts else 0
     if "call_order" not in facts:
         return list(range(count))
@@ -133,7 +135,7 @@ def _describe(program: Program) -> dict[str, Any]:
 
 
 def _call_facts(program: Program) -> dict[str, Any]:
-    """What Python computes, and where it is called; nothing where it computes nothing."""
+    """Return the functions that Python computes and their calls; empty if there are none."""
     if not program.host_functions:
         return {}
     functions = [call_facts(call) for call in program.host_functions]

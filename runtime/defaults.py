@@ -1,4 +1,4 @@
-"""Inputs with a default value, which a run may feed."""
+"""Inputs with a default value, which a run may override."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class Defaults(ABC):
     """The inputs of a model that have a default value.
 
-    Defaults are constants of the model's program, which is therefore as fast as one without such
-    inputs. A run that feeds one is left to another model, in which it is an input as any other;
-    that model is compiled when it is first needed.
+    Defaults are constants in the model's program, so they cost nothing. A run that overrides one
+    uses another model, in which it is an ordinary input and which is compiled when it is first
+    needed.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Defaults(ABC):
         self._lock = Lock()
 
     def renew_lock(self) -> None:
-        """Replace the lock, which in the child of a fork a thread may hold that is gone."""
+        """Replace the lock in the child of a fork, as a dead thread may hold it."""
         self._lock = Lock()
 
     @abstractmethod
@@ -47,7 +47,7 @@ class Defaults(ABC):
 
         Args:
             owner: the model whose defaults they are.
-            control: may end the run while it waits for another thread.
+            control: may stop the run while it waits for another thread.
         Raises:
             InputError: a feed does not fit the declaration of its input.
         """

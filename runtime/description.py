@@ -18,13 +18,13 @@ from tcopt.support.strings import TEXT, TEXT_NAME, dtype_text
 from tcopt.support.structures import Count, Kind, tensor_names
 
 MOST_BYTES = 2**48
-"""Of one tensor or block of memory: what no machine has is not even asked for."""
+"""Maximum bytes of a tensor or memory block, above which nothing is allocated."""
 
 _MOST_DIMENSIONS = 64
 
 
 def spec_facts(spec: TensorSpec) -> dict[str, Any]:
-    """A specification as JSON values."""
+    """Return a specification as JSON values."""
     facts = {"name": spec.name, "shape": list(spec.shape), "dtype": dtype_text(spec.dtype)}
     return {
         **facts,
@@ -35,10 +35,10 @@ def spec_facts(spec: TensorSpec) -> dict[str, Any]:
 
 
 def spec_of(facts: Facts) -> TensorSpec:
-    """The specification that `spec_facts` told.
+    """Return the specification encoded by `spec_facts`.
 
     Raises:
-        FactError: it told none.
+        FactError: the facts are malformed.
     """
     dims = tuple(facts.lists("dims", _dimension)) if "dims" in facts else ()
     shape = tuple(facts.lists("shape", _dimension))
@@ -58,10 +58,10 @@ def spec_of(facts: Facts) -> TensorSpec:
 
 
 def fixed_specs(facts: Facts, side: str) -> list[TensorSpec]:
-    """The inputs or outputs of a program: tensors of known shapes, of which no two share a name.
+    """Return the inputs or outputs of a program: tensors of known shapes with unique names.
 
     Raises:
-        FactError: it is none of that.
+        FactError: a specification is malformed, has an open shape, or repeats a name.
     """
     specs = [spec_of(each) for each in facts.items(side)]
     for spec in specs:
@@ -72,13 +72,13 @@ def fixed_specs(facts: Facts, side: str) -> list[TensorSpec]:
         if not all(isinstance(extent, int) for extent in spec.shape):
             facts.refuse(side, f"has {spec.name!r} with an open dimension")
         if spec.dims and len(spec.dims) != len(spec.shape):
-            facts.refuse(side, f"has {spec.name!r} with names for other dimensions than it has")
+            facts.refuse(side, f"has {spec.name!r} with names for a different number of dimensions")
     own = (Kind.CHECK, Kind.KEY)
     names = [spec.name for spec in specs if spec.kind not in own]
     if len(set(names)) < len(names):
         facts.refuse(side, "has a name twice")
     if any(spec.kind in own for spec in specs[: len(names)]):
-        facts.refuse(side, "has a check or key in front of others")
+        facts.refuse(side, "has a check or key before other tensors")
     return specs
 
 
@@ -88,8 +88,9 @@ def argument_facts(
     weight_bytes: int,
     workspace_bytes: int,
 ) -> list[int]:
-    """What code is told of its arguments, as 64-bit integers: the bytes of each, and a hash of
-    the types and shapes of the tensors."""
+    """Return the argument description that is stored in code, as 64-bit integers: the size of each
+    argument in bytes, and a hash of the tensors' types and shapes.
+    """
     text = " to ".join(
         ", ".join(f"{spec.dtype.name}{list(spec.shape)}" for spec in specs)
         for specs in (inputs, outputs)
@@ -100,12 +101,12 @@ def argument_facts(
 
 
 def bytes_of(spec: TensorSpec) -> int:
-    """The size of a tensor of known shape."""
+    """Return the size in bytes of a tensor of known shape."""
     return prod(d for d in spec.shape if isinstance(d, int)) * spec.dtype.itemsize
 
 
 def signature_facts(signature: Signature | None) -> dict[str, Any]:
-    """What describes a signature, as JSON values; nothing for none."""
+    """Return a signature as JSON values; empty for None."""
     if signature is None:
         return {}
     sides = {"inputs": signature.inputs, "outputs": signature.outputs}
@@ -124,12 +125,12 @@ def signature_of(
     *,
     whole: bool = True,
 ) -> Signature | None:
-    """The signature from `signature_facts`, which has to fit the program's tensors.
+    """Return the signature encoded by `signature_facts`, checked against the program's tensors.
 
     Args:
-        whole: whether it has all tensors of the program; that of a stage has some of them.
+        whole: whether it covers all tensors of the program; that of a stage covers some.
     Raises:
-        FactError: it does not fit.
+        FactError: it does not match.
     """
     if "signature" not in facts:
         return None
@@ -156,7 +157,7 @@ def _tensors_of(own: Facts, spec: TensorSpec, counts: dict[str, Count]) -> Itera
     if spec.kind is Kind.TENSOR:
         return [spec.name]
     if spec.name not in counts:
-        own.refuse("signature", f"does not say of how many tensors {spec.name!r} consists")
+        own.refuse("signature", f"has no tensor count of {spec.name!r}")
     count = counts[spec.name]
     if spec.kind is Kind.MAPS:
         if count != 2:
@@ -173,7 +174,7 @@ def _dimension(value: Any, at: str) -> int | str | None:
     if isinstance(value, bool) or not isinstance(value, int | str | None):
         raise FactError(f"{at} should be a dimension")
     if isinstance(value, int) and value < 0:
-        raise FactError(f"{at} is {value}, less than nothing")
+        raise FactError(f"{at} is {value}, which is negative")
     return value
 
 
@@ -185,7 +186,7 @@ def _dtype(facts: Facts) -> np.dtype[Any]:
         dtype = named_dtype(name)
     except (TypeError, ValueError, SyntaxError):
         dtype = None
-    # Other ways to say a type, such as "f4,i8" or "O", are none that is written.
+    # Other spellings of types, such as "f4,i8" or "O", are never written.
     if dtype is None or dtype.name != name or dtype.hasobject or not dtype.itemsize:
         facts.refuse("dtype", f"is {name!r}, which is not an element type")
     return dtype
@@ -197,4 +198,4 @@ def _kind(facts: Facts) -> Kind:
     try:
         return Kind(facts.text("kind"))
     except ValueError:
-        facts.refuse("kind", f"is {facts.text('kind')!r}, which is none")
+        facts.refuse("kind", f"is {facts.text('kind')!r}, which is not a kind")

@@ -1,4 +1,4 @@
-"""What was decided for a model: for each kernel call what was chosen, and what was not done."""
+"""Report of a compile: for each kernel call, the decisions made and the optimisations missed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tcopt.support.remarks import Remark
 
 @dataclass(frozen=True)
 class Decisions:
-    """One kernel call and what passes and rules said about it.
+    """A kernel call, with the remarks of passes and rules about it.
 
     Attributes:
         call: the call, with its ONNX nodes, operators and work.
         share: part of the model's work, 0 to 1.
-        remarks: about the kernel and about its nodes, in the order in which they were made.
+        remarks: about the kernel and its nodes, in the order in which they were made.
     """
 
     call: TimedKernel
@@ -26,12 +26,12 @@ class Decisions:
 
     @property
     def choices(self) -> list[Remark]:
-        """What was done."""
+        """Remarks about applied decisions."""
         return [remark for remark in self.remarks if not remark.missed]
 
     @property
     def missed(self) -> list[Remark]:
-        """What was left undone."""
+        """Remarks about missed optimisations."""
         return [remark for remark in self.remarks if remark.missed]
 
 
@@ -40,8 +40,8 @@ class Explanation:
     """The decisions of one compile.
 
     Attributes:
-        calls: one entry a kernel call, in the order of execution.
-        others: remarks about what is not a kernel of the result, as operators that were folded.
+        calls: one entry per kernel call, in the order of execution.
+        others: remarks about anything else, such as operators that were folded.
     """
 
     calls: tuple[Decisions, ...]
@@ -49,7 +49,7 @@ class Explanation:
 
     @classmethod
     def of(cls, calls: Sequence[TimedKernel], remarks: Iterable[Remark]) -> Explanation:
-        """Bring calls and remarks together, by the kernel's name or by the nodes' names."""
+        """Match remarks to calls, by the kernel's name or the nodes' names."""
         remarks = tuple(dict.fromkeys(remarks))
         whole = sum(call.origin.work for call in calls) or 1
         told = [tuple(r for r in remarks if _concerns(r, call)) for call in calls]
@@ -66,7 +66,7 @@ class Explanation:
     def of_stages(
         cls, stages: Sequence[tuple[Sequence[TimedKernel], Iterable[Remark]]]
     ) -> Explanation:
-        """As `of`, of programs that run one after the other."""
+        """Return the explanation of programs that run one after the other, as stages."""
         parts = [cls.of(calls, remarks) for calls, remarks in stages]
         told = [each.remarks for part in parts for each in part.calls]
         calls = staged_calls([calls for calls, _ in stages])
@@ -80,12 +80,12 @@ class Explanation:
         )
 
     def heaviest(self, share: float = 0.0) -> list[Decisions]:
-        """The calls with at least this part of the work, the heaviest first."""
+        """Return the calls with at least this part of the work, in decreasing order."""
         heavy = [each for each in self.calls if each.share >= share]
         return sorted(heavy, key=lambda each: -each.share)
 
     def as_json(self) -> dict[str, Any]:
-        """Everything as JSON values."""
+        """Return the explanation as JSON values."""
         return {
             "calls": [
                 {
@@ -109,5 +109,5 @@ def _concerns(remark: Remark, call: TimedKernel) -> bool:
 
 
 def _names(where: str) -> set[str]:
-    """The nodes that a remark's place names."""
+    """Return the node names in a remark's location."""
     return {name.strip().strip('"') for name in where.split(", ")} - {""}

@@ -1,8 +1,8 @@
-"""Whatever a caller gives for a tensor, as an array.
+"""Conversion of the values fed to a model into arrays.
 
-Arrays are taken as they are: their type is checked, never converted, as a conversion would hide an
-error. Lists of Python's numbers have no type of their own; they become what the model wants, if it
-can hold them.
+The type of an array is checked but never converted, as a conversion would hide an error. Lists of
+Python numbers have no type of their own; they are converted to the type of the input, if it can
+represent them.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _SHOWN = 40
 
 
 def array_of(what: object, dtype: np.dtype[Any], value: object) -> Array:
-    """The array that is given for an input.
+    """Return the value given for an input as an array.
 
     Args:
-        what: the input, for messages; its text is made when there is one.
-        dtype: what it wants, in which numbers and lists of them are.
+        what: the input, for messages; converted to text only in case of an error.
+        dtype: type of the input, to which numbers and lists of numbers are converted.
     Raises:
-        InputError: it is not an array, and nothing that can be made one.
+        InputError: it is not an array and cannot be converted to one.
     """
     if isinstance(value, np.ndarray):
         return _plain(what, value)
@@ -43,7 +43,7 @@ def array_of(what: object, dtype: np.dtype[Any], value: object) -> Array:
         return _of_numbers(what, dtype, value)
     try:
         array = np.asarray(value)
-    # Foreign classes make arrays of themselves, and may fail in any way.
+    # Conversions by third-party classes may raise any exception.
     except Exception as error:
         raise InputError(
             f"input {what} cannot be {type(value).__name__}: {error}", hint="give an array"
@@ -54,7 +54,7 @@ def array_of(what: object, dtype: np.dtype[Any], value: object) -> Array:
 
 
 def _of_texts(what: object, value: Any) -> Array:
-    """A string, or nested lists of them."""
+    """Convert a string, or nested lists of strings."""
     try:
         array = np.asarray(value, TEXT)
     except (ValueError, TypeError, RecursionError) as error:
@@ -63,10 +63,10 @@ def _of_texts(what: object, value: Any) -> Array:
 
 
 def texts_of(what: object, array: Array) -> Array:
-    """An array of Python's strings, of one of any strings that numpy has.
+    """Return an array of Python strings, from an array of any of numpy's string types.
 
     Raises:
-        InputError: an element is none, or is not UTF-8.
+        InputError: an element is not a string, or is not UTF-8.
     """
     if array.dtype.kind in "UT":
         return array.astype(TEXT)
@@ -90,7 +90,7 @@ def texts_of(what: object, array: Array) -> Array:
 
 
 def _plain(what: object, value: Array) -> Array:
-    """An array of numpy's own class, in the byte order of this machine."""
+    """Return an array of numpy's own class, in the byte order of this machine."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise InputError(
             f"input {what} has masked elements", hint="fill them, as in value.filled(0)"
@@ -100,7 +100,7 @@ def _plain(what: object, value: Array) -> Array:
 
 
 def _of_numbers(what: object, dtype: np.dtype[Any], value: Any) -> Array:
-    """Numbers in the type that the model wants, if that holds them."""
+    """Convert numbers to the type of the input, if it can represent them."""
     try:
         array = np.asarray(value)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
@@ -121,7 +121,7 @@ def _of_numbers(what: object, dtype: np.dtype[Any], value: Any) -> Array:
 
 
 def _takes(dtype: np.dtype[Any], array: Array) -> bool:
-    """Whether numbers of this kind mean something in a type."""
+    """Whether numbers of this kind may be converted to a type."""
     if not array.size:
         return array.dtype.kind in "biuf"
     wanted = _kind(dtype)
@@ -131,7 +131,7 @@ def _takes(dtype: np.dtype[Any], array: Array) -> bool:
 
 
 def _kind(dtype: np.dtype[Any]) -> str:
-    """`b`, `i` or `f`; of narrow types numpy knows nothing."""
+    """Return `b`, `i` or `f`, also for narrow types whose kind numpy does not know."""
     name = dtype.name
     if "float" in name:
         return "f"
@@ -139,7 +139,7 @@ def _kind(dtype: np.dtype[Any]) -> str:
 
 
 def _is_same(array: Array, converted: Array) -> bool:
-    """Whether integers are the same, and floats are not beyond what the type has."""
+    """Whether integers are equal, or floats did not overflow, after a conversion."""
     if _kind(converted.dtype) == "i":
         return bool(np.array_equal(converted.astype(array.dtype), array))
     wide = converted.astype(np.float64)

@@ -1,4 +1,4 @@
-"""What a program has Python compute while it runs, and the strings it takes and gives."""
+"""Functions that Python computes during a run, and the string tensors of a program."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tcopt.support.strings import StringTable, is_text, strings_in
 Array = NDArray[Any]
 
 PLACE = np.dtype(np.int64)
-"""The type of a string's place in the table, which is what code sees of it."""
+"""Element type of strings in compiled code: an index into the string table."""
 
 _MOST_DIMENSIONS = 64
 
@@ -31,10 +31,10 @@ class HostCall:
     """A function that code calls and Python computes.
 
     Attributes:
-        symbol: what the code calls it.
+        symbol: its symbol in the code.
         function: its name, see `support.host_functions`.
-        settings: what it is told beside arrays.
-        forms: of its operands and then its results.
+        settings: parameters besides the arrays.
+        forms: of its operands, then its results.
     """
 
     symbol: str
@@ -44,28 +44,28 @@ class HostCall:
 
 
 class HostCalls:
-    """The host calls of one program, as addresses that code may be linked with.
+    """Host functions of a program, as addresses to link code with.
 
     Args:
-        stop: makes the code that called return early; used where a function fails.
+        stop: makes the calling code return early; called if a function fails.
     """
 
     def __init__(self, calls: Iterable[HostCall], stop: Callable[[], None]):
         self.failure: BaseException | None = None
         self._stop = stop
-        # Held for as long as code may call them.
+        # Keeps the functions alive while code may call them.
         self._functions = {call.symbol: self._native(call) for call in calls}
 
     @property
     def addresses(self) -> dict[str, int]:
-        """Where each is, by what the code calls it."""
+        """Address of each function, by its symbol."""
         return {
             symbol: cast(int, ctypes.cast(function, ctypes.c_void_p).value)
             for symbol, function in self._functions.items()
         }
 
     def raise_failure(self) -> None:
-        """Raise what a function raised in the last run, if one did."""
+        """Raise the exception of a function in the last run, if there was one."""
         failure, self.failure = self.failure, None
         if failure is None:
             return
@@ -82,7 +82,7 @@ class HostCalls:
                 return
             try:
                 _run(function, call, addresses)
-            except BaseException as error:  # Nothing may pass through native code.
+            except BaseException as error:  # No exception may propagate through native code.
                 self.failure = error
                 self._stop()
 
@@ -108,10 +108,10 @@ def _array_at(address: int, form: Form) -> Array:
 
 
 class Texts:
-    """The strings of a program: those of the model, and in a run those that it is given or makes.
+    """The strings of a program: constants of the model, and in a run those of inputs and results.
 
     Args:
-        strings: the model's, by place.
+        strings: the model's, by index.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Texts:
         self._outputs = [place for place, spec in enumerate(outputs) if is_text(spec.dtype)]
 
     def run(self, run: Callable[[list[Array]], list[Array]], feeds: Sequence[Array]) -> list[Array]:
-        """The results of a program that computes with places, for arrays of strings."""
+        """Run a program that computes with string indices on arrays of strings."""
         table = self.table.fork()
         given = list(feeds)
         for place in self._inputs:
@@ -138,12 +138,12 @@ class Texts:
 
 
 def as_code_has_it(spec: TensorSpec) -> TensorSpec:
-    """What code takes or gives for a tensor: places for strings."""
+    """Return the specification of a tensor in compiled code: strings become indices."""
     return spec._replace(dtype=PLACE) if is_text(spec.dtype) else spec
 
 
 def call_facts(call: HostCall) -> dict[str, Any]:
-    """A call as JSON values."""
+    """Return a call as JSON values."""
     forms = [{"shape": list(form.shape), "dtype": form.dtype.name} for form in call.forms]
     settings = dict(call.settings)
     return {
@@ -155,17 +155,17 @@ def call_facts(call: HostCall) -> dict[str, Any]:
 
 
 def call_of(facts: Facts) -> HostCall:
-    """The call that `call_facts` told.
+    """Return the call encoded by `call_facts`.
 
     Raises:
-        FactError: it told none.
+        FactError: the facts are malformed.
     """
     symbol = facts.text("symbol")
     if not symbol.isascii() or not symbol.isidentifier():
-        facts.refuse("symbol", f"is {symbol!r}, which no C function is called")
+        facts.refuse("symbol", f"is {symbol!r}, which is not the name of a C function")
     settings = facts.facts("settings").values()
     if not all(map(_is_setting, settings.values())):
-        facts.refuse("settings", "hold what is not a setting")
+        facts.refuse("settings", "have a value that is not a setting")
     try:
         call = HostCall(
             symbol,

@@ -1,21 +1,21 @@
 """A compiled model as a shared library that a C program can call, without Python.
 
-It may be for another machine than this one, given a cross compiler to link with.
+With a cross compiler as the linker, the library may be for another machine.
 
-`model.so` has one function, `int32_t tcopt_main(void **arguments)`. Its arguments are, in
-order, the inputs, the outputs, the checks, the weights (the bytes of `model.so.weights`, at an
-address that is a multiple of 64) and a workspace. `model.so.json` says their names, shapes and
-sizes. The three files belong together: they are saved as one, and the description has a digest of
-the other two, which `check_library` compares.
+`model.so` has one function, `int32_t tcopt_main(void **arguments)`. Its arguments are, in order,
+the inputs, the outputs, the checks, the weights (the bytes of `model.so.weights`, aligned to 64
+bytes) and a workspace. `model.so.json` describes their names, shapes and sizes. The three files
+belong together: they are written atomically, and the description has a digest of the other two,
+which `check_library` compares.
 
-A check is an output that the model does not have: bytes that are not zero where the data was not
-what an operator may be given, such as an index outside of a tensor. Its name says what is wrong;
-results then have the nearest element in its place.
+A check is an output that the model does not have: bytes that are nonzero if the data was invalid
+for an operator, such as an index out of bounds. Its name is the error message. The results then use
+the nearest valid element.
 
-Parallel loops run on as many threads as there are usable cores, or as the environment variable
-`TCOPT_NUM_THREADS` says, or as the program has said by `void tcopt_set_threads(int32_t)`.
-`void tcopt_cancel(int32_t)` ends a run: the function returns what that was given, until it is 0
-again.
+Parallel loops use one thread per usable core, or the number in the environment variable
+`TCOPT_NUM_THREADS`, or the number set by a call of `void tcopt_set_threads(int32_t)`.
+`void tcopt_cancel(int32_t)` stops a run: the function returns the argument of that call, until it
+is set to 0 again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOST_JSON = 1 << 26
 
 
 def write_library(path: Path, program: Program) -> None:
-    """Write `path`, and the weights and the description beside it: all three, or none.
+    """Write `path`, and next to it the weights and the description, all three atomically.
 
     Raises:
         BackendError: there is no C compiler, or linking failed.
@@ -58,26 +58,26 @@ def write_library(path: Path, program: Program) -> None:
 
 
 def check_needs_no_host(program: Program) -> None:
-    """Check that a program needs nothing of Python's when it runs.
+    """Check that a program does not need Python when it runs.
 
     Raises:
-        UnsupportedError: it takes or gives strings, or has functions that Python computes.
+        UnsupportedError: it has string inputs or outputs, or functions that Python computes.
     """
     texts = [s.name for s in (*program.inputs, *program.outputs) if is_text(s.dtype)]
     functions = sorted({call.function for call in program.host_functions})
     if texts or functions:
-        what = f"{texts[0]!r} holds strings" if texts else f"{functions[0]} is Python's"
+        what = f"{texts[0]!r} holds strings" if texts else f"{functions[0]} is a Python function"
         raise UnsupportedError(
-            f"a library for C has no strings and none of Python's functions, here {what}",
+            f"a C library cannot have strings or Python functions: {what}",
             hint="save the model as a .tcm file, to be run from Python",
         )
 
 
 def check_library(path: str | Path) -> None:
-    """Check that a library and its weights are the ones that its description was written with.
+    """Check that a library and its weights match the digests in its description.
 
     Raises:
-        InputError: they are not, or one cannot be read.
+        InputError: they do not, or one cannot be read.
     """
     library = as_path(path)
     weights, facts = _beside(library)
@@ -98,7 +98,7 @@ def check_library(path: str | Path) -> None:
 
 
 def _beside(path: Path) -> tuple[Path, Path]:
-    """The files of the weights and of the description."""
+    """Return the paths of the weights and of the description."""
     return path.with_name(path.name + ".weights"), path.with_name(path.name + ".json")
 
 

@@ -1,4 +1,4 @@
-"""Object code into this process: linking, the entry point, the number of threads."""
+"""Loading of object code into this process: linking, the entry point, the number of threads."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tcopt.support.errors import InputError, UnsupportedError
 ENTRY_SYMBOL = "tcopt_main"
 ARGUMENTS_SYMBOL = "tcopt_argument_facts"
 _QUICK_SECONDS = 1e-3
-"""A program whose last run took less does not ask each time who handles Ctrl-C."""
+"""Run time in seconds below which the handler of Ctrl-C is not installed again before each run."""
 
 
 class Entry:
     """The entry point of loaded code: `int32_t tcopt_main(void **arguments)`.
 
     Attributes:
-        threads: how many threads parallel loops may use, see `default_threads` at first.
+        threads: number of threads of parallel loops, initially `default_threads`.
         stop: makes the code return early.
 
     Args:
@@ -52,7 +52,7 @@ class Entry:
 
     @property
     def argument_facts(self) -> list[int]:
-        """What the code takes its arguments to be, see `argument_table`."""
+        """The argument description stored in the code, see `argument_table`."""
         address = self._library[ARGUMENTS_SYMBOL]
         count = ctypes.c_int64.from_address(address).value
         return list((ctypes.c_int64 * (count + 1)).from_address(address))[1:]
@@ -63,9 +63,9 @@ class Entry:
         """Run the code.
 
         Args:
-            control: what may end it early.
+            control: may stop the run.
         Raises:
-            CancelledError: that did.
+            CancelledError: the run was stopped.
             MemoryError: the code could not allocate what it needs.
         """
         if control is not None:
@@ -79,7 +79,9 @@ class Entry:
         self._run(arguments, None)
 
     def _run(self, arguments: ctypes.Array[ctypes.c_void_p], control: Control | None) -> None:
-        """Run to the end, again if a signal stopped the code whose handler lets it go on."""
+        """Run to the end, and again if the code was stopped by a signal whose handler did not
+        raise.
+        """
         while True:
             self.stop.clear()
             if control is not None:
@@ -104,22 +106,26 @@ class Entry:
 
 
 def argument_table(facts: Sequence[int]) -> str:
-    """LLVM IR of a table that goes with the code: what it takes its arguments to be.
+    """Return LLVM IR of a constant table that describes the code's arguments.
 
-    How many numbers follow, and those of `runtime.description.argument_facts`: what describes the
-    code is compared with them when the code is loaded.
+    The table is its length followed by the integers of `runtime.description.argument_facts`. When
+    the code is loaded, it is compared with the description of the program.
     """
     entries = ", ".join(f"i64 {value}" for value in (len(facts), *facts))
     return f"\n@{ARGUMENTS_SYMBOL} = constant [{len(facts) + 1} x i64] [{entries}]\n"
 
 
 def description(target: CpuTarget) -> str:
-    """What code for a target needs to run: architecture and CPU."""
+    """Return the architecture and CPU that code for a target needs."""
     return f"{target.machine}/{target.cpu}"
 
 
 def check_runs_here(target: CpuTarget) -> None:
-    """Raise UnsupportedError if this machine cannot run code for a target."""
+    """Check that this machine can run code for a target.
+
+    Raises:
+        UnsupportedError: it cannot.
+    """
     reason = obstacle(target)
     if reason is not None:
         raise UnsupportedError(

@@ -1,4 +1,4 @@
-"""A compiled model, as people use it."""
+"""A compiled model: the user-facing class."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ Array = NDArray[Any]
 _MEMORY_HINT = "run a smaller batch, or end other programs"
 
 PROGRAMS_KEPT = 16
-"""How many specialisations of a model are kept unless it is said."""
+"""Default number of specialisations kept for a model."""
 
 
 _MODELS: WeakSet[Model] = WeakSet()
 
 
 def _free_locks() -> None:
-    """In the child of a fork no other thread is left that could give a lock back."""
+    """Replace all locks in the child of a fork, where no other thread is left to release them."""
     for model in list(_MODELS):
         model.renew_lock()
 
@@ -54,7 +54,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Accepted(NamedTuple):
-    """The program for shapes of inputs that were checked, and its key."""
+    """The program for input shapes that were checked before, and its key."""
 
     program: AnyProgram
     key: tuple[object, ...]
@@ -67,7 +67,7 @@ class Model:
         name: name of the file without its suffix, or an empty string; shown by `repr`.
         target: target that the model is compiled for, such as `cpu:haswell`.
         inputs, outputs: names, shapes and types, in the model's order.
-        fixed_by: what fixed a named dimension, for messages.
+        fixed_by: origin of each named dimension's extent, for messages.
     """
 
     def __init__(
@@ -106,14 +106,14 @@ class Model:
         return html_summary(self)
 
     def renew_lock(self) -> None:
-        """Replace the locks, which in the child of a fork a thread may hold that is gone."""
+        """Replace the locks in the child of a fork, as dead threads may hold them."""
         self._lock = Lock()
         if self.defaults is not None:
             self.defaults.renew_lock()
 
     @classmethod
     def of(cls, program: AnyProgram) -> Model:
-        """A model with fixed shapes."""
+        """Return a model with fixed shapes."""
         signature = program.signature
         if signature is None:
             return cls(program.inputs, program.outputs, program, None)
@@ -128,7 +128,7 @@ class Model:
         inputs: Sequence[TensorSpec],
         outputs: Sequence[TensorSpec],
     ) -> Model:
-        """A model compiled at its first run, for what that run feeds."""
+        """Return a model that is compiled at its first run, for the shapes of that run."""
         return cls(inputs, outputs, None, specialization)
 
     @property
@@ -136,8 +136,8 @@ class Model:
         """The compiled program of a model with fixed shapes.
 
         Raises:
-            UnsupportedError: shapes are open, so there is none before a run, or depend on data,
-                so there are several.
+            UnsupportedError: shapes are open, so there is no program before a run, or depend on
+                data, so there are several.
         """
         if self._program is None:
             raise UnsupportedError(
@@ -147,20 +147,20 @@ class Model:
         if isinstance(self._program, StagedProgram):
             raise UnsupportedError(
                 "a model whose shapes depend on data has no single program that could be saved: "
-                "it is compiled a stage at a time, for what the stage before gives",
-                hint="cut it in front of the operator that decides them, such as "
-                "NonMaxSuppression; to run, profile or explain it, none is needed",
+                "each stage is compiled for the results of the one before",
+                hint="cut it before the operator that determines them, such as "
+                "NonMaxSuppression; it can be run, profiled and explained as it is",
             )
         return self._program
 
     @property
     def parts(self) -> Sequence[WholeProgram]:
-        """The programs of the last run, one for each stage; none before it if shapes are open."""
+        """The programs of the last run, one per stage; empty before it if shapes are open."""
         return [] if self._last is None else self._last.parts
 
     @property
     def threads(self) -> int | None:
-        """How many threads parallel loops may use; None is one for each core."""
+        """Maximum number of threads of parallel loops; None is one per core."""
         return self._threads
 
     @threads.setter
@@ -171,10 +171,10 @@ class Model:
 
     @property
     def programs_kept(self) -> int:
-        """How many specialisations of a model with open shapes are kept.
+        """Maximum number of specialisations that a model with open shapes keeps.
 
-        The least recently used goes first; a run that needs it again compiles it again, or finds
-        it in the cache on disk.
+        The least recently used one is evicted; a run that needs it again compiles it again, or
+        loads it from the cache on disk.
         """
         return self._programs_kept
 
@@ -185,10 +185,10 @@ class Model:
             self._evict()
 
     def extents(self, feeds: Mapping[str, Array] | None = None) -> dict[str, int]:
-        """The extents of the dimensions that have a name, as far as they are fixed.
+        """Return the extents of named dimensions that are fixed.
 
         Args:
-            feeds: of a run, which fix the rest.
+            feeds: of a run, which fix the other dimensions.
         """
         found = fixed_symbols(self.inputs)
         for spec in self.inputs:
@@ -211,18 +211,18 @@ class Model:
             feeds: a numpy array for each input by name; a list of them for a sequence, None for
                 an optional without an element.
             outputs: names of the outputs wanted, by default all in order.
-            timeout: seconds after which the run ends; those in which it waits for another run,
-                or compiles for new shapes, count.
-            cancellation: ends the run from another thread.
-            seed: of the random numbers that the model draws without a seed of its own; runs with
-                one seed give the same results, those without draw new ones.
+            timeout: time limit of the run in seconds, which includes waiting for another run and
+                compiling for new shapes.
+            cancellation: allows another thread to stop the run.
+            seed: of random operators that have no seed of their own; runs with equal seeds return
+                equal results, runs without a seed draw new numbers.
         Returns:
             An array for each output, or a list or None as for inputs.
         Raises:
             InputError: feeds that do not fit the model, or an unknown output.
             ResourceError: there is not enough memory.
-            DeadlineError: the timeout is over; the model can be run again.
-            CancelledError: the run was cancelled; the same holds.
+            DeadlineError: the time limit was exceeded; the model can be run again.
+            CancelledError: the run was cancelled; the model can be run again.
         """
         control = None
         if timeout is not None or cancellation is not None:
@@ -238,7 +238,7 @@ class Model:
         feeds: Mapping[str, Any],
         outputs: Sequence[str] | None = None,
     ) -> list[Any]:
-        """`run`, as a part of one that something may end."""
+        """Run the model, as part of an operation that `control` may stop."""
         with StopChecks(None if control is None else control.check):
             return self._run_checked(control, feeds, outputs)
 
@@ -275,11 +275,11 @@ class Model:
         return [results[names.index(name)] for name in wanted]
 
     def _overridden(self, feeds: Mapping[str, Any], control: Control | None = None) -> Model | None:
-        """The model for feeds that override default values; None if they do not."""
+        """Return the model for feeds that override default values; None if they do not."""
         return None if self.defaults is None else self.defaults.model_for(self, feeds, control)
 
     def _select(self, feeds: Mapping[str, Any]) -> Sequence[Feed]:
-        """What is given for each input, checked, in order."""
+        """Return the checked feed of each input, in order."""
         if self._tensors_only:
             return select_feeds(self.inputs, feeds, self.fixed_by)
         fixed = None
@@ -288,28 +288,29 @@ class Model:
         return select_values(self.inputs, feeds, self.fixed_by, fixed)
 
     def _flat(self, values: Sequence[Feed]) -> list[Array]:
-        """The arrays that a program takes."""
+        """Return the arrays that a program takes."""
         return cast("list[Array]", values) if self._tensors_only else flatten(values)
 
     def session(self) -> DeviceSession:
-        """Memory on the device for the inputs and outputs of a model, which the caller keeps.
+        """Return a session that keeps the inputs and outputs of a model in device memory.
 
         Raises:
-            UnsupportedError: the model is for a CPU or its shapes are open, or there is no device.
+            UnsupportedError: the model is for a CPU, its shapes are open, or there is no device.
         """
         return self.program.session()
 
     def profile(self, feeds: Mapping[str, Any], runs: int = 20) -> Profile:
-        """Where the time goes: run the model with a clock around each kernel.
+        """Run the model with a clock around each kernel; return the time of each.
 
-        The model is compiled once more for it, with clocks; `run` is left as it is.
+        The model is compiled again with clocks; `run` is unaffected.
 
         Args:
             feeds: a numpy array for each input by name.
-            runs: how many runs are measured, after two that are not.
+            runs: number of measured runs, after two warm-up runs.
         Raises:
             InputError: feeds that do not fit the model, or no runs.
-            UnsupportedError: the model was loaded, not compiled, so that no source is at hand.
+            UnsupportedError: the model was loaded instead of compiled, so its source is not
+                available.
         """
         check_count("runs", runs)
         if (other := self._overridden(feeds)) is not None:
@@ -320,15 +321,15 @@ class Model:
             return measure_profile(program, self._flat(values), runs, self._threads)
 
     def explain(self, feeds: Mapping[str, Any] | None = None) -> Explanation:
-        """What the compiler decided for each kernel, and why.
+        """Return the compiler's decisions for each kernel, with reasons.
 
-        The model is compiled once more for it, with an eye on every decision.
+        The model is compiled again, and every decision is recorded.
 
         Args:
-            feeds: a numpy array for each input, needed where shapes are open or depend on data.
+            feeds: a numpy array for each input, required if shapes are open or depend on data.
         Raises:
             InputError: feeds that do not fit the model.
-            UnsupportedError: the model was loaded, not compiled, or its shapes are open and
+            UnsupportedError: the model was loaded instead of compiled, or its shapes are open and
                 no feeds are given.
         """
         if feeds is None and self._program is None:
@@ -356,14 +357,14 @@ class Model:
                 "a model that was loaded cannot be profiled or explained",
                 hint="compile it from the ONNX file and ask that",
             )
-        # Fixed shapes may be explained without feeds.
+        # Feeds are optional for fixed shapes.
         feeds = {spec.name: a for spec, a in zip(self.inputs, values, strict=False)}
         if self._timed is None or self._timed[0] != self.instrumented.key(feeds):
             self._timed = self.instrumented.key(feeds), self.instrumented.compile(feeds)
         return self._timed[1]
 
     def _program_for(self, values: Sequence[Feed]) -> AnyProgram:
-        """The program for checked feeds, compiled if there is none yet."""
+        """Return the program for checked feeds, and compile it if there is none yet."""
         if self._specialization is None:
             assert self._program is not None
             self._accept(values, (), self._program)
@@ -372,7 +373,7 @@ class Model:
         program = self._programs.get(self._specialization.key(feeds))
         if program is None:
             program = self._specialization.compile(feeds)
-        # The key is asked again: compiling may find inputs whose values decide shapes.
+        # The key is computed again, as compiling may find inputs whose values determine shapes.
         key = self._specialization.key(feeds)
         self._programs[key] = program
         self._touch(key)
@@ -384,13 +385,13 @@ class Model:
         return program
 
     def _accept(self, values: Sequence[Feed], key: tuple[object, ...], program: AnyProgram) -> None:
-        """Let later runs with the shapes of these feeds skip checks that depend on shapes alone."""
+        """Let later runs with the same shapes skip checks that depend only on shapes."""
         if self._tensors_only:
             shapes = tuple(array.shape for array in cast("Sequence[Array]", values))
             self._accepted[shapes] = _Accepted(program, key)
 
     def _touch(self, key: tuple[object, ...]) -> None:
-        """Make a program the most recently used one."""
+        """Mark a program as the most recently used one."""
         if key in self._programs:
             self._programs.move_to_end(key)
 
@@ -401,7 +402,7 @@ class Model:
                 del self._accepted[shapes]
 
     def __reduce__(self) -> tuple[object, ...]:
-        """The model as its saved file, for `pickle` and `copy`.
+        """Pickle the model as its saved file, for `pickle` and `copy`.
 
         Raises:
             UnsupportedError: it cannot be saved, see `save`.
@@ -414,19 +415,20 @@ class Model:
         """Write the compiled model.
 
         Args:
-            path: ending in `.so`, a shared library to be called from C, with its weights and
-                a description beside it; otherwise a `.tcm` file, which `load` reads.
+            path: ending in `.so`, a shared library to be called from C, with its weights and a
+                description next to it; otherwise a `.tcm` file, which `load` reads.
         Raises:
-            InputError: the place is not writable.
-            BackendError: a library is wanted and there is no C compiler.
-            UnsupportedError: a library is wanted of a model for a device, or shapes depend on data.
+            InputError: the path is not writable.
+            BackendError: a library is requested, but there is no C compiler.
+            UnsupportedError: a library is requested for a model on a device, or shapes depend on
+                data.
         """
         program = self.program
         target_named(program.kind).save(as_path(path), program)
 
 
 def _known_outputs(names: Sequence[str], wanted: object) -> list[str]:
-    """The names of outputs that are asked for, of which each is there."""
+    """Check the names of requested outputs, and return them as a list."""
     if isinstance(wanted, str | bytes) or not isinstance(wanted, Iterable):
         raise InputError(
             f"outputs are asked for by a list of names, not by {wanted!r}",
@@ -442,7 +444,7 @@ def _known_outputs(names: Sequence[str], wanted: object) -> list[str]:
 def _run(
     program: AnyProgram, arrays: Sequence[Array], threads: int | None, control: Control | None
 ) -> Sequence[Feed]:
-    """What the model's outputs are for these inputs."""
+    """Run a program, and group its results into the model's outputs."""
     results, signature = program.run(arrays, threads, control), program.signature
     if isinstance(program, StagedProgram) or signature is None:
         return results
@@ -450,7 +452,7 @@ def _run(
 
 
 def _restored(data: bytes, threads: int | None, fixed_by: dict[str, str]) -> Model:
-    """The model of a pickle, which is native code as a saved model is."""
+    """Restore a pickled model, which is native code like a saved model."""
     from tcopt.runtime.archive import program_from
 
     model = Model.of(program_from(data))
@@ -460,14 +462,14 @@ def _restored(data: bytes, threads: int | None, fixed_by: dict[str, str]) -> Mod
 
 
 def load(path: str | Path, *, mapped: bool = False) -> Model:
-    """A model that `Model.save` wrote, after a look at its digest.
+    """Load a model that `Model.save` wrote, after verifying its digest.
 
-    A saved model is native code: load only files from those whose programs you would run. See
+    A saved model is native code: load only files from sources whose programs you would run. See
     docs/saving.md.
 
     Args:
-        mapped: leave the weights in the file, mapped into memory, which processes then share. The
-            file must not change while the model is in use.
+        mapped: map the weights from the file, so that processes share them. The file must not
+            change while the model is in use.
     Raises:
         InputError: no such file, not a compiled model, damaged, or made for another CPU.
         ResourceError: there is not enough memory.

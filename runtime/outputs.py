@@ -1,7 +1,7 @@
-"""Memory of results: taken again for later runs once nobody holds what it was given for.
+"""Memory pool of results: a block is reused once no array refers to it.
 
-Fresh pages cost more than most kernels: the system clears each one at its first touch, which
-takes longer than computing an elementwise operator into it.
+Fresh pages are more expensive than most kernels: the system clears each page at its first access,
+which takes longer than computing an elementwise operator into it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Array = NDArray[Any]
 
 
 class _Block(NamedTuple):
-    """Bytes, and the offset and address of the first that is aligned."""
+    """A block of bytes, with the offset and address of its first aligned byte."""
 
     raw: NDArray[np.uint8]
     start: int
@@ -33,25 +33,25 @@ class _Block(NamedTuple):
         return cls(raw, start, address + start)
 
     def references(self) -> int:
-        """What Python counts for the bytes: the block itself, the call, the arrays in them."""
+        """Return the reference count of the bytes: the block itself, the call, and arrays in it."""
         return sys.getrefcount(self.raw)
 
 
 _UNUSED_REFERENCES = _Block.of(0).references()
-"""The count for a block in which no array lives; it varies by version of Python."""
+"""Reference count of an unused block, which depends on the Python version."""
 
 
 def align(raw: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
-    """The first `size` bytes of a block from where its address is a multiple of `ALIGNMENT`."""
+    """Return `size` bytes of a block, starting at the first address aligned to `ALIGNMENT`."""
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size]
 
 
 class OutputPool:
-    """The blocks that one output's arrays live in.
+    """The memory blocks of one output's arrays.
 
-    An array made here, and every view of it, holds its block; the block is free for another
-    array when all of them are gone. One block beyond those in use is kept.
+    An array made here and every view of it refer to its block; the block is reused when all of them
+    are gone. One unused block is kept.
     """
 
     def __init__(self, spec: TensorSpec):
@@ -61,7 +61,7 @@ class OutputPool:
         self.blocks: list[_Block] = []
 
     def take(self) -> tuple[Array, int]:
-        """An array of undefined values that shares memory with no other that is in use.
+        """Return an uninitialised array that does not alias any array in use.
 
         Returns:
             The array, and its address.
@@ -81,6 +81,6 @@ class OutputPool:
                 in_use.append(block)
         if found is None:
             found = _Block.of(self.size)
-        # Those in use are owned by their arrays; all but the last few need not come back.
+        # Blocks in use are owned by their arrays, so the pool needs to remember only the last one.
         self.blocks = [*in_use[-1:], found]
         return found

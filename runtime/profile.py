@@ -1,4 +1,4 @@
-"""Where the time of a model goes: one entry a kernel call, with the ONNX nodes it computes."""
+"""Profile of a model: the time of each kernel call, with the ONNX nodes it computes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Times = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class TimedKernel:
-    """What is known of a kernel call before it runs.
+    """Static facts of a kernel call.
 
     Attributes:
         kernel: name of the generated function.
-        origin: the ONNX nodes, graph ops and scalar operations that it stands for.
-        bytes: sizes of all buffers that the call is given, each once.
+        origin: the ONNX nodes, graph ops and number of scalar operations that it computes.
+        bytes: total size of its distinct buffer arguments.
         parallel: whether the kernel may use more than one thread.
-        rule: name of the schedule rule that shaped the kernel; empty if there is none.
+        rule: name of the schedule rule of the kernel; empty if there is none.
     """
 
     kernel: str
@@ -36,11 +36,11 @@ class TimedKernel:
     parallel: bool
     rule: str = ""
     threads: int = 0
-    """Threads of its grid on a device; 0 on a CPU, where they are those of the run."""
+    """Threads of its grid on a device; 0 on a CPU, where the run decides."""
     slow: str = ""
-    """Why it takes many times what its target allows, by an estimate; empty if it does not."""
+    """Why it is estimated to be many times slower than its target allows; empty if it is not."""
     turns: int = 1
-    """How often a run calls it at this place: the turns of the loops around it."""
+    """Number of calls at this point in a run: the trip count of the surrounding loops."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,14 @@ class KernelTime:
     """The time of a kernel call, or of several that share a kernel.
 
     Attributes:
-        calls: how many calls in a run.
+        calls: number of calls in a run.
         us: median microseconds in a run, of all these calls together.
-        least_us: the least in any run.
+        least_us: the minimum over all runs.
         share: part of the time of all kernels, 0 to 1.
-        gflops: billions of scalar operations a second, at the median time.
-        gbps: billions of bytes a second, if each buffer moves once.
-        threads: how many threads the kernel may use.
-        slow: why it is far from what its target allows, if it is.
+        gflops: billions of scalar operations per second, at the median time.
+        gbps: billions of bytes per second, if each buffer is moved once.
+        threads: maximum number of threads of the kernel.
+        slow: why it is far slower than its target allows, if it is.
     """
 
     kernel: str
@@ -77,9 +77,9 @@ class Profile:
     """The measured runs of a model.
 
     Attributes:
-        kernels: one entry a call, in the order of execution.
+        kernels: one entry per call, in the order of execution.
         times: [runs, calls, 2] start and end of each call, nanoseconds.
-        threads: how many threads the runs used.
+        threads: number of threads of the runs.
         total_us: median microseconds from the first call's start to the last one's end.
     """
 
@@ -98,18 +98,18 @@ class Profile:
         return float(np.median(self.times[:, -1, 1] - self.times[:, 0, 0])) / 1e3
 
     def least(self) -> Profile:
-        """One run made of the shortest time of each call: what a busy machine disturbs least."""
+        """Return a profile of one run with the minimum time of each call, for busy machines."""
         spans = self.times[:, :, 1] - self.times[:, :, 0]
         ends = np.cumsum(spans.min(axis=0))
         times = np.stack([ends - spans.min(axis=0), ends], axis=1)[np.newaxis]
         return replace(self, times=times)
 
     def calls(self) -> list[KernelTime]:
-        """The time of each call, in the order of execution."""
+        """Return the time of each call, in the order of execution."""
         return self._entries([[i] for i in range(len(self.kernels))])
 
     def by_kernel(self) -> list[KernelTime]:
-        """The time of each kernel, all its calls together, the slowest first."""
+        """Return the time of each kernel, summed over its calls, the slowest first."""
         groups: dict[str, list[int]] = {}
         for position, call in enumerate(self.kernels):
             groups.setdefault(call.kernel, []).append(position)
@@ -145,7 +145,7 @@ class Profile:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Everything but the single times, as JSON values."""
+        """Return everything but individual times as JSON values."""
         return {
             "runs": self.runs,
             "threads": self.threads,
@@ -154,9 +154,9 @@ class Profile:
         }
 
     def chrome_trace(self) -> dict[str, Any]:
-        """The runs as trace events, for chrome://tracing or Perfetto.
+        """Return the runs as trace events, for chrome://tracing or Perfetto.
 
-        One complete event a kernel call with what is known of it, and one around each run.
+        There is one complete event per kernel call with its facts, and one around each run.
         """
         start = int(self.times.min()) if self.times.size else 0
         entries = self.calls()
@@ -182,7 +182,7 @@ class Profile:
 
 
 class Instrumented(Protocol):
-    """A program with clocks, maybe of several stages."""
+    """A program with clocks, possibly of several stages."""
 
     @property
     def parts(self) -> Sequence[WholeProgram]: ...
@@ -192,8 +192,8 @@ class Instrumented(Protocol):
 def measure_profile(
     program: Instrumented, feeds: Sequence[NDArray[Any]], runs: int, threads: int | None
 ) -> Profile:
-    """Run an instrumented program and keep the times of all its runs but the first two."""
-    # The programs of later stages are made by a run.
+    """Run an instrumented program, and record the times of all runs but the first two."""
+    # Programs of later stages are compiled by the first run.
     program.run(feeds, threads)
     calls = staged_calls([part.timed or () for part in program.parts])
     times = np.zeros((runs, len(calls), 2), np.int64)
@@ -205,7 +205,7 @@ def measure_profile(
 
 
 def _in_turn(stages: Sequence[Times]) -> Times:
-    """The times of stages together; the clock of a device may begin anew with each."""
+    """Concatenate the times of stages, shifting clocks of devices that restart with each stage."""
     end, found = 0, list[Times]()
     for times in stages:
         if times.size:
@@ -215,7 +215,7 @@ def _in_turn(stages: Sequence[Times]) -> Times:
 
 
 def staged_calls(stages: Sequence[Sequence[TimedKernel]]) -> list[TimedKernel]:
-    """The calls of all stages; kernels of later ones say so, as their names are used before."""
+    """Return the calls of all stages; kernels of later ones are marked, as names may repeat."""
     found = list(stages[0])
     for number, calls in enumerate(stages[1:], 2):
         found += [replace(call, kernel=f"{call.kernel} (stage {number})") for call in calls]

@@ -1,4 +1,4 @@
-"""One compiled entry point: machine code, packed weights and a workspace."""
+"""Compiled program for a CPU: machine code, packed weights and a workspace."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["Array", "Program", "aligned_empty", "pack_weights"]
 
 
 def aligned_empty(size: int) -> NDArray[np.uint8]:
-    """Uninitialised bytes that start at a multiple of `ALIGNMENT`."""
+    """Return uninitialised bytes aligned to `ALIGNMENT`."""
     return align(np.empty(size + ALIGNMENT, np.uint8), size)
 
 
@@ -48,12 +48,12 @@ def pack_weights(
     Args:
         layout: offset and size in bytes of each weight by name.
         weights: values by name. The mapping is emptied: each array is released once it is copied,
-            so that memory holds it twice for a short time only.
+            so that two copies exist only briefly.
         size: bytes of the whole block.
     """
     for unused in weights.keys() - layout.keys():
         del weights[unused]
-    # What lies between weights is saved too, and must not be whatever was in memory.
+    # Padding between weights is saved too, so it must not be uninitialised memory.
     block = align(np.zeros(size + ALIGNMENT, np.uint8), size)
 
     def copy(name: str) -> None:
@@ -62,7 +62,7 @@ def pack_weights(
         place = block[offset : offset + count].view(data.dtype).reshape(data.shape)
         place[...] = data
 
-    # The time goes into memory that is touched for the first time, which cores do side by side.
+    # Most of the time is spent on first-touch page faults, which parallelise over cores.
     map_side_by_side(copy, layout, usable_cores())
     return block
 
@@ -72,25 +72,24 @@ class Program:
     """A model compiled for fixed shapes.
 
     Attributes:
-        target: what the code is for; if that is not this machine, it can only be saved.
+        target: target of the code; if it is not this machine, the program can only be saved.
         objects: the object files.
         externals: C functions that the code calls.
         weights: the packed weights.
         workspace_bytes: size of the memory for intermediates.
-        report: facts about the compile, for people.
+        report: facts about the compile, for information.
         timed: the kernel calls that an instrumented program times, in order.
         times: their starts and ends in the last run, [calls, 2], nanoseconds.
         compile_times: seconds of each step of the compile.
-        remarks: what was decided when it was compiled with clocks; nothing otherwise.
-        kernels_compiled: how many kernels were not found in the cache.
-        cached: whether nothing was compiled, as the cache had the whole program.
-        signature: what its inputs and outputs are of the model's; None if they are the same.
-        checks: the last of the outputs given, of kind `CHECK`; they are not among `outputs`.
-        keys: the last of the inputs given, of kind `KEY`; they are not among `inputs`.
-        host_functions: what the code calls and Python computes, each once.
-        call_order: of each place where the code calls one, in the order of the program, its number
-            among these.
-        strings: those of the model, by the places that code has for them.
+        remarks: decisions of a compile with clocks; empty otherwise.
+        kernels_compiled: number of kernels that were not found in the cache.
+        cached: whether the whole program came from the cache.
+        signature: how its inputs and outputs form those of the model; None if they are the same.
+        checks: trailing outputs of kind `CHECK`, which are removed from `outputs`.
+        keys: trailing inputs of kind `KEY`, which are removed from `inputs`.
+        host_functions: the distinct functions that the code calls and Python computes.
+        call_order: index of the function in `host_functions` at each call, in the program's order.
+        strings: string constants of the model, by their index in the code.
     """
 
     target: CpuTarget
@@ -140,24 +139,27 @@ class Program:
 
     @property
     def calls(self) -> list[HostCall]:
-        """Each call of what Python computes, in the order of the program; two calls of equal layers
-        are two of one function."""
+        """The host call at each call site, in program order; equal layers share one function."""
         return [self.host_functions[number] for number in self.call_order]
 
     def _check_arguments(self, entry: Entry) -> None:
-        """Check that arguments are what the code takes them to be."""
+        """Check that the described arguments match those compiled into the code."""
         sizes = self.weights.nbytes, self.workspace_bytes
         results = [as_code_has_it(spec) for spec in (*self.outputs, *self.checks)]
         given = [as_code_has_it(spec) for spec in (*self.inputs, *self.keys)]
         if entry.argument_facts != argument_facts(given, results, *sizes):
             raise InputError(
-                "the code of the model is for other inputs, outputs or weights than are described",
+                "the model's code does not match the inputs, outputs or weights in its description",
                 hint="compile the model again",
             )
 
     @property
     def entry(self) -> Entry:
-        """The loaded code; UnsupportedError if it is for another machine."""
+        """The loaded code.
+
+        Raises:
+            UnsupportedError: it is for another machine.
+        """
         if self._entry is None:
             check_runs_here(self.target)
             raise AssertionError("code for this machine is loaded at once")
@@ -170,26 +172,26 @@ class Program:
         return self.weights.nbytes + sum(map(len, self.objects))
 
     def session(self) -> NoReturn:
-        """A CPU has no memory of its own; raises UnsupportedError."""
+        """Raise UnsupportedError, as a CPU has no separate memory."""
         raise UnsupportedError(
             "a model for a CPU keeps nothing on a device", hint="its `run` copies nothing"
         )
 
     @property
     def parts(self) -> Sequence[Program]:
-        """The program itself: one without stages."""
+        """The program itself, as its only stage."""
         return [self]
 
     def run(
         self, feeds: Sequence[Array], threads: int | None = None, control: Control | None = None
     ) -> list[Array]:
-        """Run on checked inputs, in order; not from two threads at once.
+        """Run on checked inputs, in order; not thread-safe.
 
         Args:
-            threads: how many threads to use, by default one for each core.
-            control: what may end it early, by a CancelledError.
+            threads: number of threads, by default one per core.
+            control: may stop the run by a CancelledError.
         Raises:
-            InputError: the data is refused, see `checks`.
+            InputError: a check of the data failed, see `checks`.
         """
         if self._texts is not None:
             return self._texts.run(lambda given: self._run(given, threads, control), feeds)
@@ -198,7 +200,7 @@ class Program:
     def _run(
         self, feeds: Sequence[Array], threads: int | None, control: Control | None
     ) -> list[Array]:
-        """As `run`, of arrays as code has them."""
+        """Run on arrays in the code's representation, in which strings are indices."""
         entry = self.entry
         entry.threads = threads or default_threads()
         arguments = self._arguments

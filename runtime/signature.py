@@ -1,7 +1,7 @@
-"""What a model takes and gives where that is not tensors alone.
+"""Inputs and outputs of a model that are not tensors: sequences, maps and optionals.
 
-People give a list of arrays for a sequence, and None for an optional without an element; a program
-takes arrays alone, one after the other, and is made for so many of them.
+A caller passes a list of arrays for a sequence, and None for an optional without an element. A
+program only takes arrays, one after the other, and is compiled for a given number of them.
 """
 
 from __future__ import annotations
@@ -19,17 +19,16 @@ from tcopt.support.structures import Count, Kind, tensor_names
 
 Array = NDArray[Any]
 Feed = Array | list[Any] | None
-"""What stands for an input or output: an array, a sequence of them or of maps, or nothing."""
+"""Value of an input or output: an array, a list of arrays or maps, or None."""
 
 
 @dataclass(frozen=True)
 class Signature:
-    """What the tensors of a program are of its model.
+    """How the tensors of a program form the inputs and outputs of its model.
 
     Attributes:
-        inputs, outputs: as the model has them.
-        input_counts, output_counts: of how many tensors those that are not tensors consist, by
-            name.
+        inputs, outputs: as declared by the model.
+        input_counts, output_counts: number of tensors of each sequence, map or optional, by name.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -44,13 +43,13 @@ def select_values(
     fixed_by: Mapping[str, str],
     fixed: tuple[Sequence[TensorSpec], Mapping[str, Count]] | None = None,
 ) -> list[Feed]:
-    """As `select_feeds`, for inputs that need not be tensors.
+    """Return checked feeds as `select_feeds` does, for inputs that need not be tensors.
 
     Args:
-        fixed: the inputs of the program that there is already, and the counts that it is for.
+        fixed: inputs and counts of an existing program, if any.
     Raises:
-        InputError: as `select_feeds`, or what is given for a sequence is not a list, or has another
-            length than the program's.
+        InputError: as `select_feeds`, or a sequence is not given as a list, or its length differs
+            from the program's.
     """
     check_names(specs, feeds)
     given: dict[str, Any] = {}
@@ -74,7 +73,7 @@ def select_values(
 
 
 def _items(spec: TensorSpec, feeds: Mapping[str, Any]) -> list[Any] | None:
-    """What is given for an input that is not a tensor, one by one."""
+    """Return the elements given for an input that is not a tensor."""
     value = feeds.get(spec.name)
     if value is None:
         if spec.kind.is_optional:
@@ -90,7 +89,7 @@ def _items(spec: TensorSpec, feeds: Mapping[str, Any]) -> list[Any] | None:
 
 
 def _parts(spec: TensorSpec, counts: Mapping[str, Count]) -> Iterator[TensorSpec]:
-    """The specification of each tensor of an input."""
+    """Yield the specification of each tensor of an input."""
     if spec.kind is Kind.TENSOR:
         yield spec
         return
@@ -105,7 +104,7 @@ def _count_text(count: Count) -> str:
 def group(
     specs: Sequence[TensorSpec], counts: Mapping[str, Count], arrays: Sequence[Array]
 ) -> list[Feed]:
-    """What each input or output is, of the arrays of all."""
+    """Group the arrays of all inputs or outputs into their values."""
     rest = iter(arrays)
     values: list[Feed] = []
     for spec in specs:
@@ -121,7 +120,7 @@ def group(
 
 
 def flat_arrays(name: str, value: Feed) -> Iterator[tuple[str, Array]]:
-    """The arrays of an input, by the names that a program has for them."""
+    """Yield the arrays of an input, with their names in the program."""
     if isinstance(value, list) and value and isinstance(value[0], dict):
         maps = cast("list[dict[Any, Any]]", value)
         columns = {key: np.array([each[key] for each in maps]) for key in maps[0]}
@@ -133,12 +132,12 @@ def flat_arrays(name: str, value: Feed) -> Iterator[tuple[str, Array]]:
 
 
 def flatten(values: Sequence[Feed]) -> list[Array]:
-    """The arrays of all inputs or outputs, as a program takes and gives them."""
+    """Return the arrays of all inputs or outputs, in the order of the program."""
     return [array for value in values for _, array in flat_arrays("", value)]
 
 
 def shape_of(value: Feed) -> tuple[object, ...] | None:
-    """The shape of an input: of a sequence the shape of each of its tensors."""
+    """Return the shape of an input; for a sequence, the shapes of its tensors."""
     if isinstance(value, np.ndarray):
         return value.shape
     return None if value is None else tuple(array.shape for array in value)

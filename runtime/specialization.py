@@ -1,4 +1,4 @@
-"""How a model with open shapes gets programs: one for each combination of shapes and values."""
+"""Programs of a model with open shapes: one per combination of shapes and values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AnyProgram: TypeAlias = "WholeProgram | StagedProgram"
 
 
 class Specialization(ABC):
-    """Compiles a model for the shapes, and if need be the values, of a run's feeds."""
+    """Compile a model for the shapes, and if necessary the values, of a run's feeds."""
 
     @abstractmethod
     def key(self, feeds: Mapping[str, Feed]) -> tuple[object, ...]:

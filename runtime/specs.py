@@ -1,4 +1,4 @@
-"""What a compiled model says of its inputs and outputs."""
+"""Specifications of the inputs and outputs of a compiled model, and checks of feeds."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Shapes: TypeAlias = "tuple[tuple[int, ...], ...]"
 class TensorSpec(NamedTuple):
     """An input or output: its ONNX name, shape and numpy type.
 
-    Of what is not a tensor (`kind`), they are those of its tensors. Where even the number of
-    dimensions is open (`any_rank`), there is no shape.
+    For a sequence or optional (`kind`), they describe its element tensors. If even the rank is open
+    (`any_rank`), the shape is empty.
 
-    A dimension that the model leaves open is None or its symbol's name, until it is fixed; `dims`
-    says what such dimensions are called afterwards, too, and is empty if no name is known.
+    A dimension that the model leaves open is None or the name of its symbol, until it is fixed.
+    `dims` keeps the names after that; it is empty if no name is known.
     """
 
     name: str
@@ -43,19 +43,19 @@ class TensorSpec(NamedTuple):
         return f'"{self.name}" {kind}{dtype_text(self.dtype)}{shape}'
 
     def symbols(self, shape: Sequence[int | str | None]) -> Iterator[tuple[str, int]]:
-        """Each named dimension, and its extent in a tensor of this shape."""
+        """Yield each named dimension, and its extent in a tensor of this shape."""
         for name, extent in zip(self.dims or self.shape, shape, strict=False):
             if isinstance(name, str) and isinstance(extent, int):
                 yield name, extent
 
 
 def fixed_symbols(specs: Iterable[TensorSpec]) -> dict[str, int]:
-    """The extents that a model's named dimensions were fixed to."""
+    """Return the fixed extents of a model's named dimensions."""
     return {name: extent for spec in specs for name, extent in spec.symbols(spec.shape)}
 
 
 class ReadyFeeds:
-    """A quick check of feeds that are arrays which a program can take as they are.
+    """Fast path of the feed check, for arrays that a program can take without conversion.
 
     Args:
         specs: the inputs.
@@ -63,13 +63,13 @@ class ReadyFeeds:
 
     def __init__(self, specs: Sequence[TensorSpec]):
         self._wanted = [(spec.name, spec.dtype) for spec in specs]
-        # Strings are checked one by one, and sequences consist of several arrays.
+        # Strings are checked individually, and sequences consist of several arrays.
         self._is_possible = all(
             spec.kind is Kind.TENSOR and not spec.dtype.hasobject for spec in specs
         )
 
     def of(self, feeds: Any) -> tuple[list[Array], Shapes] | None:
-        """The arrays in order and their shapes, which are not checked; None if one is not ready."""
+        """Return the arrays in order, and their unchecked shapes; None if one needs conversion."""
         if type(feeds) is not dict or not self._is_possible or len(feeds) != len(self._wanted):
             return None
         arrays: list[Array] = []
@@ -91,10 +91,10 @@ def select_feeds(
     feeds: Mapping[str, Any],
     fixed_by: Mapping[str, str] | None = None,
 ) -> list[Array]:
-    """The arrays of `feeds` in the order of `specs`, contiguous and of the right type.
+    """Return the arrays of `feeds` in the order of `specs`, contiguous and of the right type.
 
     Args:
-        fixed_by: what fixed the extents of named dimensions, for messages.
+        fixed_by: origin of the extents of named dimensions, for messages.
     Raises:
         InputError: an input is missing or unknown, or its shape or type is wrong.
     """
@@ -109,10 +109,10 @@ def select_feeds(
 
 
 def check_names(specs: Sequence[TensorSpec], feeds: Mapping[str, Any]) -> None:
-    """Check that there is an input for each feed.
+    """Check that each feed is for an input.
 
     Raises:
-        InputError: there is none.
+        InputError: one is not.
     """
     check_mapping(feeds)
     known = {spec.name for spec in specs}
@@ -141,7 +141,7 @@ def _listed(specs: Sequence[TensorSpec]) -> str:
 
 
 def _check_symbols(specs: Sequence[TensorSpec], arrays: Sequence[Array]) -> None:
-    """Warn where dimensions of one name have several extents.
+    """Warn if dimensions with the same name have different extents.
 
     Exporters reuse names; operators that need the extents to agree report it themselves.
     """
@@ -178,7 +178,7 @@ def _checked(spec: TensorSpec, given: Any, fixed_by: Mapping[str, str]) -> Array
 
 
 def _misfit(spec: TensorSpec, shape: Sequence[int], fixed_by: Mapping[str, str]) -> InputError:
-    """The error of a feed with another shape; it names the symbols that are fixed otherwise."""
+    """Return the error for a feed of the wrong shape; it names the symbols with other extents."""
     message = f"got shape {list(shape)} for input {spec}"
     if len(shape) != len(spec.shape):
         return InputError(message)

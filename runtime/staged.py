@@ -1,4 +1,4 @@
-"""A program in two parts, the second of which is compiled for the shapes that the first gives."""
+"""A program in two parts, the second compiled for the shapes that the first computes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Part(Protocol):
 
 
 class Later(Protocol):
-    """A model, which compiles itself for what it is fed."""
+    """A model that compiles itself for the shapes of its feeds."""
 
     inputs: list[TensorSpec]
     outputs: list[TensorSpec]
@@ -47,14 +47,15 @@ class StagedProgram:
     """A model whose shapes depend on data, compiled for fixed shapes of its inputs.
 
     Args:
-        first: computes what needs no such shape.
-        bounded: its outputs that are buffers of the largest shape, each with the name of the
-            output that says the extents of what is there.
+        first: computes the part that does not depend on such shapes.
+        bounded: its outputs that are buffers of the maximum shape, each with the name of the output
+            that has the extents of the valid part.
         later: computes the rest from its outputs and the model's inputs; None if there is none.
         outputs: those of the model.
 
     Attributes:
-        signature: of the inputs; None if they are tensors. Results are what the outputs are.
+        signature: of the inputs; None if they are tensors. Results already have the form of the
+            outputs.
     """
 
     def __init__(
@@ -77,13 +78,13 @@ class StagedProgram:
 
     @property
     def parts(self) -> Sequence[WholeProgram]:
-        """The programs of the last run, in order; before one the first only."""
+        """The programs of the last run, in order; before a run, only the first."""
         return [*self.first.parts, *(() if self.later is None else self.later.parts)]
 
     def run(
         self, feeds: Sequence[Array], threads: int | None = None, control: Control | None = None
     ) -> list[Feed]:
-        """Run on checked inputs, in order; not from two threads at once."""
+        """Run on checked inputs, in order; not thread-safe."""
         found = dict(zip(self._found, self.first.run(feeds, threads, control), strict=True))
         for name, place in self.bounded.items():
             found[name] = _cut(found[name], found[place].tolist())
@@ -101,7 +102,7 @@ class StagedProgram:
         return [given[spec.name] for spec in self.outputs]
 
     def _given(self, found: Mapping[str, Array]) -> dict[str, Feed]:
-        """The model's outputs that the first program gives, by name."""
+        """Return the model's outputs that the first program computes, by name."""
         counts = {} if self.signature is None else self.signature.output_counts
         given: dict[str, Feed] = {}
         for spec in self.outputs:
@@ -115,7 +116,7 @@ class StagedProgram:
 
 
 def _cut(array: Array, extents: Sequence[int]) -> Array:
-    """The first elements along each axis, in memory one behind the other."""
+    """Return the valid part of a buffer, as a contiguous array."""
     if array.shape[1:] == tuple(extents[1:]):
         return array[: extents[0]]
     return np.ascontiguousarray(array[tuple(map(slice, extents))])

@@ -1,4 +1,4 @@
-"""What ends a run before it is done: a handle, a time limit, Ctrl-C.
+"""Early termination of a run: by a handle, a time limit, or Ctrl-C.
 
 ```python
 cancellation = tcopt.Cancellation()
@@ -23,10 +23,10 @@ from tcopt.support.threads import try_start
 
 
 class Cancellation:
-    """Ends runs from another thread: those that were given it, and those that will be."""
+    """Handle that stops runs from another thread: all current and future runs that are given it."""
 
     def __init__(self) -> None:
-        # A signal's handler may cancel while the same thread holds it.
+        # Reentrant, as a signal handler may cancel while its thread holds the lock.
         self._lock = RLock()
         self._stops: list[Callable[[], None]] = []
         self._cancelled = False
@@ -37,7 +37,7 @@ class Cancellation:
         return self._cancelled
 
     def cancel(self) -> None:
-        """End the runs that were given this; their `run` raises CancelledError."""
+        """Stop the runs that were given this; their `run` raises CancelledError."""
         with self._lock:
             self._cancelled = True
             stops = list(self._stops)
@@ -46,7 +46,7 @@ class Cancellation:
 
     @contextmanager
     def calling(self, stop: Callable[[], None]) -> Iterator[None]:
-        """Have a function called if this is cancelled, or was."""
+        """Call a function if this is cancelled, or was before."""
         with self._lock:
             self._stops.append(stop)
             late = self._cancelled
@@ -60,11 +60,11 @@ class Cancellation:
 
 
 class Control:
-    """One run that may have to end early: by whom, by when, and what tells its code.
+    """Termination conditions of one run: a time limit and a cancellation.
 
     Args:
-        timeout: seconds from now on; None for no limit.
-        cancellation: who else may end it.
+        timeout: seconds from now; None for no limit.
+        cancellation: handle by which another thread may stop the run.
     Raises:
         InputError: the timeout is not a positive number.
     """
@@ -83,11 +83,11 @@ class Control:
         self._is_late = False
 
     def seconds_left(self) -> float:
-        """Until the time is over; 0 or less afterwards."""
+        """Return the seconds until the time limit; 0 or less afterwards."""
         return self._deadline - time.monotonic()
 
     def check(self) -> None:
-        """Raise CancelledError or DeadlineError if the run is to end."""
+        """Raise CancelledError or DeadlineError if the run should stop."""
         if self.cancellation is not None and self.cancellation.cancelled:
             raise CancelledError(
                 "the run was cancelled",
@@ -101,7 +101,7 @@ class Control:
 
     @contextmanager
     def calling(self, stop: Callable[[], None]) -> Iterator[None]:
-        """Have a function called, in another thread, when the run is to end."""
+        """Call a function, in another thread, when the run should stop."""
 
         def stop_late() -> None:
             self._is_late = True
@@ -126,7 +126,7 @@ class Control:
 
     @contextmanager
     def holding(self, lock: Lock) -> Iterator[None]:
-        """Hold a lock, for which this does not wait longer than the run may."""
+        """Hold a lock, without waiting longer than the run may take."""
         while not lock.acquire(timeout=min(max(self.seconds_left(), 0), _PATIENCE)):
             self.check()
         try:
@@ -138,13 +138,13 @@ class Control:
 
 _FOREVER = 1e8
 _PATIENCE = 0.02
-"""Seconds between two looks at a cancellation, while another run is waited for."""
+"""Seconds between checks of a cancellation, while waiting for another run."""
 
 
 class InterruptWatch:
-    """Makes Ctrl-C stop what the main thread runs, however long that takes.
+    """Makes Ctrl-C stop long-running code of the main thread.
 
-    Python raises KeyboardInterrupt when the code has returned, as it always does.
+    Python raises KeyboardInterrupt as usual when the code has returned.
     """
 
     def __init__(self) -> None:
@@ -153,10 +153,10 @@ class InterruptWatch:
         self._install: Callable[[], int] | None = None
 
     def follow(self, flag: StopFlag, renew: bool) -> None:
-        """Signals stop what looks at a flag from now on, if this is the main thread.
+        """Make signals set a stop flag from now on, if this is the main thread.
 
         Args:
-            renew: whether another handler may have been set in the meantime.
+            renew: whether another handler may have been installed in the meantime.
         """
         if get_ident() != _MAIN.ident:
             return

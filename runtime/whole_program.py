@@ -1,4 +1,4 @@
-"""What a compiled program is to those who run, save and profile it, whatever it is for."""
+"""Interface of compiled programs for running, saving and profiling, independent of the target."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class WholeProgram(Protocol):
 
     Attributes:
         inputs, outputs: its tensors.
-        signature: what these are of the model's inputs and outputs; None if they are the same.
+        signature: how these form the model's inputs and outputs; None if they are the same.
         workspace_bytes: size of the memory for intermediates.
-        report: facts about the compile, for people.
-        timed: what is known of each kernel call; None for a program that is not profiled.
+        report: facts about the compile, for information.
+        timed: facts of each kernel call; None for a program that is not profiled.
         times: their starts and ends in the last run, [calls, 2], nanoseconds.
         compile_times: seconds of each step of the compile.
-        remarks: what was decided when it was compiled with clocks; nothing otherwise.
-        kernels_compiled: how many kernels were not found in the cache.
-        cached: whether nothing was compiled, as the cache had the whole program.
+        remarks: decisions of a compile with clocks; empty otherwise.
+        kernels_compiled: number of kernels that were not found in the cache.
+        cached: whether the whole program came from the cache.
     """
 
     inputs: list[TensorSpec]
@@ -48,25 +48,29 @@ class WholeProgram(Protocol):
 
     @property
     def kind(self) -> str:
-        """The name of its kind of target."""
+        """The name of its target kind."""
         ...
 
     @property
     def size(self) -> int:
-        """Bytes of its code and weights, about."""
+        """Approximate bytes of its code and weights."""
         ...
 
     @property
     def parts(self) -> Sequence[WholeProgram]:
-        """The program itself: one without stages."""
+        """The program itself, as its only stage."""
         ...
 
     def run(
         self, feeds: Sequence[Array], threads: int | None = None, control: Control | None = None
     ) -> list[Array]:
-        """Run on checked inputs, in order; not from two threads at once."""
+        """Run on checked inputs, in order; not thread-safe."""
         ...
 
     def session(self) -> Any:
-        """Memory on a device for one run at a time; UnsupportedError where there is no device."""
+        """Return a session with device memory for one run at a time.
+
+        Raises:
+            UnsupportedError: there is no device.
+        """
         ...
