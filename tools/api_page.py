@@ -1,4 +1,4 @@
-"""API reference for authors of plugins, from signatures and docstrings."""
+"""Generator of the API reference for plugin authors, from signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def _class(cls: type) -> Iterator[str]:
 
 
 def _members(cls: type) -> dict[str, Any]:
-    """Public methods and properties with a docstring, inherited ones of the package included."""
+    """Return public members with a docstring, including those inherited from classes of the
+    package.
+    """
     found: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         if not base.__module__.startswith("tcopt."):
@@ -78,7 +80,7 @@ def _signature(function: Any) -> str:
     signature = inspect.signature(function)
     parameters = [p for p in signature.parameters.values() if p.name not in ("self", "cls")]
     text = str(signature.replace(parameters=parameters))
-    # Annotations are strings there; the quotes of defaults are kept.
+    # Annotations are strings at run time; quotes of default values are kept.
     return re.sub(r"((?:: |-> ))'([^']*)'", r"\1\2", text)
 
 

@@ -1,4 +1,4 @@
-"""Say, one line each, which parts of the system the compiler would like and does not find."""
+"""Print a line for each optional system component that is not installed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import sys
 
 
 def missing() -> list[str]:
-    """What is missing, what that prevents and how to get it on Debian."""
+    """Return messages about missing components: what they prevent, and how to install them on
+    Debian.
+    """
     found: list[str] = []
     if shutil.which("cc") is None and shutil.which("gcc") is None:
         found.append("a C compiler: shared libraries cannot be saved (apt-get install gcc)")
@@ -15,7 +17,7 @@ def missing() -> list[str]:
 
 
 def main() -> int:
-    """Print what is missing; never an error, since every part has a substitute or a message."""
+    """Print missing components; the exit code is 0, as all of them are optional."""
     for line in missing():
         print(f"note: not found: {line}", file=sys.stderr)
     return 0

@@ -1,4 +1,4 @@
-"""Compiling a model as a command line asks, with its progress shown."""
+"""Compilation of a model with the options of a command line, showing its progress."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def compile_model(
     args: argparse.Namespace, values: Mapping[str, NDArray[Any]] | None = None
 ) -> tuple[Model, CompileProgress]:
-    """The model, and what its compile took.
+    """Compile a model; return it and the times of its phases.
 
     Args:
         args: with `model` and `target`, and the options that `add_accuracy`, `add_limits`,
@@ -52,7 +52,7 @@ def compile_model(
 
 
 def phases_of(args: argparse.Namespace) -> list[Phase]:
-    """The phases of a compile, for the same arguments as `compile_model`."""
+    """Return the phases of a compile, for the same arguments as `compile_model`."""
     from tcopt import compiler
     from tcopt.compiler.tuned import find_lock, with_lock
     from tcopt.support.phases import Phase, with_passes
@@ -65,7 +65,7 @@ def phases_of(args: argparse.Namespace) -> list[Phase]:
 
 
 def print_extents(model: Model, feeds: Mapping[str, NDArray[Any]]) -> None:
-    """Say what the model's named dimensions are in a run; nothing if there are none."""
+    """Print the extents of a model's named dimensions in a run, if there are any."""
     extents = model.extents(feeds)
     if extents:
         print(f"compiled for {dims_text(extents)}")

@@ -1,4 +1,4 @@
-"""`make run`: ResNet-50 from the ONNX wheel, compiled, run, compared with onnxruntime."""
+"""`make run`: compile and run ResNet-50 from the ONNX wheel, and compare it with onnxruntime."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _RTOL = 1e-4
 
 
 def main() -> int:
-    """Run the demonstration; exit code 1 when the results differ."""
+    """Run the demonstration; return exit code 1 if the results differ."""
     return cli.run_tool(PROG, _run, show_traceback="--traceback" in sys.argv)
 
 

@@ -1,4 +1,4 @@
-"""An explanation as text: for each heavy operator what was chosen, and what was not done."""
+"""Text of an explanation: decisions and missed optimisations of each expensive operator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAMES_SHOWN = 6
 
 
 def explanation_text(explanation: Explanation, *, share: float = 0.01) -> str:
-    """The calls by their work, the heaviest first.
+    """List the calls in decreasing order of work.
 
     Args:
         share: calls with a smaller part of the work are only counted.

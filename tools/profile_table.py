@@ -1,4 +1,4 @@
-"""A profile as text: the calls that take longest, with the ONNX nodes they compute."""
+"""Text of a profile: the slowest calls, with the ONNX nodes they compute."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tcopt.tools.command_line.text_tables import render
 _NAMES_SHOWN = 3
 
 SLOW = "(!)"
-"""Marks kernels far from what their target allows, by an estimate."""
+"""Mark of kernels estimated to be far slower than their target allows."""
 
 
 def profile_text(profile: Profile, *, by_kernel: bool = False, rows: int = 30) -> str:
-    """A table of the slowest calls, and a line about the whole run.
+    """Return a table of the slowest calls, and a line about the whole run.
 
     Args:
-        by_kernel: add up the calls that share a kernel.
-        rows: how many entries are listed; the rest is summed up in one line.
+        by_kernel: sum the calls of each kernel.
+        rows: number of entries listed; the others are summed in one line.
     """
     entries = profile.by_kernel() if by_kernel else profile.calls()
     entries = sorted(entries, key=lambda entry: -entry.us)

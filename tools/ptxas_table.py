@@ -1,4 +1,4 @@
-"""What the kernels of a model take on a CUDA device, as ptxas says it."""
+"""Resources of a model's kernels on a CUDA device, as reported by ptxas."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def resources_text(model: Model) -> str:
-    """A table of the registers, the spills and the memory of each kernel.
+    """Return a table of the registers, spills and memory of each kernel.
 
     Raises:
         UnsupportedError: the model is not for CUDA, or there is no ptxas.
-        BackendError: ptxas does not take a kernel.
+        BackendError: ptxas rejects a kernel.
     """
     from tcopt.backends.ptx.ptxas import assemble
     from tcopt.runtime.device.program import DeviceProgram

@@ -1,4 +1,4 @@
-"""`tcopt`: read a module at any level, run a pipeline of passes over it, print it."""
+"""`tcopt`: read a module at any level, run a pipeline of passes on it, and print it."""
 
 from __future__ import annotations
 
@@ -50,13 +50,15 @@ from tcopt.tools.passes.weight_files import TextOutput
 PROG = "tcopt"
 
 _VERIFIED_OPS = 10_000
-"""In modules of so many ops a look at all of them takes less time than most passes."""
+"""Modules with fewer ops are verified in full after each pass, which takes less time than most
+passes.
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the command; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    # An optional value would swallow the input file, so the bare flag is spelled out.
+    # An optional value would consume the input file, so the bare flag gets its default value here.
     arguments = ["--verify-each=structure" if a == "--verify-each" else a for a in arguments]
     args = _argument_parser().parse_args(arguments)
     return cli.run_tool(PROG, partial(_run, args), show_traceback=args.traceback, plugins=args.load)
@@ -73,9 +75,9 @@ def _argument_parser() -> argparse.ArgumentParser:
     cli.add_shapes(parser)
     cli.add_limits(parser)
     cli.add_load(parser)
-    add("--list-passes", action="store_true", help="print the passes there are, and stop")
-    add("--help-pass", metavar="NAME", help="print what a pass does, and its options, and stop")
-    add("--list-targets", action="store_true", help="print the targets there are, and stop")
+    add("--list-passes", action="store_true", help="print the available passes, and stop")
+    add("--help-pass", metavar="NAME", help="print a pass's description and options, and stop")
+    add("--list-targets", action="store_true", help="print the available targets, and stop")
     _add_text_arguments(parser.add_argument_group("text"))
     _add_watch_arguments(parser.add_argument_group("watching (stderr or files)"))
     _add_check_arguments(parser.add_argument_group("checking"))
@@ -85,7 +87,7 @@ def _argument_parser() -> argparse.ArgumentParser:
 
 def _add_text_arguments(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--split-input-file", action="store_true", help="treat parts between '// -----' alone")
+    add("--split-input-file", action="store_true", help="treat parts between '// -----' separately")
     add("--print-op-generic", action="store_true", help="print ops in the generic form")
     add("--print-debuginfo", action="store_true", help="print locations")
     add("--allow-unregistered-dialect", action="store_true", help="accept unknown ops")
@@ -95,7 +97,9 @@ def _add_watch_arguments(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--time-passes", action="store_true", help="print a table of the time of each pass")
     add("--dump-ir", metavar="FOLDER", help="write the IR after each pass to a folder")
-    add("--print-before", action="append", default=[], metavar="PASS", help="print IR before it")
+    add(
+        "--print-before", action="append", default=[], metavar="PASS", help="print IR before a pass"
+    )
     add("--print-before-all", action="store_true", help="print IR before every pass")
     add("--print-after", action="append", default=[], metavar="PASS", help="print IR after a pass")
     add("--print-after-all", action="store_true", help="print IR after every pass")
@@ -105,8 +109,8 @@ def _add_watch_arguments(group: argparse._ArgumentGroup) -> None:
     add(
         "--most-rewrites",
         metavar="N",
-        help="stop rewrite patterns after so many rewrites, or with PATTERN=N those of one "
-        "pattern, and print what the last one was",
+        help="stop rewrite patterns after N rewrites, or with PATTERN=N those of one "
+        "pattern, and print the last one",
     )
 
 
@@ -136,7 +140,11 @@ def _add_check_arguments(group: argparse._ArgumentGroup) -> None:
         metavar="SECONDS",
         help="seconds that a function may run for =exec, instead of an estimate from its work",
     )
-    add("--allow-unchecked", action="store_true", help="accept for =exec that nothing runs the end")
+    add(
+        "--allow-unchecked",
+        action="store_true",
+        help="accept for =exec that the result cannot be run",
+    )
     add(
         "--verify-diagnostics",
         action="store_true",
@@ -181,7 +189,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _listing(args: argparse.Namespace, passes: Mapping[str, PassFactory]) -> str:
-    """What there is, or what a pass says of itself."""
+    """List passes or targets, or return the help of a pass."""
     from tcopt.tools.passes.pass_help import pass_help, pass_list
 
     if args.help_pass:
@@ -190,12 +198,12 @@ def _listing(args: argparse.Namespace, passes: Mapping[str, PassFactory]) -> str
 
 
 def _names_in(texts: Sequence[str]) -> set[str]:
-    """The passes that the values of an option name."""
+    """Return the pass names in the values of an option."""
     return {name.strip() for text in texts for name in text.split(",")}
 
 
 def _check_printed(args: argparse.Namespace, pipeline: tuple[ModulePass, ...]) -> None:
-    """Raise InputError where a pass to print before or after is none of those that run."""
+    """Raise InputError if a pass to print before or after is not in the pipeline."""
     running = {module_pass.name for module_pass in pipeline}
     for option, texts in (("before", args.print_before), ("after", args.print_after)):
         for name in sorted(_names_in(texts) - running):
@@ -211,7 +219,7 @@ def _check_expected(
     passes: tuple[ModulePass, ...],
     output: TextOutput,
 ) -> bool:
-    """Whether a part of a file fails as its comments say; what differs goes to stderr."""
+    """Whether a part of a file fails as its comments expect; differences go to stderr."""
     error: Exception | None = None
     try:
         _run_chunk(args, source, passes, None, output)
@@ -224,7 +232,7 @@ def _check_expected(
 
 
 def _expected(args: argparse.Namespace, source: Source) -> list[Expected]:
-    """The errors that the comments of a part of a file expect."""
+    """Return the errors that the comments of a part of a file expect."""
     if not args.verify_diagnostics or source.frontend != "mlir":
         return []
     try:
@@ -278,7 +286,7 @@ def _verify_result(module: ModuleOp, passes: tuple[ModulePass, ...]) -> None:
 def _instruments(
     args: argparse.Namespace, options: PrintOptions, number: int | None
 ) -> list[Instrument]:
-    """The observers asked for, the timer last so that it sits closest to the pass."""
+    """Return the requested instruments; the timer is last, so that it is closest to the pass."""
     show = partial(print_module, options=options)
     found: list[Instrument] = []
     if args.verify_each == "exec":

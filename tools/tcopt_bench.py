@@ -1,4 +1,4 @@
-"""`tcopt-bench`: how fast a model runs, against other runtimes, and where its time goes."""
+"""`tcopt-bench`: time a model, compare it with other runtimes, and profile its kernels."""
 
 from __future__ import annotations
 
@@ -42,23 +42,32 @@ def _argument_parser() -> argparse.ArgumentParser:
     parser = cli.ArgumentParser(PROG, __doc__)
     add = parser.add_argument
     add("model", help="an ONNX model, or a text (.mlir) of programs of an accelerator")
-    add("--target", default="cpu", help="what to compile for (cpu)")
+    add("--target", default="cpu", help="target to compile for (cpu)")
     cli.add_accuracy(parser)
     cli.add_limits(parser)
     cli.add_inputs(parser)
     cli.add_insert(parser)
     cli.add_cache(parser)
     cli.add_tuned(parser)
-    add("--random-weights", action="store_true", help="give weights random values first")
+    add("--random-weights", action="store_true", help="replace the weights by random values")
     add("--threads", type=int, nargs="+", default=[1], help="numbers of threads to run on (1)")
-    add("--rounds", type=int, default=10, help="turns of each side, runs of a profile (10)")
+    add(
+        "--rounds",
+        type=int,
+        default=10,
+        help="interleaved runs per runtime, runs of a profile (10)",
+    )
     add("--peers", nargs="*", metavar="PEER", help="runtimes to compare with (those installed)")
     add("--rtol", type=float, default=1e-3, help="accepted difference / output range (1e-3)")
     add("--memory", action="store_true", help="measure peak memory of compile and run")
-    add("--json", metavar="FILE.json", help="write everything measured")
+    add("--json", metavar="FILE.json", help="write all measurements")
     add("--profile", action="store_true", help="print the time of each kernel call instead")
-    add("--by-kernel", action="store_true", help="in the profile, add up calls of one kernel")
-    add("--least", action="store_true", help="show the least times, not medians: on a busy machine")
+    add("--by-kernel", action="store_true", help="in the profile, sum the calls of each kernel")
+    add(
+        "--least",
+        action="store_true",
+        help="show minimum times instead of medians, for busy machines",
+    )
     add("--rows", type=int, default=30, help="entries of the profile (30)")
     add(
         "--trace",
@@ -103,7 +112,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _programs(args: argparse.Namespace) -> int:
-    """Programs of an accelerator: cycles, what they wait for, and a trace."""
+    """Report cycles and stalls of an accelerator's programs, and write a trace."""
     from tcopt.tools.benchmarking.accelerator import reports_in, write_traces
 
     kind, _, machine = args.target.partition(":")
@@ -121,12 +130,12 @@ def _settings(args: argparse.Namespace, given: Feeds) -> Settings:
     from tcopt.tools.benchmarking.sides import check_peers, installed_peers
 
     if args.rounds < 1 or min(args.threads) < 1:
-        raise InputError("--rounds and --threads are numbers from 1 on")
+        raise InputError("--rounds and --threads must be at least 1")
     peers = installed_peers() if args.peers is None else check_peers(args.peers)
     shapes = {name: array.shape for name, array in given.items()} | parse_shapes(args.shape)
     passes = cli.inserted_passes(args)
     return Settings(
-        # A profile has clocks of its own; nothing else is timed then.
+        # A profile has its own clocks, so nothing else is timed.
         threads=[] if args.profile or args.trace else args.threads,
         rounds=args.rounds,
         peers=peers,
@@ -145,7 +154,7 @@ def _settings(args: argparse.Namespace, given: Feeds) -> Settings:
 
 
 def _tuning(args: argparse.Namespace) -> dict[str, Any]:
-    """The lock file, which is the model's also where its weights are made up."""
+    """Return the tuning options; with random weights, the lock file is still the model's."""
     wanted = cli.wanted_tuning(args)
     if wanted["tuned"] is True and args.random_weights:
         beside = lock_beside(args.model)
@@ -166,7 +175,7 @@ def _source(args: argparse.Namespace) -> str | bytes:
 
 
 def _show(args: argparse.Namespace, report: dict[str, Any], settings: Settings) -> bool:
-    """Print the comparison; whether all results are near the first peer's."""
+    """Print the comparison; return whether all results are close to the first peer's."""
     from tcopt.tools.benchmarking.report import comparison_table
 
     table = comparison_table({Path(args.model).stem: report}, settings.peers, least=args.least)
@@ -209,7 +218,7 @@ def _profile(args: argparse.Namespace, model: Model, feeds: Feeds, threads: int)
 
 
 def _accelerator_reports(model: Model, kernels: Sequence[TimedKernel]) -> list[ProgramReport]:
-    """Reports of the calls of an accelerator's programs among those of a profile."""
+    """Return reports of the accelerator programs called in a profile."""
     from tcopt.runtime.program import Program
 
     program = model.program

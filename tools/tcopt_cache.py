@@ -1,4 +1,4 @@
-"""`tcopt-cache`: programs and kernels that are kept on disk, and their room; or forget them."""
+"""`tcopt-cache`: show or clear the cached programs and kernels on disk."""
 
 from __future__ import annotations
 

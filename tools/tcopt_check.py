@@ -1,4 +1,4 @@
-"""`tcopt-check`: what keeps an ONNX model from being compiled, all at once, and what it holds."""
+"""`tcopt-check`: list what prevents compiling an ONNX model, and summarise the model."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def _argument_parser() -> argparse.ArgumentParser:
     cli.add_shapes(parser)
     cli.add_limits(parser)
     cli.add_deciding_inputs(parser)
-    add("--all", action="store_true", help="list every node of a problem, not the first few")
+    add("--all", action="store_true", help="list every node of a problem instead of the first few")
     add(
         "--kernels",
         action="store_true",
         help="schedule every kernel as well, and list those far from what the target allows",
     )
-    add("--target", default="cpu", help="what --kernels is asked for (cpu: this machine)")
+    add("--target", default="cpu", help="target of --kernels (cpu: this machine)")
     add("--json", action="store_true", help="print everything found as JSON")
     cli.add_load(parser)
     cli.add_common_arguments(parser)
@@ -81,7 +81,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _slow_kernels(args: argparse.Namespace, report: CheckReport) -> list[Remark] | None:
-    """What is said of slow kernels; None where the model cannot be compiled before a run."""
+    """Return remarks about slow kernels; None if the model cannot be compiled before a run."""
     from tcopt.compiler import pipeline
     from tcopt.compiler.slow_kernels import slow_kernels
     from tcopt.frontends.onnx.importer import import_model
@@ -109,7 +109,7 @@ def _slow_text(slow: Sequence[Remark]) -> str:
 
 
 def report_json(report: CheckReport, name: str, size: int) -> dict[str, Any]:
-    """The report as data; `size` is that of the model's file in bytes."""
+    """Return the report as JSON values; `size` is the model file's in bytes."""
     summary = report.summary
     return {
         "model": name,
@@ -154,7 +154,7 @@ def _summary_json(summary: ModelSummary) -> dict[str, Any]:
 
 
 def report_text(report: CheckReport, name: str, size: int, *, places: int | None) -> str:
-    """The report to be read; at most `places` nodes of each problem are listed."""
+    """Return the report as text, with at most `places` nodes of each problem."""
     lines: list[str] = []
     if report.summary is not None:
         lines += _summary_lines(report.summary, name, size)
@@ -168,7 +168,7 @@ def report_text(report: CheckReport, name: str, size: int, *, places: int | None
         lines += ["", "without harm:", *(f"  {note}" for note in report.notes)]
     for title, errors in (
         ("compiled at the first run, for the values seen", report.at_first_run),
-        ("to mend", report.problems),
+        ("to fix", report.problems),
     ):
         if errors:
             lines += ["", f"{title}:", *_problem_lines(errors, places)]
@@ -179,7 +179,7 @@ def report_text(report: CheckReport, name: str, size: int, *, places: int | None
         lines.append(f"{name}: nothing found that keeps it from being compiled")
     else:
         things = "1 problem" if count == 1 else f"{count} problems"
-        lines.append(f"{name}: {things} at {nodes} place{'s' if nodes > 1 else ''}")
+        lines.append(f"{name}: {things} at {nodes} node{'s' if nodes > 1 else ''}")
     return "\n".join(printable(line, _LINE_LENGTH, "\n") for line in lines)
 
 
@@ -213,7 +213,7 @@ def _summary_lines(summary: ModelSummary, name: str, size: int) -> list[str]:
 
 
 def _problem_lines(errors: Sequence[TcoptError], places: int | None) -> list[str]:
-    """Each problem once, with its nodes below it."""
+    """List each distinct problem once, with its nodes below it."""
     groups: dict[tuple[str, str], list[TcoptError]] = {}
     for error in errors:
         groups.setdefault((error.code, error.message), []).append(error)

@@ -29,7 +29,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     parser = cli.ArgumentParser(PROG, __doc__)
     add = parser.add_argument
     add("model", nargs="?", help="an ONNX model")
-    add("--target", default="cpu", help="what to compile for: cpu, opencl, cuda:sm_80 ... (cpu)")
+    add("--target", default="cpu", help="target to compile for: cpu, opencl, cuda:sm_80 ... (cpu)")
     cli.add_accuracy(parser)
     cli.add_limits(parser)
     add("-o", "--output-file", help="file to write: model.tcm, or IR with --compile-to")
@@ -43,20 +43,20 @@ def _argument_parser() -> argparse.ArgumentParser:
         nargs="?",
         const="text",
         choices=("text", "json"),
-        help="print what was decided for each kernel and why; a model is written with -o only",
+        help="print the decisions for each kernel and why; a model is written only with -o",
     )
     add(
         "--explain-share",
         type=float,
         default=0.01,
         metavar="PART",
-        help="kernels with a smaller part of the work are left out of the text (0.01)",
+        help="kernels with a smaller part of the work are not listed in the text (0.01)",
     )
     add(
         "--ptxas",
         action="store_true",
-        help="for CUDA: print what each kernel takes, registers above all; a model is written "
-        "with -o only",
+        help="for CUDA: print the resources of each kernel, such as registers; a model is "
+        "written only with -o",
     )
     cli.add_insert(parser)
     cli.add_cache(parser)
@@ -110,7 +110,7 @@ def _explain(args: argparse.Namespace) -> int:
 
 
 def _phases(args: argparse.Namespace) -> list[Phase]:
-    """The phases of a compile, up to and including the one to stop after.
+    """Return the phases of a compile, up to and including the one to stop after.
 
     Raises:
         InputError: there is no such phase.
@@ -138,7 +138,7 @@ def _compile(args: argparse.Namespace) -> int:
     if is_replaced(output):
         print(f"{output}: {output.stat().st_size / 1e6:.1f} MB {taken}")
     else:
-        # The model may be on standard output.
+        # Standard output may be the model.
         print(f"{output}: {taken}", file=sys.stderr)
     return 0
 

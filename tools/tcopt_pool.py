@@ -13,7 +13,7 @@ PROG = "tcopt-pool"
 
 
 class _CommandParser(cli.ArgumentParser):
-    """A parser of one command, whose usage errors are as those of the tool."""
+    """A parser of one command, with the usage errors of the whole tool."""
 
     def __init__(self, prog: str = PROG, **_: object):
         super().__init__(prog, None)
@@ -28,15 +28,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _argument_parser() -> argparse.ArgumentParser:
     parser = cli.ArgumentParser(PROG, __doc__)
     commands = parser.add_subparsers(dest="command", required=True, parser_class=_CommandParser)
-    scheduler = commands.add_parser("scheduler", help="gives work to workers; one for a pool")
+    scheduler = commands.add_parser("scheduler", help="distributes work to workers; one per pool")
     scheduler.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
     scheduler.add_argument("--port", type=int, default=8786, help="0 for any (8786)")
     worker = commands.add_parser("worker", help="compiles, or measures on one device")
-    worker.add_argument("address", help="of the scheduler: HOST:PORT")
-    worker.add_argument("--label", required=True, help="the device, as cpu:znver5, or build")
-    worker.add_argument("--threads", type=int, help="that kernels may use, default one a core")
+    worker.add_argument("address", help="address of the scheduler: HOST:PORT")
+    worker.add_argument("--label", required=True, help="the device, such as cpu:znver5, or build")
+    worker.add_argument("--threads", type=int, help="threads of kernels, by default one per core")
     worker.add_argument(
-        "--no-restart", action="store_true", help="end when the worker does, and start none anew"
+        "--no-restart",
+        action="store_true",
+        help="exit when the worker dies, instead of restarting it",
     )
     for command in (scheduler, worker):
         cli.add_certificates(command)

@@ -1,11 +1,11 @@
-"""`tcopt-quantize`: layers of a model in 8 bits, where these pay.
+"""`tcopt-quantize`: quantise the layers of a model to 8 bits, where this pays off.
 
 tcopt-quantize model.onnx --data calibration.npz -o model.int8.onnx
 tcopt-quantize model.onnx --data calibration.npz -o model.int8.onnx --max-error 0.02 --plot plan.svg
 tcopt-quantize model.int8.onnx --data calibration.npz --report
 
-Each layer is measured: the error that it adds at the output, its own signal to noise, and the time
-that it saves on this machine. The others stay in floats.
+Each layer is measured: the error that it adds at the output, its own signal-to-noise ratio, and the
+time that it saves on this machine. Layers that do not pay off stay in floats.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ def _argument_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="FILE.npz",
-        help="calibration data: arrays by the names of inputs; more than once for more of it",
+        help="calibration data: an array for each input, by name; may be repeated",
     )
     add("-o", "--output", metavar="FILE.onnx", help="the quantised model")
-    add("--report", action="store_true", help="of a model that is quantised already: the plan only")
+    add("--report", action="store_true", help="print the plan of a model that is already quantised")
     _add_numbers(parser)
     _add_plan(parser)
     add(
         "--follow-links",
         action="store_true",
-        help="links of external data may lead out of the model's folder, as in model hubs",
+        help="links of external data may point outside of the model's folder, as in model hubs",
     )
     cli.add_load(parser)
     cli.add_common_arguments(parser)
@@ -70,30 +70,32 @@ def _add_numbers(parser: argparse.ArgumentParser) -> None:
         default="percentile",
         help="calibration: minmax, percentile, entropy, mse, best (percentile)",
     )
-    add("--percentile", type=float, default=99.99, help="of values that percentile keeps (99.99)")
+    add("--percentile", type=float, default=99.99, help="percentage of values in range (99.99)")
+    add("--activations", default="uint8", help="type of activations: uint8, int8 (uint8)")
+    add("--symmetric", action="store_true", help="use symmetric ranges for activations")
+    add("--asymmetric-weights", action="store_true", help="give weights zero points")
     add(
-        "--activations", default="uint8", help="what activations are stored as: uint8, int8 (uint8)"
+        "--per-tensor",
+        action="store_true",
+        help="use one scale per weight tensor instead of one per channel",
     )
-    add("--symmetric", action="store_true", help="ranges of activations are as wide on both sides")
-    add("--asymmetric-weights", action="store_true", help="weights have zero points")
-    add("--per-tensor", action="store_true", help="weights have one scale, not one a channel")
-    add("--power-of-two", action="store_true", help="scales are powers of two")
-    add("--no-bias-correction", action="store_true", help="biases stay as they are")
-    add("--equalize", action="store_true", help="equalise the channels of layers in a row")
+    add("--power-of-two", action="store_true", help="round scales to powers of two")
+    add("--no-bias-correction", action="store_true", help="do not correct biases")
+    add("--equalize", action="store_true", help="equalise the channels of consecutive layers")
     add(
         "--smooth",
         nargs="?",
         type=float,
         const=_SMOOTH,
         metavar="STRENGTH",
-        help=f"SmoothQuant behind normalisations, with this strength ({_SMOOTH:g})",
+        help=f"SmoothQuant after normalisations, with this strength ({_SMOOTH:g})",
     )
-    add("--float-functions", action="store_true", help="SiLU, GELU and the like stay in floats")
-    add("--float-sums", action="store_true", help="what is added behind layers stays in floats")
+    add("--float-functions", action="store_true", help="keep SiLU, GELU and the like in floats")
+    add("--float-sums", action="store_true", help="keep additions after layers in floats")
     add(
         "--batch",
         type=int,
-        help="extent of a run's first dimension, where the model leaves it open",
+        help="extent of the first dimension, if the model leaves it open",
     )
 
 
@@ -101,19 +103,17 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("plan")
     add = group.add_argument
     add("--all", action="store_true", help="quantise all layers, measure nothing")
-    add(
-        "--float", action="append", default=[], metavar="LAYER", help="a layer that stays in floats"
-    )
-    add("--max-error", type=float, metavar="PART", help="error that is accepted at the output")
+    add("--float", action="append", default=[], metavar="LAYER", help="a layer to keep in floats")
+    add("--max-error", type=float, metavar="PART", help="maximum error at the output")
     add(
         "--min-gain",
         type=float,
         default=0.0,
         metavar="PART",
-        help="part of its time that a layer has to save (0)",
+        help="minimum part of its time that a layer must save (0)",
     )
-    add("--samples", type=int, default=4, help="runs that errors are taken from (4)")
-    add("--threads", type=int, help="threads that times are measured with (all)")
+    add("--samples", type=int, default=4, help="number of runs to measure errors on (4)")
+    add("--threads", type=int, help="threads for measuring times (all)")
     add("--plot", metavar="FILE", help="error against time: SVG, PNG or PDF")
     add("--json", metavar="FILE", help="the plan as JSON")
 
@@ -167,13 +167,13 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError(f"there is no file '{args.model}'")
     if args.report == bool(args.output):
         raise InputError(
-            "--report writes no model" if args.report else "no place for the model is given",
-            hint="leave -o out" if args.report else "write -o FILE.onnx",
+            "--report writes no model" if args.report else "no output file is given",
+            hint="remove -o" if args.report else "write -o FILE.onnx",
         )
     if args.threads is not None and args.threads < 1:
         raise InputError(f"--threads {args.threads} is less than one thread")
     if args.all and (args.plot or args.json or args.max_error is not None or args.min_gain):
-        raise InputError("--all measures nothing: there is no plan", hint="leave --all out")
+        raise InputError("--all measures nothing: there is no plan", hint="remove --all")
 
 
 def _show(plan: Plan, args: argparse.Namespace) -> None:

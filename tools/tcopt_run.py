@@ -1,4 +1,4 @@
-"""`tcopt-run`: run a model, time it, and say how accurate its results are."""
+"""`tcopt-run`: run a model, time it, and report the accuracy of its results."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     parser = cli.ArgumentParser(PROG, __doc__)
     add = parser.add_argument
     add("model", help="an ONNX model, or a .tcm file that tcopt-compile wrote")
-    add("--target", default="cpu", help="what to compile an ONNX model for (cpu)")
+    add("--target", default="cpu", help="target to compile an ONNX model for (cpu)")
     cli.add_accuracy(parser)
     cli.add_limits(parser)
     cli.add_inputs(parser)
@@ -60,18 +60,18 @@ def _argument_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME=@FILE.npy",
-        help="what an output should be; a larger difference is an error",
+        help="expected value of an output; a larger difference is an error",
     )
     add("--compare", choices=RUNTIMES, help="compare results and time with another runtime")
     add(
         "--per-layer",
         action="store_true",
-        help="with --compare: find the first layer whose result departs",
+        help="with --compare: find the first layer whose result differs",
     )
     add("--rtol", type=float, default=1e-4, help="accepted difference / output range (1e-4)")
     add("--atol", type=float, default=1e-6, help="accepted absolute difference (1e-6)")
-    add("--threads", type=int, help="threads to run on, default one a core")
-    add("--timeout", type=float, metavar="SECONDS", help="give up a run that takes longer")
+    add("--threads", type=int, help="threads to run on, by default one per core")
+    add("--timeout", type=float, metavar="SECONDS", help="stop a run that takes longer")
     add("--repeat", type=int, default=1, help="timed runs (1)")
     cli.add_load(parser)
     cli.add_common_arguments(parser)
@@ -109,11 +109,11 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _save_arrays(path: str, arrays: Feeds) -> None:
-    """Write a `.npz` file; the suffix is added, as numpy does."""
+    """Write a `.npz` file; the suffix is added if missing, as numpy does."""
     place = Path(path)
     if is_replaced(place) and place.suffix != ".npz":
         place = place.with_name(place.name + ".npz")
-    # As np.savez, which takes no array of the name "file".
+    # Unlike np.savez, which does not accept an array named "file".
     with open_output(place) as stream, zipfile.ZipFile(stream, "w") as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
@@ -187,7 +187,7 @@ def _compare_layers(args: argparse.Namespace) -> int:
 
 
 def compare_outputs(outputs: Feeds, expected: Feeds, *, rtol: float, atol: float) -> list[Accuracy]:
-    """Measure each expected output.
+    """Compare each output with its expected value.
 
     Raises:
         InputError: an output has another shape than expected.

@@ -1,11 +1,11 @@
-"""`tcopt-tune`: search faster schedules for a model, and keep them if the model is faster.
+"""`tcopt-tune`: search for faster schedules of a model, and keep them if the model is faster.
 
 tcopt-tune model.onnx --time 10m        search, compare, write model.tuned.mlir
-tcopt-tune show model.onnx              what was found, and what is recorded
-tcopt-tune plot model.onnx -o folder    how the search went, as pictures
-tcopt-tune export -o records.jsonl      records, for others
-tcopt-tune merge records.jsonl          records of others
-tcopt-tune verify model.onnx            records, measured again on this machine
+tcopt-tune show model.onnx              tuned schedules and records of a model
+tcopt-tune plot model.onnx -o folder    plots of the search
+tcopt-tune export -o records.jsonl      write records to a file
+tcopt-tune merge records.jsonl          add records from a file or database
+tcopt-tune verify model.onnx            measure recorded schedules again on this machine
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def duration(text: str) -> float:
-    """Seconds: a number with s, m or h behind it."""
+    """Parse a duration in seconds: a number with an optional suffix s, m or h."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
     if match is None or float(match[1]) <= 0:
         raise argparse.ArgumentTypeError(f"a time is 90s, 10m or 1h, not '{text[:20]}'")
@@ -49,9 +49,9 @@ def duration(text: str) -> float:
 
 
 def count(text: str) -> int:
-    """A number from 1 on."""
+    """Parse a number of at least 1."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"a number from 1 on is wanted, not '{text[:20]}'")
+        raise argparse.ArgumentTypeError(f"expected a number of at least 1, got '{text[:20]}'")
     return int(text)
 
 
@@ -66,7 +66,7 @@ def _parser(command: str, text: str) -> argparse.ArgumentParser:
 def _add_model(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:
     add = parser.add_argument
     add("model", nargs=nargs, help="an ONNX model")
-    add("--target", default="cpu", help="what to compile for: cpu, opencl, vdla ... (cpu)")
+    add("--target", default="cpu", help="target to compile for: cpu, opencl, vdla ... (cpu)")
     cli.add_accuracy(parser)
     cli.add_limits(parser)
     cli.add_inputs(parser)
@@ -74,14 +74,14 @@ def _add_model(parser: argparse.ArgumentParser, nargs: str | None = None) -> Non
 
 def _add_db(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--db", metavar="URL", help="the records: a file, or a database (a file of the user's)"
+        "--db", metavar="URL", help="the records: a file or a database (the user's file)"
     )
 
 
 def _add_pool(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--pool", metavar="ADDRESS", help="a scheduler whose workers measure (this machine)")
-    add("--label", help="with --pool: of the workers, such as cpu:znver5")
+    add("--pool", metavar="ADDRESS", help="measure on the workers of a scheduler (this machine)")
+    add("--label", help="with --pool: label of the workers, such as cpu:znver5")
     cli.add_certificates(parser)
 
 
@@ -91,28 +91,33 @@ def _tune_parser() -> argparse.ArgumentParser:
     _add_db(parser)
     add = parser.add_argument
     add("--time", type=duration, default=600.0, help="how long to search: 90s, 10m, 1h (10m)")
-    add("--trials", type=count, help="how many schedules to measure at most")
+    add("--trials", type=count, help="maximum number of schedules to measure")
     _add_pool(parser)
-    add("--threads", type=count, help="threads that kernels run on (all there are)")
+    add("--threads", type=count, help="threads that kernels run on (all)")
     add("-o", "--output", metavar="FILE", help="the lock file (model.tuned.mlir)")
-    add("--rounds", type=count, default=12, help="turns of each model at the end, from 12 on (12)")
+    add(
+        "--rounds",
+        type=count,
+        default=12,
+        help="interleaved runs of each model at the end, at least 12 (12)",
+    )
     add(
         "--strategy",
         choices=("model", "estimate", "random"),
         default="model",
-        help="what orders schedules; others than the model are for comparing (model)",
+        help="how schedules are ranked; the other strategies are for comparison (model)",
     )
     add(
         "--no-graph",
         action="store_true",
-        help="search schedules only: choices about the graph, such as Winograd or direct, are left",
+        help="search schedules only, without choices about the graph such as Winograd or direct",
     )
-    add("--explain", action="store_true", help="say what is chosen otherwise than by default")
+    add("--explain", action="store_true", help="show how the schedules differ from the default")
     return parser
 
 
 def _model_options(args: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `tcopt.compile` that options say."""
+    """Return the arguments of `tcopt.compile` given by options."""
     from tcopt.frontends.onnx.model.limits import parse_limits
 
     if not Path(args.model).is_file():
@@ -160,7 +165,7 @@ def _run_tune(args: argparse.Namespace) -> int:
 
 
 def summary(found: Tuning) -> str:
-    """What tuning came to."""
+    """Return the result of tuning as text."""
     head = f"{found.trials} trials in {found.seconds:.0f} s, ended: {found.ended}"
     verdict = found.verdict
     if verdict is None:
@@ -187,27 +192,34 @@ def _explain(args: argparse.Namespace, path: Path) -> None:
 
 
 def _show_parser() -> argparse.ArgumentParser:
-    parser = _parser("show", "What was found for a model, and what is recorded of its kernels.")
+    parser = _parser("show", "Show the tuned schedules of a model, and the records of its kernels.")
     _add_model(parser)
     _add_db(parser)
     parser.add_argument("--lock", metavar="FILE", help="the lock file (model.tuned.mlir)")
-    parser.add_argument("--steps", action="store_true", help="with the steps that are otherwise")
+    parser.add_argument("--steps", action="store_true", help="also show the steps that differ")
     return parser
 
 
 def _plot_parser() -> argparse.ArgumentParser:
-    parser = _parser("plot", "How searches went: curves, bars by layer, what the model got wrong.")
+    parser = _parser(
+        "plot", "Plot searches: curves, bars by layer, mispredictions of the learned model."
+    )
     _add_model(parser)
     _add_db(parser)
     add = parser.add_argument
-    add("-o", "--output", metavar="FOLDER", default="tuning", help="where they go (tuning)")
-    add("--format", choices=("svg", "png", "pdf"), default="svg", help="of the pictures (svg)")
-    add("--kernels", type=count, default=6, help="with a curve, those with most trials (6)")
+    add("-o", "--output", metavar="FOLDER", default="tuning", help="folder of the plots (tuning)")
+    add("--format", choices=("svg", "png", "pdf"), default="svg", help="format of the plots (svg)")
+    add(
+        "--kernels",
+        type=count,
+        default=6,
+        help="number of kernels to plot, those with the most trials (6)",
+    )
     return parser
 
 
 def _export_parser() -> argparse.ArgumentParser:
-    parser = _parser("export", "Records as lines of JSON, all or those of a model's kernels.")
+    parser = _parser("export", "Write records as lines of JSON, all or those of a model's kernels.")
     _add_model(parser, nargs="?")
     _add_db(parser)
     parser.add_argument("-o", "--output", metavar="FILE.jsonl", required=True, help="the file")
@@ -215,25 +227,25 @@ def _export_parser() -> argparse.ArgumentParser:
 
 
 def _merge_parser() -> argparse.ArgumentParser:
-    parser = _parser("merge", "Add records of others to one's own; none is doubled.")
+    parser = _parser("merge", "Add records to one's own, skipping those that exist.")
     _add_db(parser)
-    parser.add_argument("sources", nargs="+", help="files of lines, or databases")
+    parser.add_argument("sources", nargs="+", help="files of records, or databases")
     return parser
 
 
 def _verify_parser() -> argparse.ArgumentParser:
-    parser = _parser("verify", "Measure the best schedules that records have on this machine.")
+    parser = _parser("verify", "Measure the best recorded schedules again on this machine.")
     _add_model(parser)
     _add_db(parser)
     _add_pool(parser)
     add = parser.add_argument
-    add("--threads", type=count, help="threads that kernels run on (all there are)")
+    add("--threads", type=count, help="threads that kernels run on (all)")
     add("--count", type=count, default=3, help="schedules of each kernel (3)")
     return parser
 
 
 def _with_model(name: str) -> Callable[[argparse.Namespace], int]:
-    """A command that is given a model's options."""
+    """Return a command that takes a model's options."""
 
     def run(args: argparse.Namespace) -> int:
         from tcopt.tools.tuning import commands

@@ -1,7 +1,7 @@
 """This project's dialects, passes and targets for stock `xdsl-opt`, as an entry point.
 
-xDSL refuses a name that two universes define, so what replaces a definition of xDSL's own
-is left out here and found by `tcopt` alone.
+xDSL rejects a name that two universes define, so replacements of xDSL's own definitions are omitted
+here; only `tcopt` finds them.
 """
 
 from __future__ import annotations

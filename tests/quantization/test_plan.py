@@ -104,7 +104,7 @@ def test_a_plan_is_made_shown_and_reported(
     ("arguments", "message"),
     [
         (("model.onnx", "-o", "out.onnx"), "no calibration data"),
-        (("model.onnx", "--data", "data.npz"), "no place for the model"),
+        (("model.onnx", "--data", "data.npz"), "no output file is given"),
         (("model.onnx", "--data", "data.npz", "--report", "-o", "out.onnx"), "writes no model"),
         (("none.onnx", "--data", "data.npz", "-o", "out.onnx"), "there is no file"),
         (("model.onnx", "--data", "none.npz", "-o", "out.onnx"), "there is no file"),

@@ -94,8 +94,8 @@ def test_results_far_from_the_peers_are_an_error(model, capsys):
     [
         (["nothing.onnx"], "no file 'nothing.onnx'"),
         (["MODEL", "--peers", "abacus"], "no peer 'abacus'"),
-        (["MODEL", "--rounds", "0"], "numbers from 1 on"),
-        (["MODEL", "--threads", "0"], "numbers from 1 on"),
+        (["MODEL", "--rounds", "0"], "must be at least 1"),
+        (["MODEL", "--threads", "0"], "must be at least 1"),
         (["MODEL", "--input", "z=@z.npy"], "no file 'z.npy'"),
         (["MODEL", "--shape", "x"], "is not a shape"),
     ],

@@ -88,7 +88,7 @@ def test_a_memory_scope_has_a_capacity(capsys: pytest.CaptureFixture[str]) -> No
     assert driver.main(["--load", str(scope(capacity=512)), *passes]) == 0
     assert driver.main(["--load", str(scope(capacity=511)), *passes]) == 1
     told = capsys.readouterr().err
-    assert "buffers of scope tile take 512 bytes at a time, and it has 511" in told
+    assert "buffers of scope tile need 512 bytes at a time, but its capacity is 511" in told
 
 
 def test_threads_of_a_block_share_what_a_scope_says() -> None:

@@ -271,7 +271,7 @@ def test_a_callback_sees_each_round_and_may_end_it(
 
 
 def test_a_model_in_memory_needs_a_place_for_its_lock_file(model: Path) -> None:
-    with pytest.raises(InputError, match="no place for its lock file"):
+    with pytest.raises(InputError, match="the path of the lock file is missing"):
         tcopt.tune(model.read_bytes(), TARGET)
 
 
@@ -304,7 +304,7 @@ def test_show_plot_export_and_merge(
     folder = tmp_path / "pictures"
     assert tcopt_tune.main(["plot", model, *options, "-o", str(folder)]) == 0
     assert {p.name for p in folder.iterdir()} == {"curves.svg", "layers.svg", "guesses.svg"}
-    assert "guesses of the model" in capsys.readouterr().out
+    assert "predictions" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -329,12 +329,12 @@ def test_what_is_not_there_is_one_message(
 
 def test_a_pool_needs_a_label(model: Path, db: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert tcopt_tune.main([str(model), "--db", db, "--pool", "localhost:1"]) == 1
-    assert "say which: --label" in capsys.readouterr().err
+    assert "select one with --label" in capsys.readouterr().err
 
 
 def test_a_label_needs_a_pool(model: Path, db: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert tcopt_tune.main([str(model), "--db", db, "--label", "cpu:here"]) == 1
-    assert "say which pool: --pool" in capsys.readouterr().err
+    assert "name the pool with --pool" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("value", ["5x", "0", "-1s", "", "1e9"])

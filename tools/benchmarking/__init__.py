@@ -1,1 +1,1 @@
-"""Measuring models against other runtimes: peers, turns, limits of the machine, memory."""
+"""Measurement of models against other runtimes: peers, interleaving, machine limits, memory."""

@@ -1,4 +1,4 @@
-"""Programs of an accelerator, alone in a text or called by a model: reports, and a trace of all."""
+"""Reports and traces of accelerator programs, from a file or called by a model."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from tcopt.runtime.program import Program
 
 SUFFIX = ".mlir"
-"""Of a text that holds programs, and is not a model."""
+"""Suffix of a file that contains programs instead of a model."""
 
 
 def reports_in(path: Path, machine: str = "") -> list[ProgramReport]:
-    """Reports of the programs of a text, for the machine that they name or one by its name.
+    """Return reports of the programs in a file, for the machine that they name or a given one.
 
     Raises:
-        InputError: the text holds no program, or cannot be read.
+        InputError: the file holds no program, or cannot be read.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -49,11 +49,11 @@ def reports_in(path: Path, machine: str = "") -> list[ProgramReport]:
 
 
 def reports_of(program: Program, kernels: Sequence[TimedKernel] = ()) -> Iterator[ProgramReport]:
-    """Reports of the programs that a compiled model calls.
+    """Yield reports of the programs that a compiled model calls.
 
     Args:
-        kernels: the calls of a profile, for a report of each with its own nodes; without them a
-            program of several layers that are alike is told once.
+        kernels: the calls of a profile, for a report per call with its own nodes; without them, a
+            program shared by several layers is reported once.
     """
     programs = {call.symbol: call for call in program.host_functions}
     first: dict[str, Sequence[str]] = {}
@@ -62,7 +62,7 @@ def reports_of(program: Program, kernels: Sequence[TimedKernel] = ()) -> Iterato
         call = programs.get(symbol)
         if call is None:
             continue
-        # Layers that are alike have their nodes in the same order.
+        # Layers that share a program have their nodes in the same order.
         told = dict(zip(first.setdefault(symbol, nodes), nodes, strict=False))
         report = report_of_program(call, with_nodes(call.settings, told))
         if report is not None:
@@ -70,7 +70,7 @@ def reports_of(program: Program, kernels: Sequence[TimedKernel] = ()) -> Iterato
 
 
 def cycles_of(program: Program) -> int:
-    """Cycles of all programs that a model calls in a run, each as often as it is called."""
+    """Return the total cycles of all program calls in a run."""
     cycles: dict[str, int] = {}
     for call in program.calls:
         if call.symbol not in cycles:
@@ -80,7 +80,7 @@ def cycles_of(program: Program) -> int:
 
 
 def report_of_program(call: HostCall, settings: Mapping[str, Any]) -> ProgramReport | None:
-    """The report of a program that code calls; None of a call that is none.
+    """Return the report of a called program; None if the call is not one of a program.
 
     Args:
         settings: in place of the call's own.
@@ -91,7 +91,7 @@ def report_of_program(call: HostCall, settings: Mapping[str, Any]) -> ProgramRep
 
 
 def trace_of(reports: Sequence[ProgramReport], first: int = 1) -> list[dict[str, Any]]:
-    """Events of a trace with a process for each program, numbered from `first` on."""
+    """Return trace events with a process for each program, numbered from `first`."""
     events: list[dict[str, Any]] = []
     for number, report in enumerate(reports, first):
         for event in trace_events(report.machine, report.tasks, report.timeline):

@@ -1,4 +1,4 @@
-"""Facts about the machine and the versions measured, for the record."""
+"""Facts about the machine and package versions, stored with measurements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PACKAGES = ("tcopt", "onnxruntime", "openvino", "torch", "apache-tvm", "llvmlit
 
 
 def machine_facts() -> dict[str, Any]:
-    """CPU, memory, system, load and the versions of what is measured."""
+    """Return CPU, memory, system, load and the versions of the measured packages."""
     target = host_target()
     return {
         "cpu": _cpu_name(),

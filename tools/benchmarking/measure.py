@@ -1,4 +1,4 @@
-"""One model measured: compile time, accuracy, and its runs against peers taking turns."""
+"""Measurement of one model: compile time, accuracy, and runs interleaved with those of peers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tcopt.tools.results.accuracy import Accuracy, compare
 Array = NDArray[Any]
 
 OURS = "tcopt"
-"""Our side's name among the peers'."""
+"""Our name among the runtimes."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ class Settings:
     """How to measure.
 
     Attributes:
-        threads: numbers of threads, each measured on its own.
-        rounds: bursts of each side.
-        burst_s: about how long a burst lasts, seconds.
-        peers: names of peers; the first one says what results should be.
+        threads: numbers of threads, each measured separately.
+        rounds: bursts of each runtime.
+        burst_s: approximate duration of a burst, seconds.
+        peers: names of peers; the first one computes the reference results.
         target: what to compile for.
         options: more keyword arguments of `tcopt.compile`.
-        rtol: how far results may be from the first peer's, as a part of their range.
+        rtol: accepted difference from the first peer's results, relative to their range.
         seed: of random inputs.
     """
 
@@ -65,7 +65,7 @@ def measure(
         model: an ONNX file, or its bytes.
         given: values of some inputs; the others are random.
     Returns:
-        What was measured as JSON values, the compiled model, and what it was fed.
+        The measurements as JSON values, the compiled model, and its feeds.
     """
     start = time.perf_counter()
     compiled = tcopt.compile(model, settings.target, progress=progress, **dict(settings.options))
@@ -89,17 +89,17 @@ def measure(
 
 
 def input_values(model: Model, given: Mapping[str, Array], seed: int) -> dict[str, Array]:
-    """A value for every input: those given, random ones for the rest."""
+    """Return a value for every input: given ones, and random ones for the rest."""
     return make_inputs(input_specs(model.inputs), dict(given), seed=seed)
 
 
 def moved_bytes(feeds: Mapping[str, Array], outputs: Sequence[Array], weights: int) -> int:
-    """Bytes that must move at least: inputs, outputs and weights, each once."""
+    """Return the minimum number of bytes to move: inputs, outputs and weights, each once."""
     return sum(a.nbytes for a in feeds.values()) + sum(a.nbytes for a in outputs) + weights
 
 
 def contraction_flops(model: str | bytes, options: Mapping[str, Any]) -> int:
-    """Multiplications and additions of all convolutions and matrix products, the direct way."""
+    """Return the multiplications and additions of all contractions, by direct algorithms."""
     given = {
         name: options[name]
         for name in ("shapes", "dims", "limits", "follow_links")
@@ -121,7 +121,7 @@ def _runs(
     settings: Settings,
     report: dict[str, Any],
 ) -> dict[str, Any]:
-    """The times on one number of threads."""
+    """Measure the times with one number of threads."""
     compiled.threads = threads
     sides = [Side(OURS, lambda: compiled.run(feeds), 0.0)]
     failed: dict[str, str] = {}
@@ -146,7 +146,7 @@ def _runs(
 
 
 def accuracy(sides: Sequence[Side], rtol: float) -> list[Accuracy]:
-    """How far the first side's results are from the second's; nothing without a second."""
+    """Compare the first side's results with the second's; empty without a second."""
     if len(sides) < 2:
         return []
     ours, theirs = sides[0].outputs(), sides[1].outputs()

@@ -1,4 +1,4 @@
-"""Peak memory of compiling and of running a model, each in a process of its own."""
+"""Peak memory of compiling and of running a model, each in a separate process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ feeds = dict(numpy.load(sys.argv[2]))
 for _ in range(3):
     model.run(feeds)
 """
-# Not getrusage: what it gives begins with the memory of the process that started this one.
+# Not getrusage, whose value starts at the memory of the parent process.
 _REPORT = """
 with open("/proc/self/status") as status:
     (line,) = (line for line in status if line.startswith("VmHWM"))
@@ -46,8 +46,8 @@ def peak_memory(
     options: Mapping[str, Any],
     feeds: Mapping[str, NDArray[Any]],
 ) -> dict[str, int]:
-    """Bytes resident at most: of an interpreter that has loaded the runtime (`bare`), of
-    compiling the model, and of running what was compiled.
+    """Return the peak resident bytes of an interpreter that has loaded the runtime (`bare`), of
+    compiling the model, and of running it.
 
     Args:
         model: an ONNX file, or its bytes.
@@ -76,7 +76,7 @@ def _peak(script: str, *arguments: str) -> int:
     start = isolated_command(script + _REPORT)
     if start is None:
         raise BackendError("measuring memory takes a Python to run")
-    # A program from the cache would tell nothing of what compiling takes.
+    # A cached program would hide the memory of compiling.
     environment = child_environment(TCOPT_CACHE="0")
     done = subprocess.run(
         [*start, *arguments], capture_output=True, text=True, check=False, env=environment

@@ -1,4 +1,4 @@
-"""What measurements say: ratios against the faster peer, shares of a limit, tables."""
+"""Summary of measurements: ratios to the fastest peer, shares of the machine's limit, tables."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from tcopt.tools.benchmarking.measure import OURS
 from tcopt.tools.command_line.text_tables import render
 
 _MEMORY_BOUND = 4
-"""Operations a byte below which a model is judged by bandwidth; any machine has more."""
+"""Operations per byte below which a model counts as memory bound, on any machine."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The times of one model on one number of threads.
+    """The times of one model with one number of threads.
 
     Attributes:
-        ours_ms: milliseconds of this compiler's code, the median or the least.
+        ours_ms: milliseconds of this compiler's code, the median or the minimum.
         peers_ms: the same of each peer.
-        speed: how many times as fast as each peer this compiler's code is.
+        speed: speedup of this compiler's code over each peer.
         flops, bytes: operations of its contractions, and bytes that must move.
         peak_gflops, copy_gbps: the measured limits of the machine.
-        relative_error: largest difference from the first peer, as a part of the range.
+        relative_error: largest difference from the first peer, relative to the range.
     """
 
     threads: int
@@ -46,37 +46,37 @@ class Outcome:
 
     @property
     def ratio(self) -> float | None:
-        """How many times as fast as the fastest peer this compiler's code is."""
+        """Speedup of this compiler's code over the fastest peer."""
         return min(self.speed.values(), default=None)
 
     @property
     def is_memory_bound(self) -> bool:
-        """Whether bandwidth is the limit that counts."""
+        """Whether memory bandwidth is the limiting resource."""
         return self.flops < _MEMORY_BOUND * self.bytes
 
     @property
     def share(self) -> float:
-        """The part reached of the measured peak, or of the bandwidth: 1 is the limit."""
+        """The achieved part of the measured peak or bandwidth; 1 is the limit."""
         if self.is_memory_bound:
             return self.bytes / self.ours_ms / 1e6 / self.copy_gbps
         return self.gflops / self.peak_gflops
 
     @property
     def gflops(self) -> float:
-        """Billions of operations a second."""
+        """Billions of operations per second."""
         return self.flops / self.ours_ms / 1e6
 
     @property
     def gbps(self) -> float:
-        """Billions of bytes a second."""
+        """Billions of bytes per second."""
         return self.bytes / self.ours_ms / 1e6
 
 
 def outcomes(report: Mapping[str, Any], *, least: bool = False) -> list[Outcome]:
-    """The outcome on each number of threads of what `measure` reports.
+    """Return an outcome for each number of threads in a report of `measure`.
 
     Args:
-        least: judge by the least times instead of medians: on a machine with other work.
+        least: use minimum times instead of medians, for busy machines.
     """
     found: list[Outcome] = []
     for run in report["runs"]:
@@ -101,7 +101,7 @@ def outcomes(report: Mapping[str, Any], *, least: bool = False) -> list[Outcome]
 
 
 def geometric_mean(values: Iterable[float]) -> float:
-    """The geometric mean; 1 of nothing."""
+    """Return the geometric mean; 1 if there are no values."""
     logs = [math.log(value) for value in values]
     return math.exp(sum(logs) / len(logs)) if logs else 1.0
 
@@ -109,7 +109,7 @@ def geometric_mean(values: Iterable[float]) -> float:
 def comparison_table(
     reports: Mapping[str, Mapping[str, Any]], peers: Sequence[str], *, least: bool = False
 ) -> str:
-    """A row for each model and number of threads; see `outcomes`."""
+    """Return a table with a row for each model and number of threads; see `outcomes`."""
     table = Table(box=None, pad_edge=False)
     table.add_column("model")
     for heading in ("threads", "tcopt ms", *(f"{peer} ms" for peer in peers), "ratio"):

@@ -1,7 +1,7 @@
-"""What is measured: a loaded model, ready to run, of this compiler or of a peer.
+"""Runtimes to measure: loaded models of this compiler or of a peer.
 
-A peer is a function in `_PEERS`, by its name: it loads an ONNX model for a number of threads
-and gives a `Side`. A peer that is not installed is left out.
+A peer is a function in `_PEERS` by its name, which loads an ONNX model for a number of threads and
+returns a `Side`. Peers that are not installed are skipped.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Feeds = Mapping[str, Array]
 
 @dataclass
 class Side:
-    """A loaded model.
+    """A model loaded into a runtime.
 
     Attributes:
         name: of the runtime.
-        run: one inference on the feeds given when it was loaded; the outputs in order.
+        run: runs one inference on the feeds given at loading; returns the outputs in order.
         load_s: seconds it took to load or compile.
     """
 
@@ -37,12 +37,12 @@ class Side:
     load_s: float
 
     def outputs(self) -> list[Array]:
-        """The results of one inference, in memory of their own."""
+        """Return the results of one inference as copies."""
         return [np.array(value) for value in flatten(list(self.run()))]
 
 
 Load = Callable[..., Callable[[], Sequence[Any]]]
-"""Of a model, feeds, a number of threads, and what else a runtime can be told by name."""
+"""Loads a model, given feeds, a number of threads, and options of the runtime by keyword."""
 
 
 def _decoded(model: str | bytes) -> Any:
@@ -80,7 +80,7 @@ def _openvino(
     given = {name: array for name, array in feeds.items() if name in names}
 
     def run() -> list[Array]:
-        # Results are shared with the request: no copy is timed.
+        # Results are shared with the request, so that no copy is timed.
         result = request.infer(given, share_inputs=True, share_outputs=True)
         return [result[port] for port in compiled.outputs]
 
@@ -119,7 +119,7 @@ def _tvm(model: str | bytes, feeds: Feeds, threads: int) -> Callable[[], Sequenc
     def run() -> list[Any]:
         set_threads(1, threads)
         results: Any = machine["main"](*arrays)
-        # One result comes as a tensor, several as a list of them.
+        # One result is a tensor, several are a list.
         return [results.numpy()] if hasattr(results, "numpy") else [r.numpy() for r in results]
 
     return run
@@ -131,11 +131,11 @@ _PEERS: dict[str, tuple[Load, tuple[str, ...]]] = {
     "torch": (_torch, ("torch", "onnx2torch")),
     "tvm": (_tvm, ("tvm",)),
 }
-"""How each peer loads a model, and the packages it needs."""
+"""The loader of each peer, and the packages it needs."""
 
 
 def installed_peers() -> list[str]:
-    """The peers whose packages are here."""
+    """Return the peers whose packages are installed."""
     return [
         name
         for name, (_, packages) in _PEERS.items()
@@ -144,7 +144,7 @@ def installed_peers() -> list[str]:
 
 
 def check_peers(names: Sequence[str]) -> list[str]:
-    """The names, each of a peer that is installed.
+    """Check that peers are installed, and return their names.
 
     Raises:
         InputError: there is no such peer, or its packages are missing.
@@ -165,15 +165,15 @@ def load_peer(name: str, model: str | bytes, feeds: Feeds, threads: int, **optio
 
     Args:
         model: an ONNX file, or its bytes.
-        options: of its loader, such as OpenVINO's `precision` of what floats are computed in.
+        options: of its loader, such as `precision`, the type in which OpenVINO computes floats.
     Raises:
-        InputError: the peer does not take the model.
+        InputError: the peer cannot load the model.
     """
     start = time.perf_counter()
     try:
         run = _PEERS[name][0](model, feeds, threads, **options)
     except Exception as error:
-        # Each runtime has errors of its own, down to plain RuntimeError.
+        # Each runtime raises its own errors, including plain RuntimeError.
         first = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise InputError(f"{name} does not load the model: {first}") from error
     return Side(name, run, time.perf_counter() - start)

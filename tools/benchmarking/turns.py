@@ -1,14 +1,13 @@
-"""Timing several sides fairly in one process: they take turns, in short bursts.
+"""Fair timing of several sides in one process: interleaved, in short bursts.
 
-What disturbs the machine then disturbs all sides. A burst begins with runs that are not timed,
-so that each side finds its data in cache and its threads awake, as in a server under load.
-After it the process is left alone until it uses no more CPU time: runtimes let their threads
-spin for a while after a run, tens of milliseconds in onnxruntime, and on few cores a thread
-that spins for nobody would slow down whoever is next.
+Disturbances of the machine then affect all sides. A burst begins with untimed runs, so that each
+side finds its data in cache and its threads awake, as in a server under load. After a burst, the
+process waits until it uses no CPU time: runtimes let their threads spin for a while after a run,
+tens of milliseconds in onnxruntime, and with few cores such a thread would slow down the next side.
 
-On a rented machine two cores may be two threads of one, for seconds at a time, and then each is
-half as fast. Medians over all bursts may then fall into a fast time for one side and a slow one for
-the other, so sides are compared burst by burst: `speed`.
+On a virtual machine, two cores may be two threads of one core for seconds at a time, and then each
+is half as fast. Medians over all bursts may then combine a fast period of one side with a slow one
+of the other, so sides are compared burst by burst: `speed`.
 """
 
 from __future__ import annotations
@@ -20,24 +19,26 @@ from math import ceil
 from statistics import median
 
 BURST_S = 0.02
-"""A burst lasts about this long, but for sides that are slower."""
+"""Approximate duration of a burst; at least two runs."""
 _MOST_RUNS = 50
 _UNTIMED = 0.25
 _LONGEST_PAUSE_S = 0.5
 _STEP_S = 0.02
-"""Several ticks of the kernel's clock: some kernels add up a running thread's time only then."""
+"""Several ticks of the system's clock, as some systems update a running thread's CPU time only
+then.
+"""
 _IDLE = 0.1
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of single runs, by bursts, in the order in which they ran."""
+    """Seconds of individual runs by burst, in the order in which they ran."""
 
     bursts: tuple[tuple[float, ...], ...]
 
     @property
     def seconds(self) -> tuple[float, ...]:
-        """Of all bursts."""
+        """Seconds of the runs of all bursts."""
         return tuple(taken for burst in self.bursts for taken in burst)
 
     @property
@@ -50,7 +51,7 @@ class Times:
 
 
 def speed(ours: Times, theirs: Times) -> float:
-    """How many times as fast ours is: the median of what each round says."""
+    """Return the speedup of ours over theirs, as the median of the rounds' ratios."""
     rounds = zip(ours.bursts, theirs.bursts, strict=True)
     return median([median(other) / median(own) for own, other in rounds])
 
@@ -75,7 +76,7 @@ def take_turns(
 
 
 def _burst_length(run: Callable[[], object], burst_s: float) -> int:
-    """How many runs make a burst, by a second run: a first one may set things up."""
+    """Return the number of runs in a burst, by timing a second run after a warm-up."""
     run()
     start = time.perf_counter()
     run()

@@ -1,1 +1,1 @@
-"""Options, inputs, progress and tables."""
+"""Common parts of the command-line tools: options, inputs, progress and tables."""

@@ -1,7 +1,7 @@
-"""What every command-line tool shares: one clear message on stderr and exit code 1.
+"""Common behaviour of the command-line tools: one clear message on stderr and exit code 1.
 
-A tool's `main` wraps its body in `run_tool`. Whatever goes wrong, the user reads one
-message that says what and where; `--traceback` shows the Python stack behind it.
+A tool's `main` wraps its body in `run_tool`. Any error becomes one message that says what went
+wrong and where; `--traceback` also prints the Python stack.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _PrintVersions(argparse.Action):
 
 
 def add_common_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options every tool has."""
+    """Add the options that every tool has."""
     parser.add_argument(
         "--traceback",
         action="store_true",
@@ -59,34 +59,34 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_accuracy(parser: argparse.ArgumentParser) -> None:
-    """Add the options of tools that compile a model: how it may round."""
+    """Add the accuracy options of tools that compile a model."""
     parser.add_argument(
         "--accuracy",
         choices=ACCURACIES,
         default=DEFAULT,
-        help="which faster algorithms that round more to use (default)",
+        help="which algorithms that are faster but less accurate to use (default)",
     )
     parser.add_argument(
         "--precision",
         choices=PRECISIONS,
         default=PRECISE,
-        help="what layers round their data and weights to (f32: nothing)",
+        help="type to which layers round data and weights (f32: no rounding)",
     )
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say what a model may ask for."""
+    """Add the options that limit a model's resources and file accesses."""
     parser.add_argument(
         "--limit",
         action="append",
         default=[],
         metavar="NAME=NUMBER",
-        help="how much the model may ask for: tensor-bytes, nodes, depth ... (docs/checking.md)",
+        help="a limit of the model: tensor-bytes, nodes, depth ... (docs/checking.md)",
     )
     parser.add_argument(
         "--follow-links",
         action="store_true",
-        help="links of external data may lead out of the model's folder, as in model hubs",
+        help="links of external data may point outside of the model's folder, as in model hubs",
     )
 
 
@@ -109,13 +109,13 @@ def add_shapes(parser: argparse.ArgumentParser) -> None:
 
 
 def add_deciding_inputs(parser: argparse.ArgumentParser) -> None:
-    """Add the option of tools that run nothing: inputs whose values decide shapes."""
+    """Add the option of tools that only compile: values of inputs that determine shapes."""
     parser.add_argument(
         "--input",
         action="append",
         default=[],
         metavar="NAME=@FILE.npy",
-        help="value of an input that decides shapes",
+        help="value of an input that determines shapes",
     )
 
 
@@ -130,21 +130,21 @@ def add_certificates(parser: argparse.ArgumentParser) -> None:
 
 
 def add_cache(parser: argparse.ArgumentParser) -> None:
-    """Add the option that does without the cache."""
+    """Add the option that disables the cache."""
     parser.add_argument(
-        "--no-cache", action="store_true", help="compile every kernel, and keep none on disk"
+        "--no-cache", action="store_true", help="compile every kernel, and do not cache any"
     )
 
 
 def add_tuned(parser: argparse.ArgumentParser) -> None:
-    """Add the options of tools that compile a model: which schedules are those of a lock file."""
+    """Add the lock file options of tools that compile a model."""
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
         "--tuned",
         metavar="FILE",
-        help="lock file of schedules, by default MODEL.tuned.mlir where it lies beside the model",
+        help="lock file of schedules, by default MODEL.tuned.mlir next to the model, if it exists",
     )
-    group.add_argument("--no-tuned", action="store_true", help="obey no lock file")
+    group.add_argument("--no-tuned", action="store_true", help="ignore lock files")
     parser.add_argument(
         "--locked",
         action="store_true",
@@ -153,20 +153,20 @@ def add_tuned(parser: argparse.ArgumentParser) -> None:
 
 
 def wanted_tuning(args: argparse.Namespace) -> dict[str, Any]:
-    """What `add_tuned` was told, as `tcopt.compile` takes it."""
+    """Return the options of `add_tuned` as arguments of `tcopt.compile`."""
     return {"tuned": False if args.no_tuned else args.tuned or True, "locked": args.locked}
 
 
 def seed_number(text: str) -> int:
-    """The value of an option that seeds random numbers."""
+    """Parse the seed of random numbers."""
     number = int(text)
     if not 0 <= number < 2**64:
-        raise argparse.ArgumentTypeError(f"a seed is a number from 0 on, not {text[:40]}")
+        raise argparse.ArgumentTypeError(f"a seed is a number of at least 0, not {text[:40]}")
     return number
 
 
 def positive_seconds(text: str) -> float:
-    """The value of an option that limits a time."""
+    """Parse a time limit."""
     seconds = float(text)
     if not 0 < seconds < math.inf:
         raise argparse.ArgumentTypeError(f"a limit is a positive number, not {text[:40]}")
@@ -188,29 +188,29 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 
 
 def add_load(parser: argparse.ArgumentParser) -> None:
-    """Add the option that loads plugins, which `run_tool` is given."""
+    """Add the option that loads plugins, to be passed to `run_tool`."""
     parser.add_argument(
         "--load",
         action="append",
         default=[],
         metavar="PLUGIN",
-        help="plugin: FILE.py, a module, or one that an installed package names",
+        help="plugin: FILE.py, a module, or an entry point of an installed package",
     )
 
 
 def add_insert(parser: argparse.ArgumentParser) -> None:
-    """Add the option of tools that compile a model: passes beside those of the pipeline."""
+    """Add the option of tools that compile a model to insert passes into the pipeline."""
     parser.add_argument(
         "--insert-passes",
         action="append",
         default=[],
         metavar="PLACE=PASSES",
-        help="passes at a place of the pipeline: after:fuse-ops=my-pass, before:kernel=...",
+        help="passes at a point of the pipeline: after:fuse-ops=my-pass, before:kernel=...",
     )
 
 
 def inserted_passes(args: argparse.Namespace) -> dict[str, str]:
-    """What `--insert-passes` asks for, as `tcopt.compile(passes=...)` takes it."""
+    """Return the options of `--insert-passes` as `tcopt.compile(passes=...)` takes them."""
     found: dict[str, str] = {}
     for text in args.insert_passes:
         place, equals, passes = text.partition("=")
@@ -229,8 +229,8 @@ def run_tool(
     show_traceback: bool = False,
     plugins: Sequence[str] = (),
 ) -> int:
-    """Run `body` with plugins, and turn any exception into a message and exit code 1."""
-    # Reference cycles in IR make collections slow and free nothing of note in one run.
+    """Run `body` with plugins; turn any exception into a message and exit code 1."""
+    # Garbage collections are slow, as IR has reference cycles, and free little in a single run.
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -259,7 +259,7 @@ def _run(prog: str, body: Callable[[], int], show_traceback: bool) -> int:
         print(f"{prog}: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader of our output has seen enough; leave without a second complaint.
+        # The reader closed the pipe; exit without another error at shutdown.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
@@ -275,7 +275,7 @@ def report(prog: str, error: Exception, *, show_traceback: bool = False) -> None
 
 
 def describe(error: Exception) -> str:
-    """The message a user reads about an exception."""
+    """Return the message for an exception."""
     from xdsl.utils.exceptions import DiagnosticException, ParseError
 
     if (missing := missing_package(error)) is not None:
@@ -303,7 +303,7 @@ def describe(error: Exception) -> str:
 
 
 def describe_parse_error(error: ParseError) -> str:
-    """A syntax error as `file:line:col: message`, the line, and a caret under the place."""
+    """Format a syntax error as `file:line:col: message`, the line, and a caret."""
     span = error.span
     content = span.input.content
     text = content if isinstance(content, str) else content.decode(errors="replace")
@@ -325,7 +325,7 @@ def describe_parse_error(error: ParseError) -> str:
 
 
 def _summary(error: Exception) -> str:
-    """The first paragraph of a message, on one line."""
+    """Return the first paragraph of a message, on one line."""
     lines: list[str] = []
     for line in str(error).strip().splitlines():
         if not line.strip() and lines:

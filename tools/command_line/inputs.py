@@ -24,13 +24,14 @@ Array = NDArray[Any]
 
 
 _WORDS = ["", "0", "1", "2", "10"]
-"""Random strings are among these, which some operators want to be numbers."""
+"""Values of random strings; most are numerals, as some operators parse strings as numbers."""
 
 
 @dataclass(frozen=True)
 class InputSpec:
-    """What one input must be. A dimension left open is None or a symbol's name; a shape of None
-    has any number of them."""
+    """Shape and type of an input. An open dimension is None or a symbol's name; if the shape is
+    None, the rank is open, too.
+    """
 
     name: str
     shape: tuple[int | str | None, ...] | None
@@ -41,16 +42,16 @@ class InputSpec:
 
 
 def input_specs(inputs: Iterable[TensorSpec]) -> list[InputSpec]:
-    """What the inputs of a compiled model must be.
+    """Return the specifications of a compiled model's inputs.
 
     Raises:
-        InputError: one is a sequence or an optional, which files of arrays cannot give.
+        InputError: one is a sequence or an optional, which array files cannot represent.
     """
     found: list[InputSpec] = []
     for spec in inputs:
         if spec.kind is not Kind.TENSOR:
             raise InputError(
-                f"input {spec}, is none that the command line takes",
+                f"input {spec} cannot be given on the command line",
                 hint="run the model from Python, as in docs/sequences.md",
             )
         shape = None if spec.any_rank else tuple(spec.shape)
@@ -59,7 +60,9 @@ def input_specs(inputs: Iterable[TensorSpec]) -> list[InputSpec]:
 
 
 def output_arrays(names: Iterable[str], results: Iterable[Feed]) -> dict[str, Array]:
-    """The arrays of all outputs by name; those of a sequence `y` are `y[0]`, `y[1]` and so on."""
+    """Return the arrays of all outputs by name; those of a sequence `y` are `y[0]`, `y[1]` and so
+    on.
+    """
     from tcopt.runtime.signature import flat_arrays
 
     pairs = zip(names, results, strict=True)
@@ -67,7 +70,7 @@ def output_arrays(names: Iterable[str], results: Iterable[Feed]) -> dict[str, Ar
 
 
 def show_shape(shape: Sequence[int | str | None] | None) -> str:
-    """`1x3x224x224`, with `?` for a dimension that may be anything; with names `[batch, 3, 9]`."""
+    """Format a shape as `1x3x224x224`, with `?` for open sizes, or `[batch, 3, 9]` with names."""
     if shape is None:
         return "any shape of"
     sizes = ["?" if size is None else str(size) for size in shape]
@@ -77,9 +80,9 @@ def show_shape(shape: Sequence[int | str | None] | None) -> str:
 
 
 def random_value(spec: InputSpec, rng: np.random.Generator) -> Array:
-    """Standard normal floats, fair booleans, integers of 0 and 1, numerals as strings.
+    """Return standard normal floats, uniform booleans, integers 0 and 1, or numerals as strings.
 
-    Integers stay that small because they may index something of unknown size.
+    Integers are that small because they may be indices into a dimension of unknown size.
 
     Raises:
         InputError: the shape is open.
@@ -99,7 +102,7 @@ def random_value(spec: InputSpec, rng: np.random.Generator) -> Array:
 
 
 def _shape_option(spec: InputSpec) -> str:
-    """The option that fixes the open dimensions of an input."""
+    """Return the option that fixes the open dimensions of an input."""
     if spec.shape is None or None in spec.shape:
         return f"a shape with --shape {spec.name}:1x2x3"
     names = dict.fromkeys(size for size in spec.shape if isinstance(size, str))
@@ -107,7 +110,7 @@ def _shape_option(spec: InputSpec) -> str:
 
 
 def read_arrays(texts: Sequence[str]) -> dict[str, Array]:
-    """Parse `name=@file.npy` arguments; a `.npz` file without a name gives all its arrays.
+    """Parse `name=@file.npy` arguments; a `.npz` file without a name provides all its arrays.
 
     Raises:
         InputError: an argument does not have this form or its file cannot be read.
@@ -133,10 +136,10 @@ def read_arrays(texts: Sequence[str]) -> dict[str, Array]:
 def make_inputs(
     specs: Sequence[InputSpec], given: dict[str, Array], *, seed: int
 ) -> dict[str, Array]:
-    """A value for every input: the given ones, checked, and random ones for the rest.
+    """Return a value for every input: given ones, checked, and random ones for the rest.
 
     Raises:
-        InputError: a given name is not an input, or its shape or type does not fit.
+        InputError: a given name is not an input, or its shape or type does not match.
     """
     names = [spec.name for spec in specs]
     for name in given:
@@ -188,6 +191,6 @@ def _load(path: str) -> Array | dict[str, Array]:
             return loaded if isinstance(loaded, np.ndarray) else {k: loaded[k] for k in loaded}
     except MemoryError as error:
         raise ResourceError(f"the arrays of '{path}' need more memory than there is") from error
-    # numpy reads headers as Python does its literals, and archives are files of their own.
+    # Malformed headers and archives make numpy raise errors of many classes.
     except Exception as error:
         raise InputError(f"'{path}' is not a numpy file: {error}") from None

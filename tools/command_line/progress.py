@@ -1,4 +1,4 @@
-"""Progress of a compile: the time of each phase, and a bar on stderr when it takes long."""
+"""Progress of a compile: the time of each phase, and a progress bar on stderr if it takes long."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _PATIENCE_SECONDS = 1.0
 
 
 class CompileProgress:
-    """The `progress` callback of `tcopt.compile`; use it as a context manager.
+    """The `progress` callback of `tcopt.compile`, used as a context manager.
 
-    It is called as `(phase, done, total)` when work on a phase begins, again for each step
-    in it. The bar appears on a terminal only, and only after a second.
+    It is called with `(phase, done, total)` when a phase begins, and again for each step in it. The
+    bar appears only on a terminal, and only after a second.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class CompileProgress:
     def __call__(self, phase: str, done: int, total: int) -> None:
         now = time.perf_counter()
         if phase == LOAD:
-            # Nothing was imported; the program is loaded by the time that this is told.
+            # Nothing was imported: the program is already loaded when this is reported.
             self._phase = phase
         self._account(now)
         self._phase = phase if done < total else None
@@ -41,7 +41,7 @@ class CompileProgress:
 
     def __enter__(self) -> CompileProgress:
         self._started = self._since = time.perf_counter()
-        # What happens before the first call is the import of the model.
+        # The model is imported before the first call.
         self._phase = "import"
         return self
 
@@ -58,11 +58,11 @@ class CompileProgress:
 
     @property
     def total(self) -> float:
-        """Seconds in all phases together."""
+        """Total seconds of all phases."""
         return sum(self.seconds.values())
 
     def summary(self) -> str:
-        """`8.21 s (import 0.52, graph 1.10, ...)`."""
+        """Return a text such as `8.21 s (import 0.52, graph 1.10, ...)`."""
         parts = ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in self.seconds.items())
         return f"{self.total:.2f} s" + (f" ({parts})" if parts else "")
 

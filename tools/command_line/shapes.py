@@ -1,4 +1,4 @@
-"""Shapes on the command line: `--shape x:1x3x224x224` of an input, `--dim batch=2` by name."""
+"""Parsing of shapes on the command line: `--shape x:1x3x224x224`, or `--dim batch=2` by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """
     shapes: dict[str, tuple[int, ...]] = {}
     for text in texts:
-        # An ONNX name may hold colons itself, as in 'input:0'.
+        # ONNX names may contain colons, as in 'input:0'.
         match = re.fullmatch(r"(.+):((?:[1-9]\d*)(?:x[1-9]\d*)*)", text)
         if match is None:
             raise InputError(f"'{text}' is not a shape", hint="write 'name:1x3x224x224'")
@@ -41,5 +41,5 @@ def parse_dims(texts: Sequence[str]) -> dict[str, int]:
 
 
 def dims_text(extents: Mapping[str, int]) -> str:
-    """Named dimensions as `batch = 2, seq = 5`."""
+    """Format named dimensions as `batch = 2, seq = 5`."""
     return ", ".join(f"{name} = {extent}" for name, extent in extents.items())

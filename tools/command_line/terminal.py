@@ -1,7 +1,7 @@
-"""What tools print: control characters are shown, not sent.
+"""Output of tools, with control characters escaped.
 
-Names and texts of a model may hold escape sequences that set a terminal's title, hide lines or
-worse, and marks that turn the order of characters around.
+Names and texts of a model may contain escape sequences that set a terminal's title or hide lines,
+and marks that change the text direction.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
 _SPECIAL = re.compile(r"[^\t\n -~]")
-"""What is not a plain character of ASCII, and has to be looked at."""
+"""Characters other than printable ASCII, which may need an escape."""
 
 
 def shown(text: str) -> str:
-    """A text whose characters are printable but for line breaks and tabs."""
+    """Return a text with all non-printable characters escaped, except line breaks and tabs."""
     return _SPECIAL.sub(_shown, text)
 
 
@@ -26,17 +26,18 @@ def _shown(found: re.Match[str]) -> str:
 
 
 class SafeStream:
-    """A text stream that shows what the one behind it would send.
+    """A text stream that escapes control characters.
 
     Attributes:
-        behind: that stream; for what is meant for a terminal, such as a progress bar.
+        behind: the underlying stream, for output that controls the terminal, such as a progress
+            bar.
     """
 
     def __init__(self, behind: TextIO):
         self.behind = behind
 
     def write(self, text: str) -> int:
-        """Write a text, with what cannot be written in the stream's encoding escaped, too."""
+        """Write a text; characters that the stream's encoding lacks are escaped, too."""
         safe = shown(text)
         try:
             self.behind.write(safe)
@@ -56,7 +57,7 @@ class SafeStream:
 
 @contextmanager
 def safe_output() -> Generator[None]:
-    """Standard output and error show control characters inside."""
+    """Make standard output and error escape control characters in this context."""
     before = sys.stdout, sys.stderr
     if isinstance(before[0], SafeStream):
         yield
@@ -69,5 +70,5 @@ def safe_output() -> Generator[None]:
 
 
 def bare(stream: TextIO) -> TextIO:
-    """The stream behind one that shows; for text that is the program's own."""
+    """Return the underlying stream of a `SafeStream`, for trusted text of the program itself."""
     return stream.behind if isinstance(stream, SafeStream) else stream

@@ -1,4 +1,4 @@
-"""Tables as plain text."""
+"""Plain-text tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.table import Table
 
 
 def render(table: Table) -> str:
-    """A table as text, wide enough for all of its columns when it goes to a file."""
+    """Return a table as text, at least 160 columns wide."""
     width = max(shutil.get_terminal_size().columns, 160)
     console = Console(width=width, color_system=None, markup=False, emoji=False, highlight=False)
     with console.capture() as captured:

@@ -1,1 +1,1 @@
-"""Modules run at any level, and passes checked by it."""
+"""Execution of modules at any level, and checks of passes by execution."""

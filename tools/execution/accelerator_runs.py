@@ -1,4 +1,4 @@
-"""One call of one program of an accelerator, by the simulator's function."""
+"""Execution of one accelerator program on the simulator."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ AcceleratorProgram = ProgramOp | accelerator.ProgramOp
 def run_program(
     program: AcceleratorProgram, arrays: Sequence[Array], written: Sequence[int]
 ) -> Call:
-    """Run a program in its own order, and if its units wait for each other in others.
+    """Run a program in its own order, and in other orders if its units synchronise.
 
     Raises:
-        VerificationError: an instruction reads what nobody has written, or what is not there.
-        MismatchError: the order of the units shows in a result.
+        VerificationError: an instruction reads uninitialised or out-of-range entries.
+        MismatchError: a result depends on the order of the units.
     """
     started = time.perf_counter()
     run = _stream(program) if isinstance(program, ProgramOp) else _described(program)
@@ -57,8 +57,9 @@ def run_program(
 
 
 Run = Callable[[Sequence[Array], "int | None"], Sequence[str]]
-"""Runs a program on buffers, in its own order or in that of a seed; the names of its buffers if
-units wait for each other, so that there are other orders."""
+"""Runs a program on buffers, in its own order or in the order of a seed. Returns the names of its
+buffers if units synchronise, so that other orders exist.
+"""
 
 
 def _stream(program: ProgramOp) -> Run:
@@ -91,7 +92,7 @@ def _described(program: accelerator.ProgramOp) -> Run:
 
 
 def stored_buffers(program: AcceleratorProgram) -> tuple[int, ...]:
-    """The arguments that a program stores to."""
+    """Return the positions of the arguments that a program stores to."""
     if isinstance(program, accelerator.ProgramOp):
         return program.stored
     stored = {op.buffer for op in program.instructions if isinstance(op, StoreOp)}
@@ -99,7 +100,7 @@ def stored_buffers(program: AcceleratorProgram) -> tuple[int, ...]:
 
 
 def _signed_copies(arrays: Sequence[Array]) -> list[Array]:
-    """Copies, as integers with a sign, which is how the accelerator takes bytes."""
+    """Return copies viewed as signed integers, the accelerator's interpretation of bytes."""
     return [
         each.view(f"i{each.itemsize}") if each.dtype.kind == "u" else each
         for each in private_copies(arrays)

@@ -1,8 +1,8 @@
-"""Numbers for the calls of a function, which stay the same when a pass reorders calls.
+"""Numbering of the calls of a function that is stable when a pass reorders calls.
 
-A call is recognised by its inputs. Inputs that were not seen before belong to the next number
-that this run has not used, as long as the function is called as often as in the last run. If not,
-as after equal functions were merged, the call is a new one.
+A call is identified by its inputs. Unseen inputs get the next unused number of this run, if the
+function is called as often as in the last run. Otherwise, such as after merging equal functions,
+the call gets a new number.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
 
 @dataclass
 class CallTurns:
-    """The numbers of all calls, by function."""
+    """Call numbers of all functions."""
 
     _known: dict[str, dict[bytes, int]] = field(default_factory=dict[str, dict[bytes, int]])
     _counts: Counter[str] = field(default_factory=Counter[str])
@@ -30,20 +30,20 @@ class CallTurns:
         return TurnsOfRun(self._known, changed)
 
     def fork(self) -> CallTurns:
-        """A copy that shares nothing."""
+        """Return an independent copy."""
         return deepcopy(self)
 
 
 @dataclass
 class TurnsOfRun:
-    """The numbers of the calls of one run."""
+    """Call numbers of one run."""
 
     _known: dict[str, dict[bytes, int]]
     _changed: set[str]
     _used: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
 
     def of(self, name: str, inputs: bytes) -> int:
-        """The number of a function's call on inputs of a digest."""
+        """Return the number of a function's call, given the digest of its inputs."""
         known = self._known.setdefault(name, {})
         used = self._used.setdefault(name, set())
         if inputs not in known:
@@ -54,6 +54,6 @@ class TurnsOfRun:
 
 
 def calls_in(module: ModuleOp) -> Counter[str]:
-    """The number of ops that call each function."""
+    """Count the ops that call each function."""
     symbols = (op.properties.get("callee") for op in module.walk())
     return Counter(each.string_value() for each in symbols if isinstance(each, SymbolRefAttr))

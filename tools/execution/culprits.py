@@ -1,7 +1,7 @@
-"""Narrow a fault down: to the code generator, or to a step of a schedule.
+"""Localisation of a fault: the code generator, or a schedule step.
 
-Machine code that is wrong may come from a right kernel. The kernel's text is then run by an
-interpreter that shares nothing with the code generator.
+Wrong machine code may come from a correct kernel. The kernel's IR is therefore run by an
+interpreter that shares no code with the code generator.
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ from tcopt.tools.execution.executors import Array
 from tcopt.tools.execution.stage_runs import Call, Output, private_copies, written_outputs
 
 INTERPRETED_WORK = 1_000_000
-"""Largest number of ops of a kernel that is interpreted to find a fault of the code generator."""
+"""Maximum number of executed ops of a kernel that is interpreted to find code generator faults."""
 
 ORDERS: tuple[Order, ...] = (strided, in_sequence)
-"""Orders of parallel iterations: that of the first run of machine code, and the plain one."""
+"""Orders of parallel iterations: the one of machine code's first run, and sequential."""
 
 APPLIES_STEPS = "applies_steps"
-"""True class attribute of a pass that schedules functions; a wrong step is then named."""
+"""Class attribute that is true for passes that schedule functions; the wrong step is then named."""
 
 
 class EmitterFault(MismatchError):
-    """The machine code of a function is wrong, although its kernel text is right."""
+    """The machine code of a function is wrong, although its kernel-level IR is correct."""
 
 
 @dataclass(frozen=True)
 class FailedCall:
-    """A call of a function that did not give what it gave before.
+    """A call of a function whose results changed.
 
     Attributes:
         function: its name.
-        agrees: whether another body for the function gives what it gave before, on the same inputs.
+        agrees: whether another body of the function computes the earlier results for the same
+            inputs.
     """
 
     function: str
@@ -53,7 +54,7 @@ class FailedCall:
 def interpret(
     function: func.FuncOp, arrays: Sequence[Array], written: Sequence[int], order: Order
 ) -> Call:
-    """Run a function of the kernel level without the code generator."""
+    """Run a kernel-level function without the code generator."""
     buffers = private_copies(arrays)
     returned = run_serial(function, buffers, order)
     outputs, positions = written_outputs(function, arrays, buffers, written)
@@ -64,10 +65,10 @@ def interpret(
 def first_wrong_step(
     ctx: Context, before: ModuleOp, module_pass: ModulePass, failed: FailedCall
 ) -> SchedOp | None:
-    """The schedule step that makes a function wrong; None if that is not a step's fault.
+    """Return the schedule step that breaks a function; None if no step does.
 
     Args:
-        before: the module before the pass, which is changed.
+        before: the module before the pass, which is modified.
     """
     steps: dict[FuncOp, list[tuple[SchedOp, FuncOp]]] = {}
 
@@ -77,7 +78,7 @@ def first_wrong_step(
 
     with steps_observed(observe):
         module_pass.apply(ctx, before)
-    # Rules that declined have worked on copies of their own; the last one was accepted.
+    # Rules that declined used their own copies; the last copy is the accepted schedule's.
     taken = list(steps.values())[-1] if steps else []
     if not taken or failed.agrees(taken[-1][1]):
         return None

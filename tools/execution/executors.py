@@ -1,7 +1,7 @@
-"""What of a module can be run: its level, its functions and what they take.
+"""Executable parts of a module: its level, its functions and their arguments.
 
-A function either returns its results (graph and te levels) or writes them to buffers it is given
-(loop and kernel levels).
+A function either returns its results (graph and te levels) or writes them to buffer arguments (loop
+and kernel levels).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WEIGHTS = "tcopt.weights"
 
 @dataclass(frozen=True)
 class Signature:
-    """A function's arguments by name, and how many of them at the end are results."""
+    """A function's arguments by name, and whether results are written to buffer arguments."""
 
     name: str
     arguments: tuple[InputSpec, ...]
@@ -42,7 +42,7 @@ class Signature:
 
 
 def level_of(module: ModuleOp) -> str:
-    """The level a module is at: `graph`, `te`, `loop` or `kernel`, by its lowest dialect."""
+    """Return the level of a module: `graph`, `te`, `loop` or `kernel`, by its lowest dialect."""
     names = {op.name for op in module.walk()} - {"loop.weight", "loop.slice"}
     dialects = {name.split(".")[0] for name in names}
     for level in ("loop", "te", "graph"):
@@ -52,7 +52,7 @@ def level_of(module: ModuleOp) -> str:
 
 
 def functions(module: ModuleOp) -> dict[str, Operation]:
-    """The functions with a body at the top of a module, by name."""
+    """Return the functions with a body at the top level of a module, by name."""
     found: dict[str, Operation] = {}
     for op in module.ops:
         symbol = op.properties.get("sym_name")
@@ -63,7 +63,7 @@ def functions(module: ModuleOp) -> dict[str, Operation]:
 
 
 def signature(func: Operation) -> Signature:
-    """The arguments of a function.
+    """Return the arguments of a function.
 
     Raises:
         UnsupportedError: an argument has a type with no numpy counterpart.
@@ -80,11 +80,11 @@ def signature(func: Operation) -> Signature:
 
 
 def inputs_of(module: ModuleOp, func: Operation) -> tuple[InputSpec, ...]:
-    """What a function must be given, named as in the model where the module says so.
+    """Return the inputs of a function, with the model's names if the module has them.
 
-    For @main by reference the results are not among them; how many there are is the length
-    of the module's attribute `graph.outputs`. Without it every argument is an input, except the
-    weights and the workspace of a planned @main.
+    Result buffers of @main are excluded; their number is the length of the module's attribute
+    `graph.outputs`. Without that attribute every argument is an input, except the weights and the
+    workspace of a planned @main.
     """
     sig = signature(func)
     if sig.name != "main":
@@ -107,17 +107,17 @@ def inputs_of(module: ModuleOp, func: Operation) -> tuple[InputSpec, ...]:
 
 
 def outputs_of(module: ModuleOp) -> int:
-    """How many results @main has, as the module says; 0 if it does not."""
+    """Return the number of @main's results; 0 if the module does not declare it."""
     return len(output_names(module))
 
 
 def input_names(module: ModuleOp) -> list[str]:
-    """The names of the model's inputs, as far as the module has them."""
+    """Return the names of the model's inputs, if the module has them."""
     return _names(module, "graph.inputs")
 
 
 def output_names(module: ModuleOp) -> list[str]:
-    """The names of the model's outputs, as far as the module has them."""
+    """Return the names of the model's outputs, if the module has them."""
     return _names(module, "graph.outputs")
 
 

@@ -1,6 +1,7 @@
-"""What identifies a function for those who run it: everything but names of values and locations.
+"""Fingerprints of functions: everything that affects their results, without value names and
+locations.
 
-Two functions of one fingerprint compute the same, so what one gave need not be computed again.
+Functions with equal fingerprints compute the same, so results can be reused.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ Array = NDArray[Any]
 
 
 class Fingerprints:
-    """Numbers for functions, each computed once."""
+    """Fingerprints of functions, each computed once."""
 
     def __init__(self) -> None:
         self._own: dict[Operation, tuple[int, list[str]]] = {}
 
     def alone(self, func: Operation) -> int:
-        """A number for a function, whatever those that it calls do."""
+        """Return the fingerprint of a function, without its callees."""
         return self._of(func)[0]
 
     def whole(self, func: Operation, functions: Mapping[str, Operation]) -> int:
-        """A number for a function and those that it calls.
+        """Return the fingerprint of a function including its callees.
 
         Args:
             functions: of its module, by name.
@@ -75,21 +76,21 @@ class _Numbering:
 
 
 class Digests:
-    """Digests of arrays. That of a weight is computed once: no function writes to weights."""
+    """Digests of arrays; those of weights are cached, as no function writes to weights."""
 
     def __init__(self) -> None:
         self._weights: dict[int, Array] = {}
         self._known: dict[int, bytes] = {}
 
     def use_weights(self, weights: Iterable[Array]) -> None:
-        """Keep the digests of these weights, and forget all others."""
+        """Keep the cached digests of these weights, and drop all others."""
         last, known = self._weights, self._known
         self._weights = {_address(each): each for each in weights if each.flags.c_contiguous}
         same = {place for place, each in self._weights.items() if last.get(place) is each}
         self._known = {place: known[place] for place in same & set(known)}
 
     def of(self, arrays: Sequence[Array]) -> bytes:
-        """A digest of the bytes of arrays."""
+        """Return a digest of the bytes of arrays."""
         return blake2b(b"".join(map(self._of_one, arrays)), digest_size=16).digest()
 
     def _of_one(self, array: Array) -> bytes:

@@ -1,6 +1,6 @@
-"""@main of a module at the loop or kernel level, op by op; it calls what it is given for functions.
+"""Interpreter of @main at the loop or kernel level, with a callback for function calls.
 
-Before `plan-memory` it allocates buffers, after it they are views of one workspace.
+Before `plan-memory`, @main allocates buffers; after it, they are views of one workspace.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ CallFunction = Callable[[Operation, str, list[Array]], None]
 
 
 class HostProgram:
-    """Runs @main on buffers for its inputs and results.
+    """Run @main on buffers for its inputs and results.
 
     Args:
-        call: runs the functions that it calls.
+        call: runs the called functions.
     """
 
     def __init__(self, module: ModuleOp, call: CallFunction):
@@ -46,7 +46,7 @@ class HostProgram:
         self.values: dict[SSAValue, Any] = {}
 
     def run(self, main: func.FuncOp, arrays: Sequence[Array]) -> None:
-        """Run it; a planned @main needs its weights and workspace as well, see `planned`."""
+        """Run @main; if it is planned, arrays include weights and workspace, see `planned`."""
         self.values.update(zip(main.body.block.args, arrays, strict=True))
         for op in main.body.block.ops:
             self.step(op)
@@ -102,7 +102,7 @@ class HostProgram:
     def weight(self, op: loop.WeightOp) -> Array:
         store = weights_of(self.module)
         if store is None:
-            raise UnsupportedError("the module's weights are not at hand", op=op)
+            raise UnsupportedError("the module's weights are not available", op=op)
         shape, _ = array_type(op.result.type)
         return np.ascontiguousarray(store[op.weight.data]).reshape(shape)
 
@@ -134,7 +134,7 @@ def is_host_program(entry: Operation) -> bool:
 
 
 def planned(module: ModuleOp, main: func.FuncOp) -> list[Array]:
-    """The weights and the workspace of a planned @main: its last two arguments."""
+    """Return the weights and the workspace of a planned @main: its last two arguments."""
     weights, workspace = main.body.block.args[-2:]
     layout, store = main.attributes[WEIGHTS], weights_of(module) or {}
     assert isinstance(layout, DictionaryAttr)
@@ -143,14 +143,14 @@ def planned(module: ModuleOp, main: func.FuncOp) -> list[Array]:
         assert isa(place, Integers)
         offset, size = integers(place)
         if name not in store:
-            raise UnsupportedError(f"the module's weight @{name} is not at hand", op=main)
+            raise UnsupportedError(f"the module's weight @{name} is not available", op=main)
         block[offset : offset + size] = np.ascontiguousarray(store[name]).reshape(-1).view(np.uint8)
     shape, dtype = array_type(workspace.type)
     return [block.view(np.int8), np.full(shape, 0xA5, np.uint8).view(dtype)]
 
 
 def new_buffers(entry: Operation, first: int, end: int) -> list[Array]:
-    """Buffers for the arguments from `first` up to `end`."""
+    """Return uninitialised buffers for the arguments from `first` to `end`."""
     specs = signature(entry).arguments[first:end]
     return [
         unwritten([size for size in spec.shape or () if isinstance(size, int)], spec.dtype)
@@ -159,10 +159,10 @@ def new_buffers(entry: Operation, first: int, end: int) -> list[Array]:
 
 
 def view(source: Array, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An array in a block of bytes.
+    """Return an array in a block of bytes.
 
     Raises:
-        IndexError: it would leave the block.
+        IndexError: it would exceed the block.
     """
     size = int(np.prod(shape)) * dtype.itemsize
     if start < 0 or start + size > source.nbytes:
@@ -171,7 +171,7 @@ def view(source: Array, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]
 
 
 def unwritten(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    """An array whose content shows in results: NaN, or the least integer."""
+    """Return an array filled with a value that shows up in results: NaN, or the minimum integer."""
     if dtype.kind == "b":
         return np.ones(shape, dtype)
     worst = np.iinfo(dtype).min if dtype.kind in "iu" else np.nan
@@ -179,6 +179,6 @@ def unwritten(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
 
 
 def array_type(type_: Attribute) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """The shape and dtype of a buffer."""
+    """Return the shape and dtype of a buffer."""
     assert isa(type_, MemRefType)
     return tuple(type_.get_shape()), np.dtype(numpy_dtype(type_.element_type))

@@ -1,6 +1,7 @@
-"""Running compiled functions in this process, for tests that trust the code they run.
+"""Execution of compiled functions in this process, for tests that trust the code.
 
-Code is for this machine, whatever the module's target: what ops mean does not depend on it.
+Code is generated for this machine, whatever the module's target: the meaning of ops does not depend
+on it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Array = NDArray[Any]
 
 
 def run_function(module: ModuleOp, name: str, arguments: Sequence[Array]) -> list[Array]:
-    """Call one function of a module; buffers change in place. Returns a scalar result, if any."""
+    """Call a function of a module; buffers change in place. Return its scalar result, if any."""
     function = compile_module(module, host_target()).function(name)
     values = [
         array if isinstance(type_, MemRefType) else array.item()
@@ -33,7 +34,7 @@ def run_function(module: ModuleOp, name: str, arguments: Sequence[Array]) -> lis
 
 
 def run_planned(module: ModuleOp, inputs: Sequence[Array]) -> list[Array]:
-    """The results of @main after `plan-memory`."""
+    """Return the results of @main after `plan-memory`."""
     here = module.clone()
     here.attributes[TARGET_ATTRIBUTE] = CpuTargetAttr.of(host_target())
     program = build_program(here, weights_of(module) or {})

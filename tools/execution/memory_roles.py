@@ -1,7 +1,7 @@
-"""Roles of a function's buffers: input, output, or both, as its text shows them.
+"""Roles of a function's buffers: read, written, or both, by its ops.
 
-A module that was lowered by passes under the check has roles from the levels above. A module read
-as text at the loop or kernel level has only the memory effects of its ops.
+A module that was lowered under the check has roles from higher levels. A module parsed at the loop
+or kernel level only has the memory effects of its ops.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tcopt.passes.kernel.cleanup.effects import effects_of
 
 @dataclass(frozen=True)
 class Role:
-    """Whether a function reads the buffer of an argument, and whether it writes it."""
+    """Whether a function reads and writes the buffer of an argument."""
 
     is_read: bool = False
     is_written: bool = False
@@ -35,10 +35,10 @@ UPDATED = READ | WRITTEN
 
 
 def memory_roles(function: Operation, functions: Mapping[str, Operation]) -> list[Role]:
-    """The role of each argument of a function.
+    """Return the role of each argument of a function.
 
     Args:
-        functions: those that it may call, by name. Others read and write all their buffers.
+        functions: possible callees, by name. Unknown callees read and write all their buffers.
     """
     return _Roles(functions, frozenset()).of(function)
 
@@ -92,7 +92,7 @@ class _Roles:
             self.roles[number] |= role
 
     def spread(self, op: Operation) -> None:
-        """Views of a buffer, and values that a region takes or yields, alias it."""
+        """Propagate aliases to views, region arguments, and results of a yielding parent."""
         found = set[int]().union(*(self.aliases.get(value, ()) for value in op.operands))
         values: list[SSAValue] = list(op.results)
         values += [value for region in op.regions for b in region.blocks for value in b.args]

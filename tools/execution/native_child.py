@@ -1,14 +1,14 @@
-"""A process that runs native code for another one, which starts it as `native_process` says.
+"""Child process that runs native code; `native_process` starts it.
 
-Each buffer lies alone between pages that may not be touched; what the code may only read is
-read-only. Requests and replies are messages as `compiler.worker` has them: JSON, the buffers are
-in a file that both have mapped.
+Each buffer is between inaccessible pages, and read-only arguments are in read-only memory. Requests
+and replies are JSON messages as in `compiler.worker`; buffers are in a file that both processes
+map.
 
     {"load": text, ...}                       ->  {"handle": n}
     {"call": n, "arguments": [...], ...}      ->  {"result": value}
     {"forget": n}                             ->  {}
 
-An access outside of the buffers ends the process, with a last message that says where it was.
+An access outside of the buffers ends the process, after a last message with its location.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SCALARS = {
     "double": ctypes.c_double,
 }
 
-# Iterations far from one another follow each other, each alone.
+# Run iterations in strided order, one at a time.
 _SHUFFLED = f"""
 define void @{PARALLEL_SYMBOL}(ptr %fn, ptr %ctx, i64 %total, i64 %grain, i32 %threads) {{
 entry:
@@ -80,7 +80,7 @@ class _Child:
         self.replies = replies
         self.file = file
         self.loaded: dict[int, Any] = {}
-        # Nothing sets it: what runs too long is ended with its process.
+        # Never set: a run that takes too long is ended with its process.
         self.stop = StopFlag()
         self.count = 0
         self.source: tuple[str, int | None] | None = None
@@ -112,7 +112,7 @@ class _Child:
             self.regions = []
 
     def load(self, request: dict[str, Any]) -> int:
-        """Compile and link; a plain text may be optimised, as nothing else has made it fast."""
+        """Compile and link code; a plain text may be optimised, as it is unoptimised LLVM IR."""
         target, source = host_target(), (request["load"], request["effort"])
         # Code that runs in two orders is compiled once and linked twice.
         if source != self.source:
@@ -154,7 +154,7 @@ class _Child:
         return result & 1 if kind == "i1" else result
 
     def fault(self, address: int, number: int) -> None:
-        """Say where the code went wrong, and end."""
+        """Report the location of a faulting access, and exit."""
         found: dict[str, Any] = {"signal": number}
         for position, region in enumerate(self.regions):
             if address in region:
@@ -169,10 +169,10 @@ class _Child:
 
 
 def _plain(text: str, effort: int) -> bytes:
-    """Object code of plain LLVM IR text, optimised if the effort is above 0."""
+    """Return object code of plain LLVM IR text, optimised if the effort is above 0."""
     module, machine = parse_llvm(text), _machine(effort)
     if effort:
-        # What makes code large takes longer to compile than it saves when it runs once.
+        # Passes that increase code size take longer than they save in a single run.
         options = llvm.create_pipeline_tuning_options(speed_level=effort)
         options.loop_unrolling = options.loop_vectorization = False
         options.slp_vectorization = options.loop_interleaving = False
@@ -191,7 +191,7 @@ def _machine(effort: int) -> llvm.TargetMachine:
 
 
 def main(file: int) -> None:
-    """Serve until the input ends."""
+    """Serve requests until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests = listen(os.fdopen(os.dup(0), "rb"))
     replies = os.fdopen(os.dup(1), "wb")

@@ -1,7 +1,7 @@
-"""Running native code in a process of its own, which it may end but this one survives.
+"""Execution of native code in a child process, whose crashes this one survives.
 
-One child serves all calls and is replaced when it dies. A crash, a write outside of the buffers
-and a run that does not end are `NativeFault`s.
+One child serves all calls and is replaced when it dies. A crash, an out-of-bounds write and a run
+that does not end become `NativeFault`s.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ Array = NDArray[Any]
 
 PAGE = mmap.PAGESIZE
 CANARY = 0xA5
-"""What the bytes between a buffer and the end of its page hold."""
+"""Value of the bytes between a buffer and the end of its page."""
 
 COMPILE_LIMIT = 300.0
-"""Seconds that code generation may take."""
+"""Time limit of code generation in seconds."""
 
 _CODE = "from tcopt.tools.execution.native_child import main"
 
 
 class NativeFault(TcoptError):
-    """Native code crashed, touched memory that is not its own, or did not end."""
+    """Native code crashed, accessed memory out of bounds, or did not end."""
 
     code = "native-fault"
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """An argument that is an array; `name` is for messages."""
+    """An array argument; `name` is for messages."""
 
     array: Array
     writable: bool
@@ -52,14 +52,14 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Scratch:
-    """An argument that is so many bytes of zeros."""
+    """An argument that is `size` bytes of zero-initialised scratch memory."""
 
     size: int
 
 
 @dataclass(frozen=True)
 class Scalar:
-    """An argument that is a number of an LLVM type."""
+    """A scalar argument of an LLVM type."""
 
     type_: str
     value: int | float
@@ -67,16 +67,17 @@ class Scalar:
 
 Argument = Buffer | Scratch | Scalar
 Handle = tuple[int, int]
-"""Loaded code: the number of the process that has it, and its number there."""
+"""Loaded code: the number of the process, and the number of the code in it."""
 
 
 @dataclass
 class _SharedRange:
-    """Where the bytes of arrays that share memory go.
+    """Location of the bytes of overlapping arrays in the shared file.
 
     Attributes:
         low, high: addresses of the arrays' memory in this process.
-        offset, pages, start: place in the shared file, its size, where the bytes begin in it.
+        offset, pages, start: offset and size of the pages in the shared file, and offset of the
+            bytes in them.
     """
 
     low: int
@@ -99,7 +100,7 @@ class NativeProcess:
 
     @property
     def started(self) -> int:
-        """How many children there have been."""
+        """Number of children started so far."""
         return 0 if self._child is None else self._child.started
 
     def load(
@@ -114,13 +115,13 @@ class NativeProcess:
         """Compile LLVM IR text.
 
         Args:
-            effort: that LLVM spends on plain text, 0 for none; by default the text is already in
-                its final shape.
-            shuffled: run the iterations of parallel loops one by one, in another order.
+            effort: LLVM's optimisation level for plain text; by default the text is already in its
+                final shape.
+            shuffled: run the iterations of parallel loops one at a time, in another order.
         Returns:
             A handle for `call`.
         Raises:
-            BackendError: the text is wrong.
+            BackendError: the text is malformed.
             NativeFault: the code generator ended the process.
         """
         request = {
@@ -138,11 +139,11 @@ class NativeProcess:
 
     @property
     def pid(self) -> int | None:
-        """The child, if one runs."""
+        """Process id of the child, if it is running."""
         return None if self._child is None else self._child.pid
 
     def has(self, handle: Handle | None) -> bool:
-        """Whether the process that compiled the code still runs."""
+        """Whether the process that compiled the code is still running."""
         child = self._child
         if handle is None or child is None:
             return False
@@ -169,9 +170,9 @@ class NativeProcess:
         Args:
             result: LLVM type of the result, if there is one.
             packed: whether it takes the address of an array of its arguments.
-            at_end: buffers end where the forbidden page begins, instead of beginning where the
-                one in front ends.
-            limit: seconds that it may take.
+            at_end: place buffers directly before the following inaccessible page, instead of
+                directly after the preceding one.
+            limit: time limit in seconds.
         Raises:
             NativeFault: it crashed, wrote outside of its buffers or did not end.
         """
@@ -228,12 +229,12 @@ class NativeProcess:
         page[place.start : place.start + size] = _memory(place.low, size)
 
     def _take(self, place: _SharedRange) -> None:
-        """Copy back what was written, after a look at what lies beside it."""
+        """Copy back the contents of a buffer, after checking the canaries around it."""
         if not place.writable:
             return
         page = self._bytes[place.offset : place.offset + place.pages]
         end = place.start + place.high - place.low
-        for beside, where in ((page[: place.start], "before"), (page[end:], "behind")):
+        for beside, where in ((page[: place.start], "before"), (page[end:], "after")):
             if np.any(beside != CANARY):
                 raise NativeFault(f"the code writes {where} {', '.join(place.names)}")
         _memory(place.low, place.high - place.low)[...] = page[place.start : end]
@@ -266,7 +267,7 @@ class NativeProcess:
         return ChildProcess(f"{_CODE}; main({self._file})", files=[self._file])
 
     def stop(self) -> None:
-        """End the child; the next request starts another."""
+        """Stop the child; the next request starts another."""
         if self._child is not None:
             self._child.stop()
 
@@ -277,7 +278,7 @@ def _names(places: Sequence[_SharedRange], regions: Sequence[Any]) -> list[str]:
 
 
 def _shared_file() -> int:
-    """A file without a name, in memory where the system has such."""
+    """Return an anonymous file, in memory if the system supports that."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("tcopt")
     with tempfile.TemporaryFile() as file:
@@ -290,14 +291,14 @@ def _explain(fault: dict[str, Any], what: str, names: Sequence[str]) -> str:
         return f"{what} ends the process it runs in ({name})"
     buffer, offset, size = names[fault["region"]], fault["offset"], fault["size"]
     if offset < 0:
-        return f"{what} touches memory {-offset} bytes in front of {buffer}"
+        return f"{what} accesses memory {-offset} bytes before {buffer}"
     if offset >= size:
-        return f"{what} touches memory {offset - size} bytes behind the end of {buffer}"
+        return f"{what} accesses memory {offset - size} bytes after the end of {buffer}"
     return f"{what} writes to {buffer}, which it may only read"
 
 
 def _memory(address: int, size: int) -> NDArray[np.uint8]:
-    """Bytes of this process."""
+    """Return a view of memory of this process."""
     import ctypes
 
     if not size:
@@ -306,7 +307,7 @@ def _memory(address: int, size: int) -> NDArray[np.uint8]:
 
 
 def _places(arguments: Sequence[Argument]) -> list[_SharedRange]:
-    """One place for the memory of each array, or of several that overlap."""
+    """Return the memory ranges of all arrays, merging those that overlap."""
     spans = [
         (each.array.ctypes.data, each.array.ctypes.data + each.array.nbytes, each)
         for each in arguments
@@ -348,7 +349,7 @@ _SHARED: list[NativeProcess] = []
 
 
 def native_process() -> NativeProcess:
-    """The process that all checks of this one share."""
+    """Return the child process shared by all checks in this process."""
     if not _SHARED:
         _SHARED.append(NativeProcess())
     return _SHARED[0]

@@ -1,4 +1,4 @@
-"""Code and fingerprints of the functions of a module, made once for all runs of the module.
+"""Machine code and fingerprints of the functions of a module, cached for all runs of the module.
 
 The check runs a module on two sets of inputs, and @main may call a function several times.
 """
@@ -28,7 +28,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass
 class PreparedCode:
-    """Code of functions, which must not change while it is used; a context that unloads it.
+    """Cached code of functions, which must not change; a context manager that unloads the code.
 
     Attributes:
         fingerprints: of the functions.
@@ -50,10 +50,10 @@ class PreparedCode:
     def plain(
         self, function: loop.FuncOp, shapes: Shapes, effort: int
     ) -> tuple[PlainFunction, Handle]:
-        """The plain translation of a function, and its machine code.
+        """Return the plain translation of a function, and its machine code.
 
         Args:
-            shapes: of its stages, as far as they are known.
+            shapes: of its stages, if known.
         """
         key = (function, tuple(sorted(shapes.items())))
         if key not in self._plain:
@@ -65,10 +65,10 @@ class PreparedCode:
         return plain, self._loaded[key]
 
     def kernel(self, module: ModuleOp, function: func.FuncOp, *, shuffled: bool) -> Handle:
-        """The machine code of a function of the kernel level.
+        """Return the machine code of a kernel-level function.
 
         Args:
-            shuffled: run the iterations of parallel loops one by one, in another order.
+            shuffled: run the iterations of parallel loops one at a time, in another order.
         """
         key, process = (function, shuffled), native_process()
         if not process.has(self._loaded.get(key)):
@@ -81,12 +81,12 @@ class PreparedCode:
 
 
 def kernel_symbol(function: func.FuncOp) -> str:
-    """The symbol of a function in object code."""
+    """Return the symbol of a function in object code."""
     return symbol_of(function.sym_name.data).strip('"')
 
 
 def _kernel_text(module: ModuleOp, function: func.FuncOp) -> str:
-    """LLVM IR of a function and what it calls or refers to."""
+    """Return LLVM IR of a function and everything it refers to."""
     named = {
         op.properties["sym_name"].data: op  # pyright: ignore
         for op in module.ops

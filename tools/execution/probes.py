@@ -1,11 +1,11 @@
-"""Values of a graph before and after a pass, compared op by op.
+"""Comparison of a graph's values before and after a pass, op by op.
 
-Values of the same location, type and shape should stay. An ONNX node may become several such
-values, which a pass may reorder, so they are matched by identity and then by content. Values that
-only ops of their own location use are details of how a node is computed and are not compared.
+Values of equal location, type and shape should be equal. An ONNX node may become several such
+values, which a pass may reorder, so they are matched by identity and then by content. Values used
+only by ops of their own location are implementation details of a node and are not compared.
 
-A pass may move a factor from one op into the weights of another. A difference that the next
-values along the graph do not show is then legal.
+A pass may move a factor from one op into the weights of another. Such a difference is legal if the
+next values along the graph do not show it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tcopt.support.locations import is_known
 
 Array = NDArray[Any]
 Change = tuple[Operation, str]
-"""An op whose value differs, and a text that says how."""
+"""An op whose value differs, and a description of the difference."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Located:
 
 
 def changed_values(old: Located, new: Located, tolerance: Tolerance) -> dict[OpResult, Change]:
-    """The values that differ, in the order of the new graph."""
+    """Return the values that differ, in the order of the new graph."""
     found: dict[OpResult, Change] = {}
     for origin, probes in new.by_origin.items():
         for result, text in _differences(old.by_origin.get(origin, []), probes, tolerance):
@@ -112,7 +112,7 @@ def _difference(probe: Probe, expected: Probe, tolerance: Tolerance) -> str | No
 
 
 def first_lasting(old: Located, new: Located, changed: dict[OpResult, Change]) -> Change | None:
-    """The first difference that a value computed from it shows as well."""
+    """Return the first difference that also affects a value computed from it."""
     if not changed:
         return None
     known = {
@@ -128,7 +128,7 @@ def first_lasting(old: Located, new: Located, changed: dict[OpResult, Change]) -
 
 
 def _next(value: OpResult, known: set[OpResult]) -> Iterator[OpResult]:
-    """The nearest values that are known in both graphs and are computed from a result."""
+    """Yield the nearest values that are known in both graphs and depend on a value."""
     waiting: list[OpResult] = [value]
     seen: set[OpResult] = set(waiting)
     while waiting:

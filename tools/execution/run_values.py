@@ -1,4 +1,4 @@
-"""Values of a run, by function, call and part, and how arrays of two levels are aligned."""
+"""Values of a run by function, call and part, and alignment of arrays between two levels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tcopt.tools.execution.probes import Located
 
 @dataclass(frozen=True)
 class Key:
-    """A value of a run: what part of which function, and at which of the function's calls."""
+    """Identifies a value of a run: a part of a function, in one of its calls."""
 
     function: str
     turn: int
@@ -28,11 +28,11 @@ class Key:
 
 @dataclass(frozen=True)
 class Value:
-    """What a part of a function gave.
+    """The value of a part of a function.
 
     Attributes:
         mask: the elements that it wrote, None for all.
-        of_tensor: whether it is a tensor expression's, whose axes are those of the result.
+        of_tensor: whether it is from a tensor expression, so that its axes are those of the result.
     """
 
     array: Array
@@ -71,7 +71,7 @@ class Task:
 
     Attributes:
         written: positions of the buffers that it may write.
-        key: identifies the function's text and the content of the buffers.
+        key: fingerprint of the function, and digest of the buffers' contents.
     """
 
     function: Operation
@@ -84,11 +84,11 @@ class Task:
 
 
 class ValueChanged(MismatchError):
-    """A value of a function is not what it was; `where` is that of the op."""
+    """A value of a function changed; `where` is the location of the op."""
 
 
 def as_shape(array: Array, shape: tuple[int, ...]) -> Array | None:
-    """An array with merged or split axes in another shape; None if the axes do not fit."""
+    """Reshape an array whose axes were merged or split; None if the shapes are incompatible."""
     if array.shape == shape:
         return array
     old, new = _edges(array.shape), _edges(shape)
@@ -98,7 +98,7 @@ def as_shape(array: Array, shape: tuple[int, ...]) -> Array | None:
 
 
 def _edges(shape: Sequence[int]) -> set[int]:
-    """Where axes begin in row-major order: what merging axes leaves a part of."""
+    """Return the products of trailing extents; merging axes removes some of them."""
     edges, size = set[int](), 1
     for extent in reversed(shape):
         size *= extent
@@ -111,7 +111,7 @@ def mask_as(value: Value, shape: tuple[int, ...]) -> Array | None:
 
 
 def join_masks(a: Array | None, b: Array | None, *, either: bool) -> Array | None:
-    """The elements that both runs wrote, or that either did."""
+    """Combine masks: the elements that both runs wrote, or that either did."""
     if a is None or b is None:
         return None if either else a if b is None else b
     return a | b if either else a & b

@@ -1,4 +1,4 @@
-"""One call of one function at its level: its results, and what its stages or blocks gave."""
+"""Execution of one function call at its level: its results, and the values of stages or blocks."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ _OTHER_FILL = 0x55
 
 @dataclass(frozen=True)
 class Output:
-    """An array that a function gave.
+    """An array computed by a function.
 
     Attributes:
         mask: the elements that it wrote, None for all.
-        in_order: whether its axes are those of the stage's tensor, for a block's values.
+        in_order: for a block's values, whether the axes are in the order of the stage's tensor.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Call:
-    """What one call gave.
+    """The results of one call.
 
     Attributes:
         positions: of the first outputs among the arguments; the others are returned.
@@ -76,7 +76,7 @@ class Call:
     seconds: float = 0.0
 
     def only(self, positions: Sequence[int]) -> Call:
-        """The call without the outputs that are not among `positions`, which are workspace."""
+        """Return the call with only the outputs at `positions`; the others are workspace."""
         kept = [number for number, place in enumerate(self.positions) if place in positions]
         returned = self.outputs[len(self.positions) :]
         return replace(
@@ -107,17 +107,17 @@ def run_plain(
     limit: float | None = None,
     code: PreparedCode | None = None,
 ) -> Call:
-    """Run a loop function by its plain translation, or, if it has ops from outside of the package,
-    by the loop interpreter, which asks what they mean.
+    """Run a loop function by its plain translation, or by the loop interpreter if it has ops from
+    third-party dialects, which the interpreter asks for their semantics.
 
     Args:
-        code: of the functions of its module.
-        shapes: of its stages, as far as they are known.
+        code: cached code of its module's functions.
+        shapes: of its stages, if known.
         written: the arguments that it may write to.
         before: seconds that it took the last time.
-        limit: seconds that it may take; by default they follow from its work.
+        limit: time limit in seconds, by default derived from its work.
     Raises:
-        NativeFault: it leaves a buffer, races or does not end.
+        NativeFault: it accesses memory out of bounds, races or does not end.
     """
     if any(op.name in MEANINGS for op in function.walk()):
         return _run_interpreted(function, arrays, written)
@@ -180,14 +180,14 @@ def run_kernel(
     code: PreparedCode,
     limit: float | None = None,
 ) -> Call:
-    """Run a function of the kernel level as machine code, twice.
+    """Run a kernel-level function as machine code, twice.
 
-    First parallel iterations run one by one in another order, and buffers end where forbidden
-    memory begins. Then they run on threads, buffers begin where it ends, and buffers among
-    `refilled` hold other bytes before. Both must agree.
+    In the first run, parallel iterations run one at a time in another order, and buffers end at an
+    inaccessible page. In the second run, they run on threads, buffers start after an inaccessible
+    page, and buffers in `refilled` have different initial contents. Both must agree.
 
     Raises:
-        NativeFault: it leaves a buffer, crashes or does not end.
+        NativeFault: it accesses memory out of bounds, crashes or does not end.
         MismatchError: the two runs differ.
     """
     assert isinstance(function, func.FuncOp)
@@ -233,7 +233,7 @@ def call_kernel(
     again: bool,
     limit: float,
 ) -> Any:
-    """Call a function; returns its scalar result, if it has one."""
+    """Call a function; return its scalar result, if it has one."""
     arguments: list[Argument] = []
     for number, (array, type_) in enumerate(
         zip(buffers, function.function_type.inputs, strict=True)
@@ -250,7 +250,7 @@ def call_kernel(
 
 
 def private_copies(arrays: Sequence[Array]) -> list[Array]:
-    """Copies of arrays; those that share memory share it still."""
+    """Copy arrays; arrays that overlap are not copied."""
     if _overlap(arrays):
         return [np.ascontiguousarray(array) for array in arrays]
     return [np.array(array, order="C", copy=True) for array in arrays]
@@ -264,7 +264,7 @@ def _overlap(arrays: Sequence[Array]) -> bool:
 def written_outputs(
     function: Operation, before: Sequence[Array], after: Sequence[Array], written: Sequence[int]
 ) -> tuple[tuple[Output, ...], tuple[int, ...]]:
-    """What was written, with the elements that changed."""
+    """Return the written buffers, with masks of the elements that changed."""
     outputs: list[Output] = []
     where = place_of(function)
     for position in written:
@@ -280,7 +280,7 @@ def written_outputs(
 
 
 def _told(array: Array) -> Array | None:
-    """The elements of a stage that were computed."""
+    """Return a mask of the elements of a stage that were computed."""
     size = array.dtype.itemsize
     told = (array.reshape(-1).view(np.uint8).reshape(-1, size) != CANARY).any(axis=1)
     return None if told.all() else told.reshape(array.shape)
@@ -301,5 +301,5 @@ def _in_function(error: NativeFault, function: Operation) -> NativeFault:
 
 
 def place_of(op: Operation) -> str | None:
-    """Where an op comes from, as messages say it."""
+    """Return the location of an op, as shown in messages."""
     return describe_location(nearest_location(op))

@@ -1,9 +1,10 @@
-"""Running a module so that every value in it can be compared with what it was before a pass.
+"""Execution of a module in which every value can be compared with its value before a pass.
 
-Each function that @main calls is run by the executor of its level. Its results, and what its
-stages or blocks give, are kept by function, turn and stage. A call whose results are near those
-of the last run is given back those of the first: every function then sees the same inputs after
-each pass, an error is seen where it arises, and what did not change need not run again.
+Each function that @main calls is run by the executor of its level. Its results and the values of
+its stages or blocks are stored by function, call and stage. If the results of a call are close to
+those of the last run, the results of the first run are returned instead. Every function then sees
+the same inputs after each pass, errors are reported where they arise, and unchanged functions need
+not run again.
 """
 
 from __future__ import annotations
@@ -75,20 +76,21 @@ from tcopt.tools.execution.work_estimates import work_of
 Array = NDArray[Any]
 
 REPEATED_WORK = 200_000_000
-"""Number of ops up to which all calls of one function run after each pass. Beyond it, further calls
-of the function keep the values of the last run."""
+"""Number of executed ops up to which all calls of a function run after each pass. Beyond it,
+further calls of the function reuse the values of the last run.
+"""
 
 
 @dataclass
 class Tracer:
-    """Runs modules, one after each pass.
+    """Run modules, one after each pass.
 
     Attributes:
-        tolerance: for what a function gives, before its own precision is known.
+        tolerance: for a function's results, before its own precision is known.
         digests: of arrays, shared by all tracers.
-        limit: seconds that a call may take; None if they follow from its work.
-        only: functions to run again after a pass, all if it is empty. The results of others
-            are those of their first run.
+        limit: time limit of a call in seconds; None if derived from its work.
+        only: functions to run again after a pass, all if it is empty. For others, the results of
+            their first run are used.
         last: the last run.
         seen: names of all functions of the modules that were run.
         failed: the call that ended the last run.
@@ -117,8 +119,8 @@ class Tracer:
         Args:
             code: of the module's functions.
         Raises:
-            ValueChanged: a function gives something else than in the last run.
-            UnsupportedError: there is no executor for what the module holds.
+            ValueChanged: results of a function differ from the last run.
+            UnsupportedError: there is no executor for an op of the module.
         """
         turns = self._turns.start(module)
         current = _Current(self, module, code, functions(module), Run(), turns)
@@ -127,7 +129,7 @@ class Tracer:
         self._used = {}
         self.digests.use_weights((weights_of(module) or {}).values())
         with strings_in(self._strings or module_strings(module)) as table:
-            # A string that a run makes has one place in all of them.
+            # A string keeps its table index across all runs.
             self._strings = table
             for name, arrays in feeds.items():
                 current.run.results[name] = current.named_entry(name, arrays)
@@ -135,7 +137,7 @@ class Tracer:
         return current.run
 
     def fork(self) -> Tracer:
-        """A tracer that knows what this one does, and shares nothing that changes."""
+        """Return a copy of the tracer that shares no mutable state."""
         other = copy(self)
         other._first, other._interfaces = dict(self._first), dict(self._interfaces)
         other._seconds, other._known = dict(self._seconds), dict(self._known)
@@ -143,7 +145,7 @@ class Tracer:
         return other
 
     def accept(self, run: Run) -> None:
-        """Take a run as what the next one is compared with."""
+        """Accept a run as the reference for the next one."""
         self.last = run
         for key, value in run.values.items():
             self._first.setdefault(key, value.array)
@@ -166,7 +168,7 @@ class _Current:
     """The number of ops executed in calls of each function."""
 
     def named_entry(self, name: str, feeds: Sequence[Array]) -> list[Array]:
-        """The results of an entry function, which may have become one that the runtime defines."""
+        """Return the results of an entry function, which may have become a host function."""
         if name in self.functions:
             return self.entry(self.functions[name], self.reshaped(self.functions[name], feeds))
         if (declared := host_call(self.module, name)) is None:
@@ -176,7 +178,7 @@ class _Current:
         return arrays
 
     def reshaped(self, entry: Operation, feeds: Sequence[Array]) -> list[Array]:
-        """Feeds in the shapes of a function's arguments, whose axes a pass may merge or split."""
+        """Reshape feeds to a function's arguments, whose axes a pass may have merged or split."""
         found = list(feeds)
         for number, spec in enumerate(signature(entry).arguments[: len(feeds)]):
             shape = tuple(size for size in spec.shape or () if isinstance(size, int))
@@ -185,7 +187,7 @@ class _Current:
         return found
 
     def entry(self, entry: Operation, feeds: Sequence[Array]) -> list[Array]:
-        """The results of an entry function."""
+        """Return the results of an entry function."""
         if isinstance(entry, te.FuncOp):
             return self.call_te(entry, feeds)
         if isinstance(entry, func.FuncOp) and _has_tensors(entry):
@@ -208,7 +210,7 @@ class _Current:
         return (arrays[len(feeds) :] or arrays) + returned
 
     def values(self, entry: func.FuncOp, feeds: Sequence[Array]) -> list[Array]:
-        """The results of a function on tensors: a graph, or calls of tensor expressions."""
+        """Return the results of a function on tensors: a graph, or calls of tensor expressions."""
         from tcopt.interpreters import graph
         from tcopt.interpreters import te as expressions
 
@@ -223,14 +225,14 @@ class _Current:
         raise UnsupportedError("a function on tensors at this level does not run", op=entry)
 
     def locate_call(self, op: Operation, results: Sequence[Array]) -> None:
-        """Keep the results of calls; the views between them may be parts of what they name."""
+        """Record the results of calls only, as views between them may have the same location."""
         if isinstance(op, te.CallOp):
             self.run.located.add(op, results)
 
     # Functions.
 
     def facts(self, function: Operation, name: str) -> tuple[int, Tolerance]:
-        """The fingerprint of a function, and the tolerance for what it gives."""
+        """Return the fingerprint of a function, and the tolerance for its results."""
         if name not in self.prints:
             base = self.tracer.tolerance
             tolerance = replace(base, precision=precision_of(function), rounds=rounds(function))
@@ -239,7 +241,7 @@ class _Current:
         return self.prints[name]
 
     def call_te(self, function: te.FuncOp, arrays: Sequence[Array]) -> list[Array]:
-        """The results of a te function."""
+        """Return the results of a te function."""
         name = function.sym_name.data
         count = len(function.body.block.args)
         results = len(function.outputs)
@@ -255,12 +257,14 @@ class _Current:
         return self.judge(function, name, turn, call, tolerance)
 
     def known_results(self, name: str, turn: int) -> list[tuple[Array, Array | None]] | None:
-        """The results of a call that need not run again; None if it is to run."""
+        """Return the results of a call that need not run again; None if it must run."""
         only = self.tracer.only
         return None if not only or name in only else self.last_results(name, turn)
 
     def last_results(self, name: str, turn: int) -> list[tuple[Array, Array | None]] | None:
-        """The results of a call in the last run, with the elements written; None if it is new."""
+        """Return the results of a call in the last run, with masks of written elements; None if it
+        is new.
+        """
         last = self.tracer.last.values
         if Key(name, turn, "result 0") not in last:
             return None
@@ -270,14 +274,16 @@ class _Current:
         return [(self.tracer._first[key], last[key].mask) for key in results]
 
     def is_repeated(self, task: Task) -> bool:
-        """Whether other calls of a function took enough work in this run, and this one is new."""
+        """Whether the work of earlier calls of a function in this run exceeds the limit for a new
+        one.
+        """
         if task.key in self.tracer._known or task.name not in self.work:
             return False
         work = work_of(task.function, self.functions)
         return work is not None and self.work[task.name] + work > REPEATED_WORK
 
     def call(self, op: Operation, name: str, arrays: list[Array]) -> None:
-        """Run a function that @main calls, on buffers."""
+        """Run a function called by @main on buffers."""
         declared = host_call(self.module, name)
         if declared is not None:
             run_host_call(declared, arrays)
@@ -288,7 +294,7 @@ class _Current:
         self.call_native(function, arrays)
 
     def call_native(self, function: Operation, arrays: list[Array]) -> list[Array]:
-        """Run a function of the loop or the kernel level, or a program, on buffers.
+        """Run a loop-level or kernel-level function, or an accelerator program, on buffers.
 
         Returns:
             Scalar results, if it has any.
@@ -330,7 +336,7 @@ class _Current:
         return results[len(call.positions) :]
 
     def judged(self, task: Task) -> tuple[Call, list[Array]]:
-        """Run a function, unless that was done before, and compare."""
+        """Run a function, unless its results are known, and compare them."""
         tolerance = self.facts(task.function, task.name)[1]
         work = work_of(task.function, self.functions) or 0
         self.work[task.name] = self.work.get(task.name, 0) + work
@@ -367,7 +373,7 @@ class _Current:
         return call.only(task.interface.results)
 
     def agrees(self, task: Task) -> bool:
-        """Whether a function gives what it gave in the last run."""
+        """Whether a function computes the results of the last run."""
         tolerance = self.facts(self.functions[task.name], task.name)[1]
         try:
             call = self.execute(task, tolerance)
@@ -377,8 +383,9 @@ class _Current:
         return True
 
     def is_right_as_text(self, task: Task) -> bool:
-        """Whether a kernel whose machine code is wrong gives the expected values when it is
-        interpreted; False if that is unknown."""
+        """Whether a kernel whose machine code is wrong is correct when it is interpreted; False if
+        that is unknown.
+        """
         call = self.as_text(task)
         if call is None:
             return False
@@ -390,7 +397,7 @@ class _Current:
         return True
 
     def check_first(self, task: Task, call: Call) -> None:
-        """Compare machine code that no earlier run can be compared with to its text.
+        """Compare machine code without an earlier run to the interpretation of its IR.
 
         Raises:
             EmitterFault: they differ.
@@ -402,8 +409,9 @@ class _Current:
             raise EmitterFault(text, where=place_of(task.function))
 
     def as_text(self, task: Task) -> Call | None:
-        """A call of a kernel by an interpreter; None if that takes too long, is unsupported, or
-        depends on the order of parallel iterations."""
+        """Interpret a call of a kernel; None if that takes too long, is unsupported, or depends on
+        the order of parallel iterations.
+        """
         function, work = task.function, work_of(task.function, self.functions)
         if not isinstance(function, func.FuncOp) or work is None or work > INTERPRETED_WORK:
             return None
@@ -417,7 +425,7 @@ class _Current:
         return None if any(self.disagreement(task, each, first) for each in others) else first
 
     def disagreement(self, task: Task, call: Call, expected: Call) -> str | None:
-        """The first result in which two calls of a function differ."""
+        """Describe the first result in which two calls of a function differ; None if all agree."""
         tolerance = self.facts(task.function, task.name)[1]
         for number, (one, other) in enumerate(zip(call.outputs, expected.outputs, strict=True)):
             mask = join_masks(one.mask, other.mask, either=True)
@@ -427,7 +435,7 @@ class _Current:
         return None
 
     def stage_shapes(self, name: str, turn: int) -> dict[str, tuple[int, ...]]:
-        """The shapes of a function's stages in the last run."""
+        """Return the shapes of a function's stages in the last run."""
         return {
             key.part[len("stage ") :].strip('"'): value.array.shape
             for key, value in self.tracer.last.values.items()
@@ -435,7 +443,7 @@ class _Current:
         }
 
     def interface(self, function: Operation, name: str, count: int) -> Interface:
-        """How a function uses its arguments, as when it was first seen.
+        """Return how a function uses its arguments, as determined when it was first seen.
 
         Arguments that were added since then are workspace.
         """
@@ -455,10 +463,10 @@ class _Current:
     def judge(
         self, function: Operation, name: str, turn: int, call: Call, tolerance: Tolerance
     ) -> list[Array]:
-        """Compare what a function gave with the last run; returns the results to go on with.
+        """Compare the results of a function with the last run; return the results to continue with.
 
         Raises:
-            ValueChanged: something differs.
+            ValueChanged: a result differs.
         """
         for stage in call.stages:
             self.compare(Key(name, turn, f'stage "{stage.name}"'), stage, tolerance)
@@ -491,6 +499,6 @@ class _Current:
 
 
 def _has_tensors(entry: func.FuncOp) -> bool:
-    """Whether a function is on tensors; functions of the kernel level have scalars and buffers."""
+    """Whether a function takes or returns tensors, unlike kernel-level functions."""
     types = entry.function_type
     return any(isinstance(each, TensorType) for each in (*types.inputs, *types.outputs))

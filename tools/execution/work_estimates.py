@@ -1,4 +1,4 @@
-"""Number of ops that a function executes, and the time limit of a run that follows from it."""
+"""Number of ops that a function executes, and the time limit of a run derived from it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from tcopt.dialects import loop
 
 SLACK = 5.0
-"""Seconds of processor time that any run may take, as to start threads and map memory."""
+"""Processor time in seconds granted to every run, such as for starting threads."""
 
 TIMES = 10.0
 """Factor between the expected and the longest accepted time."""
@@ -36,11 +36,11 @@ MACHINE_CODE = Rate(1e8)
 
 
 def time_limit(work: int | None, rate: Rate, before: float | None, fixed: float | None) -> float:
-    """Seconds that a run may take.
+    """Return the time limit of a run in seconds.
 
     Args:
         work: number of ops, None if unknown.
-        before: duration of the last run, which counts if the work is unknown.
+        before: duration of the last run, which is used if the work is unknown.
         fixed: the user's limit, which overrides the estimate.
     """
     if fixed is not None:
@@ -51,10 +51,10 @@ def time_limit(work: int | None, rate: Rate, before: float | None, fixed: float 
 
 
 def work_of(op: Operation, functions: Mapping[str, Operation]) -> int | None:
-    """An upper bound of the number of ops executed by `op`; None if a trip count is unknown.
+    """Return an upper bound of the number of ops executed by `op`; None if a trip count is unknown.
 
     Args:
-        functions: those that may be called, by name.
+        functions: possible callees, by name.
     """
     total = 1
     for region in op.regions:
@@ -92,7 +92,7 @@ def _steps(lower: SSAValue, upper: SSAValue, step: SSAValue) -> int | None:
     low, high, stride = _constant(lower), _upper_bound(upper), _constant(step)
     if high is None or not stride:
         return None
-    # An unknown start is an induction variable or an offset, none of which is negative.
+    # An unknown start is an induction variable or an offset, which are non-negative.
     return max(ceil((high - (low or 0)) / stride), 0)
 
 
@@ -104,7 +104,7 @@ def _constant(value: SSAValue) -> int | None:
 
 
 def _upper_bound(value: SSAValue) -> int | None:
-    """A constant, or the smaller one of a minimum."""
+    """Return the value of a constant, or the smallest known operand of a minimum."""
     owner = value.owner
     if isinstance(owner, arith.MinSIOp | arith.MinUIOp):
         known = [each for each in map(_upper_bound, owner.operands) if each is not None]

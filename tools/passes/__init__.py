@@ -1,1 +1,1 @@
-"""The driver of passes and its observers."""
+"""The pass driver and its instruments."""

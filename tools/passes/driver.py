@@ -66,7 +66,7 @@ class PrintOptions:
 
 @dataclass(frozen=True)
 class Given:
-    """What is given of an ONNX model's inputs, and how much the model may ask for."""
+    """Shapes and dimensions given for an ONNX model's inputs, and limits for importing it."""
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -113,12 +113,12 @@ class Source:
         return cls(path, data, chosen, file, given)
 
     def split(self) -> tuple[Source, ...]:
-        """The parts between `// -----` lines, each keeping its line numbers."""
+        """Split the text at `// -----` lines; each part keeps its line numbers."""
         text = self._text()
         parts: list[Source] = []
         start = 0
         for end, following in [*(m.span() for m in _SEPARATOR.finditer(text)), (len(text), 0)]:
-            # Leading blank lines keep locations those of the whole file.
+            # Leading blank lines preserve the line numbers of the whole file.
             padding = "\n" * text.count("\n", 0, start)
             data = (padding + text[start:end]).encode()
             parts.append(replace(self, data=data))
@@ -169,7 +169,7 @@ class Source:
 
 
 def _bounded(stream: IO[bytes], name: str) -> bytes:
-    """What a stream gives, unless it has no end."""
+    """Read a stream, up to a size limit."""
     data = stream.read(_MOST_BYTES + 1) or b""
     if len(data) > _MOST_BYTES:
         raise InputError(f"'{name}' has more than {_MOST_BYTES} bytes")
@@ -182,7 +182,7 @@ def run_passes(
     passes: Sequence[ModulePass],
     instruments: Sequence[Instrument],
 ) -> None:
-    """Apply passes in order; instruments look before the first and after each.
+    """Apply passes in order; instruments run before the first pass and after each.
 
     Raises:
         TcoptError: a pass failed; the message names the pass.
@@ -194,7 +194,7 @@ def run_passes(
             instrument.before(index, module_pass, module)
         _check_functions(module_pass, module)
         apply_pass(ctx, module, module_pass)
-        # The clock must stop before the other instruments take their own time.
+        # The clock must stop before the other instruments run.
         for instrument in reversed(instruments):
             instrument.after(index, module_pass, module)
     for instrument in instruments:
@@ -202,7 +202,7 @@ def run_passes(
 
 
 def _check_functions(module_pass: ModulePass, module: ModuleOp) -> None:
-    """Passes of this project work on structured code: each function is one block."""
+    """Check that each function is one block, as this project's passes require."""
     if not type(module_pass).__module__.startswith(_OWN):
         return
     for op in module.ops:
@@ -217,14 +217,14 @@ def _check_functions(module_pass: ModulePass, module: ModuleOp) -> None:
 def blame(
     ctx: Context, read: Callable[[], ModuleOp], passes: Sequence[ModulePass], error: Exception
 ) -> Exception:
-    """The error to show when a pipeline fails: of the first pass that left invalid IR, if any.
+    """Return the error to show when a pipeline fails: that of the first pass that left invalid IR.
 
-    A pass may leave IR that only a later one stumbles over. Once something has gone wrong, the
-    passes run again, with a look at the module after each.
+    Invalid IR of a pass may only fail in a later one. So the passes run again, with verification
+    after each.
 
     Args:
-        read: gives the module as it was before the first pass.
-        error: what was raised; it is the answer if all IR on the way is valid.
+        read: returns the module before the first pass.
+        error: the original error, which is returned if all intermediate IR is valid.
     """
     try:
         run_passes(ctx, read(), passes, [VerifyEach()])
@@ -236,7 +236,7 @@ def blame(
 
 
 def print_module(module: ModuleOp, options: PrintOptions | None = None) -> str:
-    """A module as text, ending in a newline."""
+    """Return a module as text, ending in a newline."""
     options = options or PrintOptions()
     stream = StringIO()
     printer = ResourcePrinter(
@@ -251,7 +251,7 @@ def print_module(module: ModuleOp, options: PrintOptions | None = None) -> str:
 
 
 def emit(ctx: Context, module: ModuleOp, spec_text: str, options: PrintOptions) -> str:
-    """A module in the form of a target such as `mlir` or `llvm`.
+    """Return a module in the format of a target such as `mlir` or `llvm`.
 
     Raises:
         TcoptError: the target is unknown or cannot express the module.

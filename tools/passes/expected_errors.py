@@ -1,10 +1,10 @@
-"""Errors that a test file expects where they come, as `-verify-diagnostics` of MLIR reads them.
+"""Expected errors in the comments of a test file, in the syntax of MLIR's `-verify-diagnostics`.
 
     // expected-error @+1 {{operands should have the same type}}
     %0 = graph.add %x, %y : tensor<4xf32>
 
-A comment holds for its own line, for another one by `@+N`, `@-N`, `@above` or `@below`, or for an
-error at no line of the file by `@unknown`. The text in braces is a part of the message.
+A comment applies to its own line, to another one with `@+N`, `@-N`, `@above` or `@below`, or with
+`@unknown` to an error without a line. The text in braces is a substring of the message.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _LINE = re.compile(r"[^\s:(]+:(\d+):\d+")
 
 @dataclass(frozen=True)
 class Expected:
-    """An error that should come.
+    """An expected error.
 
     Attributes:
-        line: where, counted from 1; None for no line of the file.
-        message: a part of what it says.
+        line: its line, counted from 1; None for an error without a line.
+        message: a substring of the message.
         stated: the line of the comment.
     """
 
@@ -37,10 +37,10 @@ class Expected:
 
 
 def expected_errors(text: str) -> list[Expected]:
-    """The errors that the comments of a text expect.
+    """Return the errors that the comments of a text expect.
 
     Raises:
-        ValueError: a comment is not of the form.
+        ValueError: a comment is malformed.
     """
     found: list[Expected] = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -64,7 +64,7 @@ def _line(place: str | None, number: int) -> int | None:
 
 
 def complaints(expected: list[Expected], error: Exception | None) -> list[str]:
-    """How what came differs from what was expected; nothing if it does not.
+    """Compare an error with the expected ones; return a message for each difference.
 
     Args:
         error: what was raised, if anything.
@@ -85,7 +85,7 @@ def complaints(expected: list[Expected], error: Exception | None) -> list[str]:
 
 
 def _line_of(error: Exception) -> int | None:
-    """The line of the file that an error names."""
+    """Return the line of the file that an error names."""
     if isinstance(error, ParseError):
         span = error.span
         return str(span.input.content).count("\n", 0, span.start) + 1

@@ -1,4 +1,4 @@
-"""Observers of a pipeline: timing, dumps, diffs and checks, all away from stdout."""
+"""Instruments of a pipeline: timing, dumps, diffs and checks, with no output on stdout."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ PrintModule = Callable[[ModuleOp], str]
 
 
 class Instrument:
-    """Called around each pass; the default looks at nothing."""
+    """Called around each pass; the default implementation does nothing."""
 
     def start(self, ctx: Context, module: ModuleOp) -> None:
-        """Before the first pass."""
+        """Called before the first pass."""
 
     def before(self, index: int, module_pass: ModulePass, module: ModuleOp) -> None:
-        """Before pass number `index`."""
+        """Called before pass number `index`."""
 
     def after(self, index: int, module_pass: ModulePass, module: ModuleOp) -> None:
-        """After pass number `index`."""
+        """Called after pass number `index`."""
 
     def finish(self, module: ModuleOp) -> None:
-        """After the last pass."""
+        """Called after the last pass."""
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def print_remarks() -> Generator[None]:
 
 @dataclass
 class Timing(Instrument):
-    """A table of the time each pass took and the ops it left, to stderr."""
+    """Print a table of the time of each pass and the ops it left, to stderr."""
 
     stream: TextIO = field(default_factory=lambda: sys.stderr)
     rows: list[tuple[str, float, int]] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Timing(Instrument):
 
 @dataclass
 class DumpToFolder(Instrument):
-    """`00-input.mlir`, `01-first-pass.mlir`, ... in a folder, with the weights they name."""
+    """Write `00-input.mlir`, `01-first-pass.mlir`, ... to a folder, with their weights."""
 
     folder: Path
     print_module: PrintModule
@@ -97,7 +97,7 @@ class DumpToFolder(Instrument):
         self._write(f"{index + 1:02d}-{module_pass.name}", module)
 
     def finish(self, module: ModuleOp) -> None:
-        # Passes only add weights, so the last store serves every dump.
+        # Passes only add weights, so the last store has the weights of every dump.
         save_weights(module, self.folder / _WEIGHTS)
 
     def _write(self, stem: str, module: ModuleOp) -> None:
@@ -108,7 +108,7 @@ class DumpToFolder(Instrument):
 
 @dataclass
 class PrintAfter(Instrument):
-    """The IR after the chosen passes, to stderr.
+    """Print the IR after the chosen passes, to stderr.
 
     Args:
         names: passes to print after; None means every pass.
@@ -125,7 +125,7 @@ class PrintAfter(Instrument):
 
 @dataclass
 class PrintBefore(Instrument):
-    """The IR before the chosen passes, to stderr; arguments as for `PrintAfter`."""
+    """Print the IR before the chosen passes, to stderr; arguments as for `PrintAfter`."""
 
     names: Collection[str] | None
     print_module: PrintModule
@@ -138,7 +138,7 @@ class PrintBefore(Instrument):
 
 @dataclass
 class PrintAfterChange(Instrument):
-    """The IR after each pass that changed its text, to stderr."""
+    """Print the IR after each pass that changed its text, to stderr."""
 
     print_module: PrintModule
 
@@ -157,7 +157,7 @@ class PrintAfterChange(Instrument):
 
 @dataclass
 class PrintDiff(Instrument):
-    """What each pass added, removed and changed, function by function, to stderr."""
+    """Print what each pass added, removed and changed, function by function, to stderr."""
 
     def start(self, ctx: Context, module: ModuleOp) -> None:
         from tcopt.tools.passes.ir_diff import snapshot

@@ -1,9 +1,8 @@
-"""A structural diff of two states of a module: which ops came, went, moved or changed.
+"""Structural diff of two states of a module: ops that were added, removed, moved or changed.
 
-Text diffs of IR drown in renumbered values. Here each function becomes a list of entries,
-one an op, whose key names operands by what produces them rather than by number; the lists
-are aligned by longest matching runs, and what is left over is paired into changes and
-moves and summarised.
+Text diffs of IR are dominated by renumbered values. Here each function becomes a list of entries,
+one per op, which identify operands by their producer instead of by number. The lists are aligned by
+longest matching runs; the remaining entries are paired into changes and moves, and summarised.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ _MAX_LINES = 24
 _MAX_ALIGNED = 3000
 _MAX_TEXT = 110
 
-# Attributes that say nothing a reader wants to know.
+# Attributes of no interest to a reader.
 _UNSAID = ("operandSegmentSizes", "resultSegmentSizes")
 _DEFAULTS = ("fastmath = #arith.fastmath<none>",)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One op: its text, the same whatever its values' numbers, and its place."""
+    """An op: its location, and its text, which does not depend on value numbers."""
 
     name: str
     text: str
@@ -43,7 +42,7 @@ Snapshot = dict[str, list[Entry]]
 
 
 def snapshot(module: ModuleOp) -> Snapshot:
-    """The entries of each top-level function, and of the module itself under ``."""
+    """Return the entries of each top-level function, and of the module under an empty key."""
     found: Snapshot = {}
     for op in module.ops:
         symbol = op.properties.get("sym_name", op.attributes.get("sym_name"))
@@ -58,7 +57,7 @@ def snapshot(module: ModuleOp) -> Snapshot:
 
 
 def diff(old: Snapshot, new: Snapshot) -> str:
-    """A readable account of the difference, a few lines a function."""
+    """Describe the difference, in a few lines per function."""
     lines: list[str] = []
     for name in [*old, *(n for n in new if n not in old)]:
         title = name or "module"
@@ -124,7 +123,7 @@ def _diff_function(old: Sequence[Entry], new: Sequence[Entry]) -> list[str]:
 
 
 def _unmatched(old: Sequence[Entry], new: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
-    """The entries of either side that have no partner in order."""
+    """Return the entries of either side that have no partner in order."""
     start = 0
     while start < min(len(old), len(new)) and old[start].text == new[start].text:
         start += 1
@@ -134,7 +133,7 @@ def _unmatched(old: Sequence[Entry], new: Sequence[Entry]) -> tuple[list[Entry],
         end += 1
     old, new = old[start : len(old) - end], new[start : len(new) - end]
     if len(old) * len(new) > _MAX_ALIGNED**2:
-        # Too long to align: compare as multisets, in which moves do not show.
+        # Too long to align: compare as multisets, which hides moves.
         common = Counter(e.text for e in old) & Counter(e.text for e in new)
         return _take(old, common)[0], _take(new, common)[0]
     matcher = difflib.SequenceMatcher(None, [e.text for e in old], [e.text for e in new], False)
@@ -164,7 +163,7 @@ def _take(entries: Sequence[Entry], counts: Counter[str]) -> tuple[list[Entry], 
 def _pair_changes(
     removed: Sequence[Entry], added: Sequence[Entry]
 ) -> tuple[list[tuple[Entry, Entry]], list[Entry], list[Entry]]:
-    """Pair a removed with an added op of the same name and place as one changed op."""
+    """Pair a removed with an added op of equal name and location as one changed op."""
     waiting: defaultdict[tuple[str, str | None], list[Entry]] = defaultdict(list)
     for entry in added:
         waiting[entry.name, entry.place].append(entry)
@@ -181,7 +180,7 @@ def _pair_changes(
 
 
 def _summary(sign: str, entries: Sequence[Entry]) -> Iterator[str]:
-    """One line an op while they are few, one line a kind of op when they are many."""
+    """Yield a line per op if there are few, otherwise a line per kind of op."""
     if len(entries) <= _MAX_LINES // 2:
         yield from (f"  {sign} {'  ' * e.depth}{_fit(e.text)}{_at(e)}" for e in entries)
         return

@@ -1,4 +1,4 @@
-"""What passes say of themselves: by level, one line each, or one with its options."""
+"""Help for passes: a list by level with one line each, or one pass with its options."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ _WALK = re.compile(r"^A walk by hand(?::|,) (.+?\.)$", re.MULTILINE | re.DOTALL)
 
 
 def pass_list(passes: Mapping[str, PassFactory]) -> str:
-    """All passes: those of the package by level and those of plugins, each with a line of what it
-    does, and the names of xDSL's."""
+    """List all passes: those of the package by level and those of plugins, with a line of
+    description, and the names of xDSL's.
+    """
     groups: dict[str, list[type[ModulePass]]] = {}
     for name in sorted({*own_passes(), *PASSES}):
         cls = passes[name]()
@@ -41,7 +42,7 @@ def pass_list(passes: Mapping[str, PassFactory]) -> str:
 
 
 def pass_help(name: str, passes: Mapping[str, PassFactory]) -> str:
-    """What a pass does, with IR before -> after where it says so, and its options.
+    """Return the documentation of a pass, with its options.
 
     Raises:
         InputError: there is no such pass.
@@ -61,7 +62,7 @@ def pass_help(name: str, passes: Mapping[str, PassFactory]) -> str:
 
 
 def option_lines(cls: type[ModulePass]) -> Iterator[str]:
-    """The options of a pass, each with its type and default."""
+    """Yield the options of a pass, with types and defaults."""
     for field in dataclasses.fields(cls):
         if not field.init or field.name == "name":
             continue
@@ -70,8 +71,7 @@ def option_lines(cls: type[ModulePass]) -> Iterator[str]:
 
 
 def patterns_of(cls: type[ModulePass]) -> list[str]:
-    """The names of the rewrite patterns in the file of a pass, those that it gets from others
-    included."""
+    """Return the names of the rewrite patterns in a pass's file, including imported ones."""
     names = vars(sys.modules[cls.__module__])
     return sorted(
         name
@@ -84,14 +84,14 @@ def patterns_of(cls: type[ModulePass]) -> list[str]:
 
 
 def reason_for_walk(cls: type[ModulePass]) -> str:
-    """Why a pass is not a set of patterns, as its file says it: `A walk by hand: ...`; or `""`."""
+    """Return the reason for a pass without patterns, from `A walk by hand: ...`, or `""`."""
     text = inspect.getdoc(sys.modules[cls.__module__]) or ""
     found = _WALK.search(text)
     return " ".join(found[1].split()) if found else ""
 
 
 def folder_of(cls: type) -> str:
-    """Where a pass is defined: a folder of the package, or a plugin."""
+    """Return the origin of a pass: a folder of the package, xDSL, or a plugin."""
     parts = cls.__module__.split(".")
     if cls.__module__.startswith(_OWN):
         return "/".join(parts[1:-1][:2])
@@ -99,14 +99,14 @@ def folder_of(cls: type) -> str:
 
 
 def reading_order(folder: str) -> tuple[int, str]:
-    """In the order in which a program goes through the levels; plugins last."""
+    """Return a key that sorts folders in the order of lowering, plugins last."""
     level = folder.split("/")[-1]
     last = len(_LEVELS) + (folder == "plugins")
     return (_LEVELS.index(level) if level in _LEVELS else last, folder)
 
 
 def documentation(cls: type) -> str:
-    """The docstring of a class itself, without indentation."""
-    # A class without one would show its base's; a dataclass would show its signature.
+    """Return the docstring of a class itself, without indentation."""
+    # Bases' docstrings are not inherited, and the signature of a dataclass is not shown.
     text = cls.__dict__.get("__doc__") or ""
     return inspect.cleandoc(text) if text and not text.startswith(f"{cls.__name__}(") else ""

@@ -1,8 +1,8 @@
-"""Keeping weights beside the text that names them.
+"""Weight files next to the text that names them.
 
-In a file, `graph.weights = "net.safetensors"` is relative to the folder of the file; in
-memory it is relative to the working directory. Tools convert on reading and writing, and
-save a store that exists only in memory next to the text.
+In a file, `graph.weights = "net.safetensors"` is relative to the file's folder; in memory it is
+relative to the working directory. Tools convert the path when reading and writing, and save a store
+that exists only in memory next to the text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SUFFIX = ".safetensors"
 
 
 def find_weights(module: ModuleOp, text_file: Path) -> None:
-    """After reading `text_file`: make a relative weight file relative to where we are."""
+    """Make the weight path of a parsed text relative to the working directory."""
     name = _file_named(module)
     if name is not None and not name.is_absolute():
         path = os.path.relpath(text_file.parent / name)
@@ -34,10 +34,10 @@ def find_weights(module: ModuleOp, text_file: Path) -> None:
 
 
 class TextOutput:
-    """A text, and the weights beside it that are only in memory: written together or not at all.
+    """Output text with the weights that are only in memory, all written atomically.
 
     Args:
-        path: where the text goes; without one, or with a pipe or a device, no weights are written.
+        path: output path; without one, or for a pipe or a device, no weights are written.
     """
 
     def __init__(self, path: str | None):
@@ -47,7 +47,7 @@ class TextOutput:
 
     @contextmanager
     def naming_weights(self, module: ModuleOp) -> Iterator[None]:
-        """While printing: name the weights relative to the text, and remember to save them."""
+        """Name the weights relative to the text while it is printed, and record them for saving."""
         held = module.attributes.get(_ATTRIBUTE)
         if self._path is None or not self._keeps_weights or not isinstance(held, StringAttr):
             yield
@@ -62,20 +62,20 @@ class TextOutput:
         try:
             yield
         finally:
-            # The same object, not an equal one: a store in memory lives as long as it does.
+            # The same object, not an equal one, because it keeps a store in memory alive.
             module.attributes[_ATTRIBUTE] = held
 
     def _place_of_weights(self, text_file: Path) -> Path:
-        """A file for the next module's weights: several may be in one text."""
+        """Return a file for the next module's weights, as one text may have several modules."""
         number = f".{len(self._stores)}" if self._stores else ""
         stem = text_file.name if text_file.suffix == _SUFFIX else text_file.stem
         return text_file.with_name(f"{stem}{number}{_SUFFIX}")
 
     def write(self, text: str) -> None:
-        """Write the text, to standard output without a path.
+        """Write the text, to standard output if there is no path.
 
         Raises:
-            InputError: the place is not writable.
+            InputError: the path is not writable.
         """
         if self._path is None:
             sys.stdout.write(text)
@@ -88,7 +88,7 @@ class TextOutput:
 
 @contextmanager
 def weights_named(module: ModuleOp, name: str) -> Iterator[bool]:
-    """While printing: name weights that are only in memory `name`; False if there are none."""
+    """Name in-memory weights `name` while the module is printed; yields False if there are none."""
     held = module.attributes.get(_ATTRIBUTE)
     if held is None or _unsaved_store(module) is None:
         yield False
@@ -101,7 +101,7 @@ def weights_named(module: ModuleOp, name: str) -> Iterator[bool]:
 
 
 def save_weights(module: ModuleOp, path: Path) -> None:
-    """Save the store of a module that has one only in memory."""
+    """Save the weights of a module that has them only in memory."""
     store = _unsaved_store(module)
     if store is not None:
         store.save(path)
@@ -115,7 +115,7 @@ def _file_named(module: ModuleOp) -> Path | None:
 
 
 def _unsaved_store(module: ModuleOp) -> WeightStore | None:
-    """The store, if the file that the module names does not hold all of it."""
+    """Return the store, if the weight file does not hold all of it."""
     if _ATTRIBUTE not in module.attributes:
         return None
     from tcopt.dialects.graph.weights import weights_of

@@ -1,1 +1,1 @@
-"""Models quantised by a plan: what takes part, measured in turns, shown, written."""
+"""Quantisation by a plan: select layers, measure them, show the plan, write the model."""

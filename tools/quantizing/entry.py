@@ -1,4 +1,4 @@
-"""`tcopt.quantize`: a model with layers in 8 bits, as a model with QuantizeLinear nodes.
+"""`tcopt.quantize`: quantise layers of a model to 8 bits, with QuantizeLinear nodes.
 
 found = tcopt.quantize("model.onnx", {"image": images}, output="model.int8.onnx")
 print(found.plan.error, found.plan.quantized)
@@ -42,10 +42,10 @@ from tcopt.tools.quantizing.measuring import Measurement, PlanSettings
 Told = Callable[[str], object]
 
 BEST = "best"
-"""As a method: that whose model has the least error."""
+"""Method that selects the calibration method with the smallest error."""
 
 SAMPLES = 4
-"""Runs of the data that errors are taken from, by default."""
+"""Default number of samples on which errors are measured."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,10 @@ class QuantizeSettings:
 
     @property
     def ranges(self) -> RangeSettings:
-        """What calibration is to know.
+        """Settings of calibration.
 
         Raises:
-            InputError: a setting has a value that it may not have.
+            InputError: a setting has an invalid value.
         """
         self._check_types()
         names = [each.value for each in Integer]
@@ -85,31 +85,31 @@ class QuantizeSettings:
         if self.smooth is not None and not 0 <= self.smooth <= 1:
             raise InputError(f"a strength of smoothing is from 0 to 1, not {self.smooth:g}")
         if self.samples < 1 or (self.batch is not None and self.batch < 1):
-            raise InputError("numbers of samples and extents of a batch are from 1 on")
+            raise InputError("sample count and batch size must be at least 1")
         if self.method != BEST:
             find_method(self.method)
         integer = Integer(self.activations)
         return RangeSettings(integer, self.symmetric, self.power_of_two, self.percentile)
 
     def _check_types(self) -> None:
-        """InputError unless numbers are numbers."""
+        """Raise InputError unless numeric settings are numbers."""
         for name in ("samples", "batch"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, Integral)):
-                raise InputError(f"'{name}' is a whole number, not {value!r}")
+                raise InputError(f"'{name}' must be an integer, not {value!r}")
         for name in ("percentile", "smooth"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, Real)):
-                raise InputError(f"'{name}' is a number, not {value!r}")
+                raise InputError(f"'{name}' must be a number, not {value!r}")
 
     @property
     def behind(self) -> Behind:
-        """What becomes integers with layers."""
+        """Operations after layers that are quantised with them."""
         return Behind(self.functions, self.sums)
 
     @property
     def weights(self) -> WeightSettings:
-        """How weights become integers."""
+        """Settings of weight quantisation."""
         return WeightSettings(
             self.per_channel,
             self.symmetric_weights,
@@ -120,13 +120,13 @@ class QuantizeSettings:
 
 @dataclass(frozen=True)
 class Quantized:
-    """What quantising a model came to.
+    """The result of quantising a model.
 
     Attributes:
         model: with QuantizeLinear and DequantizeLinear.
-        plan: the error of the model on the calibration data; with a plan, what is known of each
-            layer.
-        path: where it was written.
+        plan: the error of the model on the calibration data; if layers were measured, also the
+            facts of each layer.
+        path: the file that was written.
     """
 
     model: ModelProto
@@ -135,7 +135,7 @@ class Quantized:
 
     @property
     def layers(self) -> list[str]:
-        """The layers in 8 bits, by name."""
+        """Names of the layers in 8 bits."""
         return self.plan.quantized
 
 
@@ -144,7 +144,7 @@ class _Prepared:
     """A model about to be quantised.
 
     Attributes:
-        names: the names that nodes had, where they were given others.
+        names: original names of renamed nodes.
     """
 
     graph: OnnxGraph
@@ -166,35 +166,34 @@ def quantize(
     told: Told | None = None,
     **settings: Any,
 ) -> Quantized:
-    """Quantise layers of an ONNX model to 8 bits, where these pay.
+    """Quantise layers of an ONNX model to 8 bits, where this pays off.
 
-    The result is a standard model with QuantizeLinear and DequantizeLinear, which this compiler
-    takes and others do. Weights are int8, biases int32.
+    The result is a standard model with QuantizeLinear and DequantizeLinear, for this and other
+    compilers. Weights are int8, biases int32.
 
     Args:
         source: an ONNX file, its bytes, or a decoded model.
-        data: calibration data: arrays by the names of inputs, or several of these; see
+        data: calibration data: an array for each input by name, or several such sets; see
             `tcopt.quantization.data.samples_of`.
         output: a file to write.
-        plan: whether layers are measured, and those that save no time stay in floats. Otherwise
-            all layers are quantised.
-        max_error: with a plan, the error at the output that is accepted: the root mean square of
-            the difference, as a part of that of the output.
-        min_gain: with a plan, the part of its time that a layer has to save.
-        threads: that times are measured with, by default all.
+        plan: whether to measure layers and keep those in floats that save no time. Otherwise all
+            layers are quantised.
+        max_error: with a plan, the maximum error at the output: the root mean square of the
+            difference, relative to that of the output.
+        min_gain: with a plan, the minimum part of its time that a layer must save.
+        threads: number of threads for measuring times, by default all.
         follow_links: as `tcopt.compile` takes it.
         told: called with a line before each step.
-        settings: `method` of calibration (`minmax`, `percentile`, `entropy`, `mse`, or `best`
-            of these by the error at the output), `percentile`,
-            `activations` (`uint8` or `int8`), `symmetric`, `per_channel`, `symmetric_weights`,
-            `power_of_two`, `bias_correction`, `equalize`, `smooth` (the strength, None for none),
-            `functions` and `sums` (whether functions of each element, and sums of two computed
-            values, behind layers have integers as well),
-            `floats` (names of layers that stay in floats), `batch` (the extent of a run's first
-            dimension where it is open), `samples` (runs that errors are taken from).
+        settings: `method` of calibration (`minmax`, `percentile`, `entropy`, `mse`, or `best` of
+            these by the error at the output), `percentile`, `activations` (`uint8` or `int8`),
+            `symmetric`, `per_channel`, `symmetric_weights`, `power_of_two`, `bias_correction`,
+            `equalize`, `smooth` (the strength, None for none), `functions` and `sums` (whether
+            elementwise functions, and sums of two computed values, after layers are quantised as
+            well), `floats` (names of layers that stay in floats), `batch` (the extent of the first
+            dimension if it is open), `samples` (number of runs on which errors are measured).
     Raises:
         InputError: data or settings that do not fit, or a model that is quantised already.
-        UnsupportedError: a model without a layer to quantise, or none that pays.
+        UnsupportedError: a model without a layer to quantise, or in which none pays off.
     """
     told = told or (lambda text: None)
     known = _settings(settings)
@@ -242,9 +241,10 @@ def report(
     batch: int | None = None,
     samples: int = SAMPLES,
 ) -> Plan:
-    """The plan of a model that is quantised already, with QuantizeLinear and DequantizeLinear.
+    """Return the plan of a model that is already quantised, with QuantizeLinear and
+    DequantizeLinear.
 
-    What its weights were before is not known, so errors are those of its activations.
+    The original weights are unknown, so errors only cover activations.
 
     Args: as `quantize`.
     Raises:
@@ -263,7 +263,7 @@ def report(
     if not layers:
         raise _no_layers(graph)
     told(f"{len(layers)} layers, {len(runs)} runs of calibration data")
-    # All layers or none: this is the model as it is.
+    # Always the given model: all layers or none are quantised.
     measurement = Measurement(
         floats, layers, lambda names: graph, runs, PlanSettings(max_error, min_gain, threads)
     )
@@ -285,9 +285,9 @@ def _settings(given: dict[str, Any]) -> QuantizeSettings:
 
 def _check_limits(max_error: float | None, min_gain: float) -> None:
     if max_error is not None and not max_error > 0:
-        raise InputError(f"an accepted error is above 0, not {max_error:g}")
+        raise InputError(f"the maximum error must be above 0, not {max_error:g}")
     if not 0 <= min_gain < 1:
-        raise InputError(f"a gain is from 0 to 1, as a part of a layer's time, not {min_gain:g}")
+        raise InputError(f"a gain is a part of a layer's time from 0 to 1, not {min_gain:g}")
 
 
 def _prepared(
@@ -299,7 +299,7 @@ def _prepared(
         raise InputError(
             f"the model is quantised already, it has {present.op_type}",
             where=present.name or present.op_type,
-            hint="--report says what its layers add to the error and save",
+            hint="--report shows the error and the time saved by its layers",
         )
     samples = samples_of(data, declared_specs(graph.model)[0], settings.batch)
     names = graph.name_nodes()
@@ -319,7 +319,7 @@ def _prepared(
 
 
 def _check_constants(graph: OnnxGraph, layer: Layer) -> None:
-    """InputError where weights or the bias of a layer are not finite."""
+    """Raise InputError if weights or the bias of a layer are not finite."""
     places = [layer.bias, None if layer.weight is None else layer.weight.place]
     for place in places:
         values = None if place is None else graph.array(layer.node.input[place])
@@ -330,7 +330,7 @@ def _check_constants(graph: OnnxGraph, layer: Layer) -> None:
 
 
 def _calibrated(ready: _Prepared, settings: QuantizeSettings, told: Told) -> Realization:
-    """The parameters of all layers; the model is equalised and smoothed before, if it is to be."""
+    """Calibrate all layers, after equalisation and smoothing of the model if requested."""
     graph, names = ready.graph, {layer.name for layer in ready.layers}
     if settings.equalize:
         told(f"{rewrite(graph, [EqualizeLayers()])} equalisations of pairs of layers")
@@ -366,7 +366,7 @@ def _measurement(
     samples: Sequence[Feeds],
     settings: PlanSettings,
 ) -> Measurement:
-    """A model in floats beside what its quantisation gives."""
+    """Return a measurement that compares a float model with its quantised variants."""
 
     def made(chosen: Sequence[str]) -> OnnxGraph:
         return quantized(graph, chosen, realization)
@@ -379,7 +379,7 @@ def _no_layers(graph: OnnxGraph) -> UnsupportedError:
     if other:
         return UnsupportedError(
             f"the model has no layer to quantise: its layers are of {', '.join(other)}",
-            hint="export it in float32, of which layers are quantised",
+            hint="export it in float32: only such layers are quantised",
         )
     return UnsupportedError(
         "the model has no layer to quantise",
@@ -394,15 +394,15 @@ def _none_pays(plan: Plan, max_error: float | None) -> UnsupportedError:
         what = f"saves time within an error of {max_error:g}"
     return UnsupportedError(
         f"of {len(plan.layers)} layers none {what}, so nothing is quantised",
-        hint="--all quantises all layers, whatever they save and add",
+        hint="--all quantises all layers, regardless of error and time",
     )
 
 
 def write_model(model: ModelProto, place: str | Path) -> Path:
-    """Write a model, all of it or nothing.
+    """Write a model atomically.
 
     Raises:
-        InputError: the place is not writable.
+        InputError: the path is not writable.
         UnsupportedError: the model is too large for one file.
     """
     if model.ByteSize() > MODEL_SIZE_LIMIT:

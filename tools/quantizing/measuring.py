@@ -1,4 +1,4 @@
-"""The plan of a model, measured: errors by a program with switches, times by profiles."""
+"""Measurement of a quantisation plan: errors by a model with switches, times by profiles."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Told = Callable[[str], object]
 _RUNS = 15
 _ROUNDS = 6
 _CORRECTIONS = 2
-"""How often layers that are slower in the model that was chosen are put back into floats."""
+"""Number of times that layers which are slower in the chosen model are moved back to floats."""
 
 
 @dataclass(frozen=True)
 class PlanSettings:
-    """What a plan is to keep to.
+    """Constraints of a plan.
 
     Attributes:
-        max_error: at the output, relative; by default any.
-        min_gain: the part of its time that a layer has to save.
-        threads: that times are measured with, by default all.
+        max_error: maximum relative error at the output; by default any.
+        min_gain: minimum part of its time that a layer must save.
+        threads: number of threads for measuring times, by default all.
     """
 
     max_error: float | None = None
@@ -40,12 +40,12 @@ class PlanSettings:
 
 
 class Measurement:
-    """A model in floats and in 8 bits, on some runs of its data.
+    """Measure a model in floats and in 8 bits, on some samples.
 
     Args:
-        floats: the model in floats; its nodes have names of their own.
-        quantized: the model where some layers, by name, are quantised.
-        samples: runs that errors are taken from; times are of the first.
+        floats: the model in floats; its nodes have unique names.
+        quantized: returns the model with the named layers quantised.
+        samples: runs on which errors are measured; times are measured on the first.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Measurement:
         self._programs: dict[tuple[str, ...], Programs] = {}
 
     def plan(self, sensitivity: Sensitivity, told: Told) -> Plan:
-        """Measure, and choose."""
+        """Measure layers, and choose those to quantise."""
         settings = self.settings
         errors = sensitivity.layer_errors(told)
         told("times of layers")
@@ -97,7 +97,7 @@ class Measurement:
         return self.compared(made, told) if made.quantized else made
 
     def as_it_is(self, sensitivity: Sensitivity, told: Told) -> Plan:
-        """Measure a model all of whose layers are quantised; verdicts say what would be better."""
+        """Measure a model in which all layers are quantised; verdicts recommend changes."""
         errors = sensitivity.layer_errors(told)
         told("times of layers")
         rows, settings = self._rows(errors), self.settings
@@ -115,8 +115,8 @@ class Measurement:
         )
 
     def compared(self, plan: Plan, told: Told) -> Plan:
-        """The plan with the error and times of the model that was chosen."""
-        told("the model that was chosen")
+        """Add the error and times of the chosen model to a plan."""
+        told("the chosen model")
         names = plan.quantized
         error = self.error(names)
         sides = {"floats": self._model(()), "chosen": self._model(names)}
@@ -132,7 +132,7 @@ class Measurement:
         )
 
     def error(self, names: Sequence[str]) -> float:
-        """The relative error at the output of a model with these layers quantised."""
+        """Return the relative error at the output with these layers quantised."""
         outputs = self.floats.output_names
         exact = [self._program(()).run(feeds) for feeds in self.samples]
         found = [self._program(names).run(feeds) for feeds in self.samples]
@@ -153,7 +153,9 @@ class Measurement:
         ]
 
     def _slower(self, names: Sequence[str]) -> set[str]:
-        """Of quantised layers, those that take longer than in floats beside their neighbours."""
+        """Return the quantised layers that are slower than in floats, given their neighbours'
+        types.
+        """
         before, after = self._times(()), self._times(names)
         return {name for name in names if after[name] >= before[name]}
 

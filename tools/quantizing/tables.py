@@ -1,4 +1,4 @@
-"""A plan as a table, as JSON and as a picture."""
+"""Plans as tables, JSON and plots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAME_LENGTH = 60
 
 
 def plan_text(plan: Plan) -> str:
-    """A table of the layers, and what the choice came to."""
+    """Return a table of the layers, and a summary of the choice."""
     table = Table(box=None, pad_edge=False)
     table.add_column("layer", overflow="fold")
     table.add_column("operator")
@@ -45,7 +45,7 @@ def _row(layer: LayerPlan) -> list[str]:
 
 
 def summary(plan: Plan) -> str:
-    """The choice in a line or two."""
+    """Summarise the choice in one or two lines."""
     count = f"{len(plan.quantized)} of {len(plan.layers)} layers in 8 bits"
     lines = [f"{count}, error at the output {plan.error:.3g}"]
     if plan.float_ms is not None and plan.quantized_ms is not None:
@@ -55,13 +55,13 @@ def summary(plan: Plan) -> str:
         )
         if plan.quantized_ms > plan.float_ms:
             lines.append(
-                "the model is slower than in floats; --min-gain leaves out what saves least"
+                "the model is slower than in floats; --min-gain excludes the layers that save least"
             )
     return "\n".join(lines)
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
-    """A plan as JSON values; what is infinite is null."""
+    """Return a plan as JSON values; infinite values become null."""
 
     def finite(value: Any) -> Any:
         if isinstance(value, dict):
@@ -78,7 +78,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
 
 
 def draw_plan(plan: Plan, path: Path) -> None:
-    """Error against time for choices of layers, with the one that was made.
+    """Plot error against time for sets of layers, with the chosen one marked.
 
     Raises:
         InputError: there is no matplotlib, or the file cannot be written.

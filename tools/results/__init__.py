@@ -1,1 +1,1 @@
-"""Results compared with other runtimes."""
+"""Comparison of results with other runtimes."""

@@ -1,8 +1,8 @@
-"""How far two results are apart, and whether that is near enough.
+"""Comparison of results with expected values, within a tolerance.
 
-A difference is accepted when |actual - expected| <= atol + rtol * scale, where scale is
-the range of the expected values (the largest minus the smallest), or their largest
-magnitude when they are all alike. Elements near zero then need no special tolerance.
+A difference is accepted if |actual - expected| <= atol + rtol * scale, where scale is the range of
+the expected values (the largest minus the smallest), or their largest magnitude if they are all
+equal. Elements near zero then need no special tolerance.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The difference of one output from what was expected.
+    """The difference of one output from its expected value.
 
     `max_abs`, `mean_abs`, `p99_abs` are absolute errors; `max_rel`, `mean_rel`, `p99_rel`
     the same divided by the magnitude of the expected element (where that is not zero).
@@ -44,7 +44,7 @@ class Accuracy:
     passed: bool
 
     def summary(self) -> str:
-        """One line: the largest error, where it is, and what it should have been."""
+        """Describe the largest error in one line: its value, index, and the expected element."""
         place = f"[{', '.join(map(str, self.worst))}]"
         return (
             f"max difference {self.max_abs:.3g} at {place}: {self.actual:.7g} "
@@ -53,7 +53,8 @@ class Accuracy:
 
 
 def compare(name: str, actual: Array, expected: Array, *, rtol: float, atol: float) -> Accuracy:
-    """Measure one output. Equal infinities and NaNs in both count as equal.
+    """Compare one output with its expected value. Equal infinities, and NaNs in both, count as
+    equal.
 
     Raises:
         ValueError: the shapes differ.
@@ -61,7 +62,7 @@ def compare(name: str, actual: Array, expected: Array, *, rtol: float, atol: flo
     if actual.shape != expected.shape:
         raise ValueError(f"shape {actual.shape} where {expected.shape} was expected")
     if is_text(actual.dtype) or is_text(expected.dtype):
-        # Strings are right or wrong, which are 0 and 1.
+        # The error of a string is 0 or 1.
         actual, expected = np.asarray(actual != expected), np.zeros(expected.shape)
     a = _as_float(actual)
     e = _as_float(expected)
@@ -93,7 +94,7 @@ def compare(name: str, actual: Array, expected: Array, *, rtol: float, atol: flo
 
 
 def report(results: Sequence[Accuracy], *, rtol: float, atol: float) -> str:
-    """A readable account of every output, and whether all passed."""
+    """Describe every output, and whether it passed."""
     lines: list[str] = []
     for r in results:
         shape = "x".join(map(str, r.shape)) or "scalar"
@@ -124,7 +125,7 @@ def _difference(a: Array, e: Array) -> Array:
         error = np.abs(a - e)
     same = (a == e) | (np.isnan(a) & np.isnan(e))
     error = np.where(same, 0.0, error)
-    # A NaN or an infinity on one side only is as wrong as can be.
+    # A NaN or an infinity on one side only is an infinite error.
     return np.where(np.isnan(error), np.inf, error)
 
 

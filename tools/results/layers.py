@@ -1,8 +1,8 @@
-"""Which layer of a model is the first whose result departs from another runtime's.
+"""Localisation of the first layer whose result differs from another runtime's.
 
-The other runtime has the results of all nodes as outputs. The model itself is compiled as always:
-its kernels' results are observed and compared in the order of the nodes. Results of nodes that were
-folded or fused are not in memory and are listed as such.
+The other runtime runs the model with the results of all nodes as outputs. This compiler's model is
+compiled as usual, and its kernels' results are observed and compared in the order of the nodes.
+Results of nodes that were folded or fused are not in memory, and are listed as such.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CELL_LENGTH = 60
 
 @dataclass(frozen=True)
 class Layer:
-    """One result of a node: `value` is its name, `inputs` those of what it is computed from."""
+    """A result of a node: `value` is its name, `inputs` are the names of the node's inputs."""
 
     node: str
     operator: str
@@ -41,11 +41,11 @@ class Layer:
 
 @dataclass(frozen=True)
 class LayerAccuracy:
-    """How near a layer's result is.
+    """The accuracy of a layer's result.
 
     Attributes:
         accuracy: None if the shape or type differs, or the result is not observed.
-        unobserved: the reason why no result can be compared, such as "fused"; else empty.
+        unobserved: the reason why no result can be compared, such as "fused"; otherwise empty.
     """
 
     layer: Layer
@@ -76,11 +76,11 @@ class Source:
 
 
 def with_all_results(path: str) -> tuple[Source, list[Layer]]:
-    """A model with the results of all its nodes as outputs, and its layers.
+    """Return a model with the results of all its nodes as outputs, and its layers.
 
     Raises:
         ImportModelError: the model cannot be decoded.
-        InputError: it is too large to be held in one file.
+        InputError: it is too large for one file.
     """
     try:
         model = onnx.load(path)
@@ -122,10 +122,10 @@ def compare_layers(
     rtol: float,
     atol: float,
 ) -> list[LayerAccuracy]:
-    """Measure each layer, in order.
+    """Compare each layer, in order.
 
     Args:
-        ours: the results that were observed.
+        ours: the observed results.
         computed: the nodes that kernels compute; results of others were folded.
     """
     found: list[LayerAccuracy] = []
@@ -145,7 +145,7 @@ def compare_layers(
 def layers_report(
     results: Sequence[LayerAccuracy], runtime: str, *, rtol: float, atol: float
 ) -> str:
-    """A table of the layers, and an account of the first that departs."""
+    """Return a table of the layers, and a description of the first that differs."""
     table = Table(box=None, pad_edge=False)
     for title in ("layer", "operator", "shape"):
         table.add_column(title, overflow="fold")

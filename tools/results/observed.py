@@ -1,9 +1,9 @@
-"""Results of a model's kernels, observed while the model runs as it is compiled.
+"""Results of a model's kernels, observed without changing how the model is compiled.
 
-Nothing is added to what is compiled. @main runs op by op, and each kernel is the machine code of
-the compiled model, called in a separate process with its buffers between guard pages. The arrays
-that a kernel writes are matched with the results of ONNX nodes. A result that is never in memory,
-because its node was folded or fused with a user, is not observed.
+@main is interpreted op by op. Each kernel is the machine code of the compiled model, called in a
+separate process with its buffers between guard pages. The arrays that a kernel writes are matched
+with the results of ONNX nodes. A result that is never in memory, because its node was folded or
+fused with a user, is not observed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Written:
 
     Attributes:
         array: in the layout that the compiler chose.
-        inside: the part of it that is not a border which the compiler added.
+        inside: the part without borders that the compiler added.
     """
 
     array: Array
@@ -53,7 +53,7 @@ class Written:
 
 @dataclass(frozen=True)
 class KernelRun:
-    """A call of a kernel: the ONNX nodes it computes, and what it wrote."""
+    """A call of a kernel: the ONNX nodes it computes, and the arrays it wrote."""
 
     nodes: tuple[str, ...]
     written: tuple[Written, ...]
@@ -61,13 +61,13 @@ class KernelRun:
 
 @dataclass
 class Borders:
-    """The parts of kernels' results inside of borders, by the origin of the kernel."""
+    """The parts of kernels' results without borders, by the origin of the kernel."""
 
     _inside: dict[Origin, list[Part]] = field(default_factory=dict[Origin, list[Part]])
 
     @classmethod
     def of(cls, module: ModuleOp) -> Borders:
-        """The borders of a graph that is about to be lowered."""
+        """Collect the borders of a graph before it is lowered."""
         found = cls()
         for function in functions(module).values():
             for op in function.regions[0].blocks[0].ops:
@@ -76,13 +76,13 @@ class Borders:
         return found
 
     def inside(self, origin: Origin, number: int) -> Part:
-        """The part of a result that is not a border."""
+        """Return the part of a result without its border."""
         known = self._inside.get(origin, [])
         return known[number] if number < len(known) else ()
 
 
 def _inside(value: SSAValue, unit: Unit) -> Part:
-    """The part of a value that is in no border added around it."""
+    """Return the part of a value without the border added around it."""
     pad = value.owner
     if not isinstance(pad, PadOp) or pad not in unit.body:
         return ()
@@ -94,13 +94,13 @@ def _inside(value: SSAValue, unit: Unit) -> Part:
 def run_observed(
     module: ModuleOp, borders: Borders, feeds: Sequence[Array], *, limit: float | None = None
 ) -> tuple[list[Array], list[KernelRun]]:
-    """The results of a planned @main, and the runs of its kernels.
+    """Return the results of a planned @main, and the runs of its kernels.
 
     Args:
-        limit: seconds that a kernel may take; by default they follow from its work.
+        limit: time limit of a kernel in seconds, by default derived from its work.
     Raises:
-        NativeFault: a kernel crashed, touched memory that is not its own or did not end.
-        UnsupportedError: the module is not one for a CPU.
+        NativeFault: a kernel crashed, accessed memory out of bounds or did not end.
+        UnsupportedError: the module is not for a CPU.
     """
     main = functions(module).get("main")
     if not isinstance(main, func.FuncOp) or WEIGHTS not in main.attributes:
@@ -151,7 +151,7 @@ class _Run:
     def written(
         self, origin: Origin, arrays: Sequence[Array], positions: Sequence[int]
     ) -> Iterator[Written]:
-        """Copies of what a kernel wrote, in the shapes of the graph; its workspace comes last."""
+        """Yield copies of a kernel's outputs, in the shapes of the graph, without its workspace."""
         for number, (text, position) in enumerate(zip(origin.results, positions, strict=False)):
             shape = tuple(int(size) for size in text.split("x")[:-1])
             array = as_shape(arrays[position], shape)
@@ -173,7 +173,7 @@ def in_layout_of(written: Written, expected: Array) -> Array | None:
 
 
 def _plain(array: Array, shape: tuple[int, ...]) -> Array | None:
-    """An array of blocked channels, or of merged axes, in the shape of an ONNX value."""
+    """Convert an array with blocked channels or merged axes to the shape of an ONNX value."""
     if array.shape == shape:
         return array
     if array.ndim == len(shape) + 1 and array.ndim > 2 and array.shape[2:-1] == shape[2:]:
@@ -193,8 +193,8 @@ def match_values(
 ) -> dict[str, Array]:
     """Return the arrays that kernels wrote, by the names of the ONNX values that they hold.
 
-    A kernel's result is a value of a node that it is the last one to compute a part of, which
-    nodes of other kernels use. Of several such values, it is the nearest one.
+    Candidates for a kernel's array are values of nodes for which this is the last kernel, if they
+    are used by nodes of other kernels. Of several candidates, the closest one is chosen.
 
     Args:
         produced: the results of each node.
@@ -226,7 +226,7 @@ def match_values(
 
 
 def _distance(a: Array, b: Array) -> float:
-    """The largest difference of two arrays; 0 where both are not numbers."""
+    """Return the largest difference of two arrays; 0 if they are not numeric."""
     if a.dtype.kind not in "fiub" or not a.size:
         return 0.0
     with np.errstate(all="ignore"):

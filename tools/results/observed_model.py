@@ -1,4 +1,4 @@
-"""Compile a model as always, and run it with its kernels' results observed."""
+"""Compile a model as usual, and run it with its kernels' results observed."""
 
 from __future__ import annotations
 

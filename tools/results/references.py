@@ -1,4 +1,4 @@
-"""Other runtimes that results are compared with."""
+"""Other runtimes, as references for results."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Feeds = Mapping[str, Array]
 
 ONNXRUNTIME, REFERENCE = "onnxruntime", "reference"
 RUNTIMES = (ONNXRUNTIME, REFERENCE)
-"""`reference` is onnx's own evaluator in numpy, which is there wherever tcopt is."""
+"""`reference` is onnx's own evaluator in numpy, which is always installed with tcopt."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Milliseconds of repeated runs after a first one that is not counted."""
+    """Milliseconds of repeated runs, without the first."""
 
     median: float
     fastest: float
@@ -33,7 +33,7 @@ class Timing:
 
 
 def measure(run: Callable[[], list[Any]], repeat: int) -> tuple[list[Any], Timing]:
-    """Run once, then `repeat` times against the clock."""
+    """Run once, then `repeat` timed runs."""
     results = run()
     times: list[float] = []
     for _ in range(repeat):
@@ -46,12 +46,12 @@ def measure(run: Callable[[], list[Any]], repeat: int) -> tuple[list[Any], Timin
 def reference_run(
     runtime: str, model: str | bytes, threads: int | None = None
 ) -> Callable[[Feeds], list[Any]]:
-    """What runs a model on another runtime.
+    """Return a function that runs a model on another runtime.
 
     Args:
         model: a file or its bytes.
     Raises:
-        InputError: the runtime is not installed or does not take the model.
+        InputError: the runtime is not installed or cannot load the model.
     """
     make = _onnxruntime if runtime == ONNXRUNTIME else _reference
     try:

@@ -1,1 +1,1 @@
-"""Tuning a model from end to end: the search, its display, and the comparison that decides."""
+"""End-to-end tuning of a model: the search, its display, and the comparison that accepts it."""

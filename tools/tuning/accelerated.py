@@ -1,7 +1,7 @@
-"""Whether a tuned model is kept that an accelerator computes parts of: by its cycles.
+"""Comparison of a tuned model with the untuned one on an accelerator, by cycles.
 
-The time of a run is that of the accelerator's programs, by its simulator, and that of the host,
-which is measured in turns where its code differs.
+The time of a run is the simulated time of the accelerator's programs plus the host's time, which is
+measured by interleaved runs if its code differs.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ def judge_with_accelerator(
 
     Args:
         feeds: inputs of both.
-        megahertz: of the accelerator.
-        rounds: of turns of the host; `patience` times as many at most, where it is not clear.
-        same_host: whether the host's code is the same in both, so that cycles tell all.
-        rtol, atol: accepted differences, as a part of an output's range and beside it.
+        megahertz: clock rate of the accelerator.
+        rounds: number of interleaved runs of the host; up to `patience` times as many if the result
+            is unclear.
+        same_host: whether the host's code is the same in both, so that only cycles matter.
+        rtol, atol: accepted differences, relative to an output's range and absolute.
     """
     outputs = [flatten(model.run(feeds)) for model in (untuned, tuned)]
     difference = find_difference(outputs[0], outputs[1], rtol, atol)
@@ -71,7 +72,7 @@ def judge_with_accelerator(
 
 
 def _host_ms(model: Model, feeds: Feeds) -> float:
-    """Milliseconds of a run that are the host's."""
+    """Return the host's milliseconds in a run."""
     programs = {call.symbol for part in _parts(model) for call in part.host_functions}
     profile = model.profile(feeds, 1)
     spans = profile.times[:, :, 1] - profile.times[:, :, 0]

@@ -1,7 +1,7 @@
-"""Whether a tuned model is kept: only if it is faster beyond noise, and says the same.
+"""Acceptance of a tuned model: only if it is significantly faster, with equal results.
 
-Both models run in one process and take turns. Each round says how many times as fast the tuned one
-is; the interval of that is drawn by bootstrap, and has to lie above a threshold as a whole.
+Both models run interleaved in one process. Each round yields a speedup; its confidence interval is
+computed by bootstrap, and all of it must be above a threshold.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tcopt.tools.results.accuracy import compare
 Array = NDArray[Any]
 
 ROUNDS = 12
-"""Turns of each side at least."""
+"""Minimum number of rounds."""
 
 PATIENCE = 4
-"""How many times as many, where the first leave it open whether a tuned model is kept."""
+"""Factor by which the number of rounds may grow if the first do not settle acceptance."""
 
 FASTER = 1.01
-"""A tuned model is kept if all of the interval of its speed is above."""
+"""Lower bound of the speedup's whole interval for accepting a tuned model."""
 
 _RESAMPLES = 2000
 _INTERVAL = 0.95
@@ -34,13 +34,13 @@ _INTERVAL = 0.95
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a tuned model compares.
+    """Comparison of a tuned model with the untuned one.
 
     Attributes:
-        speed: how many times as fast it is; `low`, `high`: the interval of that at 95 %.
+        speed: its speedup; `low`, `high`: the 95 % interval.
         before_ms, after_ms: medians of a run.
-        rounds: of turns; none where times are a simulator's, and exact.
-        difference: what is not equal, for people; empty where all outputs are within tolerance.
+        rounds: number of interleaved rounds; 0 if times are simulated and exact.
+        difference: description of a wrong output; empty if all are within tolerance.
     """
 
     speed: float
@@ -53,19 +53,19 @@ class Verdict:
 
     @property
     def accepted(self) -> bool:
-        """Whether the tuned model is faster beyond noise, and right."""
+        """Whether the tuned model is significantly faster, and correct."""
         return not self.difference and self.low > (FASTER if self.rounds else 1.0)
 
     @property
     def interval(self) -> str:
-        """How sure the speed is, for people."""
+        """The confidence interval as text."""
         if not self.rounds:
             return "exact, by cycles of the accelerator"
         return f"{self.low:.3f}-{self.high:.3f}, {self.rounds} rounds in turns"
 
     @property
     def reason(self) -> str:
-        """Why, in few words."""
+        """The reason for the verdict, briefly."""
         if self.difference:
             return f"outputs differ: {self.difference}"
         if self.accepted:
@@ -89,10 +89,10 @@ def judge(
     """Compare a tuned model with the untuned one.
 
     Args:
-        untuned, tuned: run the model on the same inputs, and give its outputs.
-        rounds: of turns.
-        patience: how many times as many at most, where it is not clear.
-        rtol, atol: accepted differences, as a part of an output's range and beside it.
+        untuned, tuned: run the model on the same inputs, and return its outputs.
+        rounds: number of interleaved rounds.
+        patience: factor by which that may grow if the result is unclear.
+        rtol, atol: accepted differences, relative to an output's range and absolute.
     """
     difference = find_difference(untuned(), tuned(), rtol, atol)
     sides = {"untuned": untuned, "tuned": tuned}
@@ -109,13 +109,14 @@ def judge(
 
 
 def until_clear(turns: Callable[[int], list[float]], rounds: int, patience: int) -> list[float]:
-    """Speeds by rounds, of more of them where the first leave it open if they are above FASTER.
+    """Measure speedups by rounds, with more rounds if the first do not decide whether it is above
+    FASTER.
 
-    There is one more look at most: each may be wrong, so that many would find what is not there.
+    There is at most one extension, as repeated tests would find differences that do not exist.
 
     Args:
-        turns: takes some rounds, and gives the speeds of all that were taken.
-        rounds: at first; `patience` times as many at most.
+        turns: runs more rounds, and returns the speedups of all rounds so far.
+        rounds: the initial number; up to `patience` times as many in total.
     """
     found = turns(rounds)
     _, low, high = interval(found)
@@ -123,13 +124,13 @@ def until_clear(turns: Callable[[int], list[float]], rounds: int, patience: int)
 
 
 def ratios(ours: Times, theirs: Times) -> list[float]:
-    """How many times as fast ours is, by each round."""
+    """Return the speedup of ours in each round."""
     rounds = zip(ours.bursts, theirs.bursts, strict=True)
     return [median(other) / median(own) for own, other in rounds]
 
 
 def interval(values: Sequence[float], seed: int = 0) -> tuple[float, float, float]:
-    """The median of some ratios, and its interval at 95 % by bootstrap."""
+    """Return the median of some ratios, and its 95 % interval by bootstrap."""
     rng = np.random.default_rng(seed)
     found = np.asarray(values, np.float64)
     drawn = found[rng.integers(0, len(found), (_RESAMPLES, len(found)))]
@@ -142,7 +143,7 @@ def interval(values: Sequence[float], seed: int = 0) -> tuple[float, float, floa
 def find_difference(
     untuned: Sequence[Array], tuned: Sequence[Array], rtol: float, atol: float
 ) -> str:
-    """The first output that is not within tolerance, for people; empty if all are."""
+    """Describe the first output that is not within tolerance; empty if all are."""
     for number, (before, after) in enumerate(zip(untuned, tuned, strict=True)):
         if before.shape != after.shape:
             return f"output {number} has shape {after.shape} instead of {before.shape}"

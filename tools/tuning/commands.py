@@ -1,4 +1,4 @@
-"""The commands of `tcopt-tune` that search nothing: what was found, records, and pictures."""
+"""Commands of `tcopt-tune` that do not search: show results and records, and plot them."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ _DATABASES = (".db", ".sqlite", ".sqlite3")
 
 
 def pool_place(args: argparse.Namespace) -> PoolPlace | None:
-    """The pool that options name, if they do.
+    """Return the pool given by options, if any.
 
     Raises:
-        InputError: they do not say which of its devices, or which pool.
+        InputError: the label or the pool is missing.
     """
     if args.pool is None:
         if args.label:
-            raise InputError("a label is of devices of a pool", hint="say which pool: --pool")
+            raise InputError("--label selects devices of a pool", hint="name the pool with --pool")
         return None
     if not args.label:
-        raise InputError("a pool has devices of several kinds", hint="say which: --label")
+        raise InputError("a pool has devices of several kinds", hint="select one with --label")
     return PoolPlace(args.pool, args.label, Certificates(args.tls_ca, args.tls_cert, args.tls_key))
 
 
 def show(args: argparse.Namespace, options: Mapping[str, Any]) -> int:
-    """What a model's lock file says, and what is recorded of its kernels."""
+    """Show the entries of a model's lock file, and the records of its kernels."""
     tasks = tasks_for(args.model, args.target, options)
     path = Path(args.lock) if args.lock else lock_beside(args.model)
     if path.is_file():
@@ -82,7 +82,7 @@ def _records_table(kernels: list[Recorded]) -> str:
 
 
 def plot(args: argparse.Namespace, options: Mapping[str, Any]) -> int:
-    """Pictures of what is recorded: `curves`, `layers` and `guesses`."""
+    """Plot records of a model: `curves`, `layers` and `guesses`."""
     tasks = tasks_for(args.model, args.target, options)
     with Store(args.db) as store:
         kernels = recorded(store, tasks)
@@ -105,11 +105,9 @@ def plot(args: argparse.Namespace, options: Mapping[str, Any]) -> int:
     draw_guesses(judged, folder / f"guesses{suffix}")
     print(f"{folder}: curves{suffix}, layers{suffix}, guesses{suffix}")
     if judged:
-        print(
-            f"{len(judged)} guesses of the model, places agree to {100 * agreement(judged):.0f} %"
-        )
+        print(f"{len(judged)} predictions, ranks agree to {100 * agreement(judged):.0f} %")
         for guess in sorted(judged, key=lambda each: -each.error)[:5]:
-            print(f"  said {guess.guessed:.2f}, was {guess.found:.2f}: {guess.name}")
+            print(f"  predicted {guess.guessed:.2f}, measured {guess.found:.2f}: {guess.name}")
     return 0
 
 
@@ -124,7 +122,7 @@ def _layers(kernels: list[Recorded]) -> list[Layer]:
 
 
 def export(args: argparse.Namespace, options: Mapping[str, Any]) -> int:
-    """Records as lines of JSON: all, or those of a model's kernels."""
+    """Export records as lines of JSON: all, or those of a model's kernels."""
     with Store(args.db) as store:
         trials = None
         if args.model:
@@ -136,7 +134,7 @@ def export(args: argparse.Namespace, options: Mapping[str, Any]) -> int:
 
 
 def merge(args: argparse.Namespace) -> int:
-    """Add records of others: files of lines, or databases."""
+    """Add records from files or databases."""
     with Store(args.db) as store:
         for source in args.sources:
             if "://" in source or source.endswith(_DATABASES):
@@ -153,7 +151,7 @@ def merge(args: argparse.Namespace) -> int:
 
 
 def verify(args: argparse.Namespace, options: Mapping[str, Any]) -> int:
-    """The best schedules that records have for a model, measured on this machine."""
+    """Measure the best recorded schedules of a model on this machine."""
     from tcopt.support.cores import default_threads
 
     tasks = tasks_for(args.model, args.target, options)

@@ -1,4 +1,4 @@
-"""`tcopt.tune`: a model's schedules searched, compared with the default, and kept if faster."""
+"""`tcopt.tune`: search for schedules of a model that make it faster, and keep them."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ from tcopt.tuner.tasks import Task, with_times
 Array = NDArray[Any]
 
 LEAST_SHARE = 0.005
-"""Kernels that take a smaller part of a run are left alone."""
+"""Kernels with a smaller part of a run are not tuned."""
 
 RESERVED = 0.1
-"""The part of the time that is left for measuring the best once more, and comparing models."""
+"""Part of the time reserved for measuring the best schedules again, and comparing models."""
 
 MOST_RESERVED_S = 60.0
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """What tuning came to.
+    """The result of tuning.
 
     Attributes:
         path: the lock file, if one was written.
-        verdict: how the tuned model compares; None where no kernel was found faster.
-        kernels: what was found for each kernel that the file has, those that gain most first.
+        verdict: comparison of the tuned model; None if no faster schedule was found.
+        kernels: results of the kernels in the lock file, largest gain first.
         ended: why the search ended.
-        trials, seconds: made, and taken in all.
-        left_out: how many kernels that are faster alone were left out of the file.
+        trials, seconds: number of trials, and total time.
+        left_out: number of improved kernels that are not in the lock file.
     """
 
     path: Path | None
@@ -70,7 +70,7 @@ class Tuning:
 
     @property
     def accepted(self) -> bool:
-        """Whether the model is faster than before, and its lock file written."""
+        """Whether the model is faster than before, so that its lock file was written."""
         return self.path is not None
 
 
@@ -95,38 +95,38 @@ def tune(
     feeds: Mapping[str, Array] | None = None,
     **options: Any,
 ) -> Tuning:
-    """Search faster schedules for a model's kernels, and keep them if the model is faster.
+    """Search for faster schedules of a model's kernels, and keep them if the model is faster.
 
-    What is measured is recorded at once; whoever tunes the model again, or one like it, begins
-    with that. At the end the tuned model and the untuned one take turns, and the lock file is
-    written only if the tuned one is faster beyond noise and its outputs are the same within
-    tolerance. `tcopt.compile` reads the file where it lies beside the model.
+    Measurements are recorded at once, and reused when this or a similar model is tuned again. At
+    the end the tuned and the untuned model are timed interleaved, and the lock file is written only
+    if the tuned one is significantly faster and its outputs are equal within tolerance.
+    `tcopt.compile` reads the file if it is next to the model.
 
-    What an accelerator computes that has a simulator is measured by its cycles, which are exact,
-    and compared by them.
+    Kernels on an accelerator with a simulator are measured and compared by its exact cycle counts.
 
     Args:
         source: an ONNX file, its bytes, or a decoded model.
         target: what to compile for.
         seconds: how long to search.
-        trials: how many schedules to measure at most.
-        db: the URL of the records, by default a file of the user's.
-        pool: where other machines measure; by default this machine does. Models are compared
-            here all the same, so be on a machine of the same kind.
-        output: the lock file; by default `model.tuned.mlir` beside `model.onnx`.
-        callback: called with a `tcopt.tuner.session.State` after each round; what it returns ends
-            the search if it is true.
-        threads: that kernels run on, by default all there are.
+        trials: maximum number of schedules to measure.
+        db: the URL of the records, by default the user's file.
+        pool: a pool of machines that measure kernels; by default this machine does. Models are
+            still compared on this machine, which should be of the same kind.
+        output: the lock file; by default `model.tuned.mlir` next to `model.onnx`.
+        callback: called with a `tcopt.tuner.session.State` after each round; a true result ends the
+            search.
+        threads: number of threads of kernels, by default all.
         seed: of the search.
-        strategy: what orders schedules: `model`, which learns; `estimate` or `random`, to compare.
-        rounds: of the comparison at the end.
-        graph: the part of the time for choices about operators of the graph; by default a fifth,
-            and none where the number of schedules is limited, something else measures, or the
-            target is an accelerator.
-        measurer: what measures instead.
-        told: called with lines for people.
-        feeds: values of some inputs; others are random. Kernels are measured on values of their
-            own, these are for the comparison of models.
+        strategy: how schedules are ranked: by a learned `model`, or for comparison by `estimate` or
+            `random`.
+        rounds: number of interleaved rounds of the comparison at the end.
+        graph: the part of the time for choices about operators of the graph; by default a fifth, or
+            none if the number of schedules is limited, another machine measures, or the target is
+            an accelerator.
+        measurer: replaces the default measurer.
+        told: called with progress messages.
+        feeds: values of some inputs; others are random. They are used to compare models; kernels
+            are measured on generated values.
         options: more keyword arguments of `tcopt.compile`: shapes, dims, accuracy ...
     Raises:
         TcoptError: the model cannot be compiled, or there is nothing to tune.
@@ -159,7 +159,7 @@ def _lock_path(source: Source, output: str | Path | None) -> Path:
     if isinstance(source, (str, Path)):
         return lock_beside(source)
     raise InputError(
-        "a model without a file has no place for its lock file", hint="say which: output="
+        "the path of the lock file is missing for a model without a file", hint="use output="
     )
 
 
@@ -222,7 +222,7 @@ class _Tuner:
         )
 
     def _search_graph(self, keeper: Keeper) -> list[TunedOperator]:
-        """Choices about operators that make the model faster."""
+        """Search choices about operators that make the model faster."""
         share = self._settings.graph
         if share <= 0:
             return []
@@ -240,8 +240,7 @@ class _Tuner:
         return chosen
 
     def _close(self, past: Past) -> None:
-        """Write what is left of the records; where that fails, what was found counts all the
-        same."""
+        """Write pending records; if that fails, the tuning result is still used."""
         try:
             past.store.close()
         except StoreError as error:
@@ -249,12 +248,12 @@ class _Tuner:
 
     @property
     def _run_name(self) -> str:
-        """Says what orders schedules, and is not another session's."""
+        """Unique name of the session, which begins with its strategy."""
         return f"{self._settings.strategy}-{uuid.uuid4().hex[:24]}"
 
     @property
     def _search_seconds(self) -> float:
-        """That are left for kernels."""
+        """Remaining time for kernels in seconds."""
         seconds = self._settings.seconds
         left = seconds - min(RESERVED * seconds, MOST_RESERVED_S) - self._graph_s
         return max(left, 0.0)
@@ -262,7 +261,7 @@ class _Tuner:
     def _tasks(
         self, model: Model, feeds: Mapping[str, Array], measurer: Measurer
     ) -> tuple[list[Task], float]:
-        """The kernels worth tuning, those that take longest first, and what the others take."""
+        """Return the kernels worth tuning, the longest first, and the time of the others."""
         found = self._variants.tasks(self._operators)
         timed = with_times(found, model.profile(feeds))
         timed = with_simulated_times(timed, measurer)
@@ -302,7 +301,7 @@ class _Tuner:
             known += sum(len(trials) for trials, _ in earlier)
             searches.append((task, search))
         if not searches:
-            raise InputError("no rule leaves anything open for the kernels of this model")
+            raise InputError("no rule has any choice for the kernels of this model")
         if known:
             self._tell(f"{known} records of these kernels are known")
         return Session(
@@ -315,19 +314,19 @@ class _Tuner:
         )
 
     def _with_prior(self, prior: Prior) -> SessionSettings:
-        """The settings of the session, with what is known of curves unless they say otherwise."""
+        """Return the session settings, with a prior from records unless one is given."""
         given = self._settings.session
         return replace(given, prior=prior) if given.prior == Prior() else given
 
     def _floor(self, task: Task) -> float:
-        """The least part of a kernel's time that this machine's limits allow; 0 if unknown."""
+        """Return the lower bound of a kernel's time ratio by machine limits; 0 if unknown."""
         if self._settings.pool is not None or not task.ns or is_simulated(task):
             return 0.0
         return min(least_ns(amounts_of(task), self._threads) / task.ns, 1.0)
 
 
 def _kernel(session: Session, task: Task, trial: Trial) -> TunedKernel:
-    """What was found for a task."""
+    """Return the tuning result of a task."""
     search = next(search for each, search in session.tasks if each is task)
     default = search.default
     return TunedKernel(

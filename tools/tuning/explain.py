@@ -1,4 +1,4 @@
-"""What a lock file says of a model's kernels, as people read it: each against the default."""
+"""Description of a lock file's schedules for a model, compared with the defaults."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tcopt.tuner.tasks import Task
 
 @dataclass(frozen=True)
 class ExplainedKernel:
-    """A kernel of a model, and what its lock file says of it.
+    """A kernel of a model, and its entry in the lock file.
 
     Attributes:
-        gain: how many times as fast as the default it was when it was measured.
-        rule: what wrote the schedule.
-        choice: what was chosen otherwise than by default, `rows 8 -> 6, ...`.
+        gain: speedup over the default when it was measured.
+        rule: the rule that wrote the schedule.
+        choice: differences from the default choice, `rows 8 -> 6, ...`.
         steps: the schedules' steps as a diff, the default's first.
     """
 
@@ -36,7 +36,7 @@ class ExplainedKernel:
     steps: tuple[str, ...]
 
     def text(self, *, with_steps: bool = True) -> str:
-        """A paragraph."""
+        """Return the description as text."""
         where = f" ({', '.join(self.nodes[:3])}{', ...' if len(self.nodes) > 3 else ''})"
         head = f"{self.name}{where if self.nodes else ''}: {self.gain:.2f}x by {self.rule}"
         lines = [head, f"  {self.choice}"] if self.choice else [head]
@@ -46,7 +46,7 @@ class ExplainedKernel:
 
 
 def explain_lock(lock: LockFile, tasks: Sequence[Task]) -> list[ExplainedKernel]:
-    """What a lock file changes of a model, the kernels that gain most first.
+    """Return what a lock file changes for a model, largest gain first.
 
     Args:
         tasks: of the model.
@@ -73,7 +73,7 @@ def explain_lock(lock: LockFile, tasks: Sequence[Task]) -> list[ExplainedKernel]
 
 
 def default_sequence(task: Task) -> SequenceOp | None:
-    """The schedule that a task has without tuning; None where no rule takes it."""
+    """Return the schedule of a task without tuning; None if no rule applies."""
     function, module = lowered(task.text, task.phases)
     target = module.attributes.get(TARGET_ATTRIBUTE)
     try:
@@ -84,13 +84,13 @@ def default_sequence(task: Task) -> SequenceOp | None:
 
 
 def _steps_diff(before: str, after: str) -> list[str]:
-    """What is otherwise between two schedules' steps, a line each."""
+    """Return the difference between two schedules' steps, as lines."""
     old, new = _steps(before), _steps(after)
     lines = list(unified_diff(old, new, "default", "tuned", lineterm="", n=1))
     return [line for line in lines if not line.startswith("@@")]
 
 
 def _steps(text: str) -> list[str]:
-    """The lines inside of a schedule: what is around them differs in names alone."""
+    """Return the steps of a schedule as lines, without the enclosing op, whose name differs."""
     lines = [line.strip() for line in text.splitlines()]
     return [line for line in lines[1:-1] if line]

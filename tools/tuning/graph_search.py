@@ -1,9 +1,9 @@
-"""Choices about operators of the graph: a few variants of the model that compete end to end.
+"""Search of choices about operators of the graph, by comparing whole models.
 
-What a choice does to a kernel alone says little: blocks of channels and fused operators change what
-their neighbours have to do. So the model with the choice and the model without it take turns, for
-the operators that take most of the time, one choice after the other; each that is faster beyond
-noise is kept while the next ones are tried.
+The effect of a choice on one kernel is not enough: blocked channels and fused operators also change
+the neighbours' work. So the models with and without the choice are timed interleaved, one choice
+after the other, for the operators that take most of the time. A choice that is significantly faster
+is kept while the next ones are tried.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tcopt.tuner.operators import Operator
 from tcopt.tuner.tasks import Task
 
 LEAST_SHARE = 0.02
-"""Of the model's time that an operator's kernel takes, for choices about it to be tried."""
+"""Minimum share of the model's time for an operator's choices to be tried."""
 
 SHARE = 0.2
-"""Of the time that is given to choices about the graph at most."""
+"""Maximum share of the tuning time for choices about the graph."""
 
 Kernels = frozenset[str]
 """Keys of the kernels of a model: equal for equal code."""
@@ -38,13 +38,13 @@ class GraphTrial:
 
 
 class GraphSearch:
-    """Searches choices for operators.
+    """Search choices for operators.
 
     Args:
-        kernels: the kernels of the model with some choices.
-        compare: how the model with the second choices compares with that of the first.
-        told: called with lines for people.
-        clock: seconds.
+        kernels: returns the kernels of the model with some choices.
+        compare: compares the model with the second choices to the model with the first.
+        told: called with progress messages.
+        clock: returns seconds.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class GraphSearch:
         self._kept: dict[str, TunedOperator] = {}
 
     def run(self, operators: Sequence[Operator], seconds: float) -> list[TunedOperator]:
-        """The choices that make the model faster; operators that come first are tried first.
+        """Return the choices that make the model faster; operators are tried in the given order.
 
-        Ctrl-C ends it, and what was found so far is kept.
+        Ctrl-C ends the search; the choices found so far are kept.
         """
         end = self._clock() + seconds
         try:
@@ -77,8 +77,9 @@ class GraphSearch:
         return list(self._kept.values())
 
     def _try(self, operator: Operator, choice: Mapping[str, int], known: set[Kernels]) -> None:
-        """Keep a choice if the model is faster than with those before, one of which it may take
-        the place of."""
+        """Keep a choice if the model is faster than with the earlier choices, replacing one of the
+        same operator.
+        """
         before = list(self._kept.values())
         tried = TunedOperator(operator.key, operator.target, choice, operator.nodes)
         after = [each for each in before if each.key != operator.key] + [tried]
@@ -86,7 +87,7 @@ class GraphSearch:
         try:
             kernels = self._kernels(after)
             if kernels in known:
-                return  # It changes nothing, or is what was tried.
+                return  # The choice changes nothing, or equals a variant that was tried.
             known.add(kernels)
             verdict = self._compare(before, after)
         except TcoptError as error:
@@ -99,7 +100,7 @@ class GraphSearch:
 
 
 def heavy_operators(operators: Sequence[Operator], tasks: Sequence[Task]) -> list[Operator]:
-    """The operators whose kernels take much of a run, those that take most first."""
+    """Return the operators whose kernels take much of a run, the longest first."""
     total = sum(task.weight for task in tasks) or 1.0
     weights = {each.key: _weight(each, tasks) / total for each in operators}
     heavy = [each for each in operators if weights[each.key] >= LEAST_SHARE]

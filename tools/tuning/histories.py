@@ -1,4 +1,4 @@
-"""What records say of a model's kernels: how each search went, and what the model got wrong."""
+"""Tuning histories from records: the course of each search, and the learned model's errors."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tcopt.tuner.task_search import Strategy, TaskSearch
 from tcopt.tuner.tasks import Task
 
 LEAST = 16
-"""Trials of a run below which there is nothing to see."""
+"""Minimum number of trials of a session to be shown."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What records have of a kernel.
+    """The records of a kernel.
 
     Attributes:
         trials: for this target, in the order in which they were made.
@@ -33,13 +33,13 @@ class Recorded:
 
     @property
     def best(self) -> Record | None:
-        """The fastest against its default."""
+        """The trial with the best ratio to its default's time."""
         ran = [trial for trial in self.trials if trial.ratio < float("inf")]
         return min(ran, key=lambda trial: trial.ratio, default=None)
 
     @property
     def failures(self) -> dict[str, int]:
-        """How many did not run, by status."""
+        """Number of failed trials, by status."""
         found: dict[str, int] = {}
         for trial in self.trials:
             if trial.status != "ok":
@@ -55,7 +55,7 @@ class Recorded:
 
 
 def recorded(store: Store, tasks: Iterable[Task]) -> list[Recorded]:
-    """What records have of some kernels, those with trials alone."""
+    """Return the records of some kernels, skipping those without trials."""
     found: list[Recorded] = []
     for task in tasks:
         trials = store.trials(workloads=[task.key], target=task.target_key)
@@ -66,13 +66,13 @@ def recorded(store: Store, tasks: Iterable[Task]) -> list[Recorded]:
 
 
 def strategy_of(run: str) -> str:
-    """What ordered the choices of a session, by its name."""
+    """Return the strategy of a session, from its name."""
     name = run.partition("-")[0]
     return name if name in {each.value for each in Strategy} else "other"
 
 
 def curves(kernel: Recorded) -> list[Curve]:
-    """One for each session."""
+    """Return a curve for each session."""
     return [
         Curve(
             strategy_of(own[0].run),
@@ -84,9 +84,10 @@ def curves(kernel: Recorded) -> list[Curve]:
 
 
 def guesses(kernel: Recorded) -> list[Guess]:
-    """What a model says of each round that has learned from the rounds before, and what came.
+    """Predict each round by a model trained on the earlier rounds, and compare with the
+    measurements.
 
-    Nothing of a kernel whose rules cannot be asked any more.
+    Empty for a kernel whose rules are no longer available.
     """
     try:
         arms = {arm.rule: arm for arm in arms_of(kernel.task)}
@@ -107,7 +108,7 @@ def guesses(kernel: Recorded) -> list[Guess]:
 
 
 def _judged(search: TaskSearch, known: int, ranker: Ranker) -> list[Guess]:
-    """The last round's guesses."""
+    """Return the predictions for the last round."""
     trials = search.trials[known:]
     scores: list[float] = []
     for trial in trials:
@@ -124,6 +125,7 @@ def _short(items: Iterable[tuple[str, int]]) -> str:
 
 
 def agreement(found: Sequence[Guess]) -> float:
-    """The part of pairs, of places in a batch, that the model put in the right order, roughly:
-    one less the mean error of places, so that 2/3 is what guessing at random gives."""
+    """Return one minus the mean error of ranks in a batch, which is roughly the part of pairs in
+    the right order; random predictions have 2/3.
+    """
     return 1 - sum(guess.error for guess in found) / len(found) if found else 0.0

@@ -1,4 +1,4 @@
-"""What was found for a model, compared with the model as it was, and kept if it is faster."""
+"""Comparison of tuned models with the untuned one, and storage of accepted schedules."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from tcopt.tuner.measure.simulated import is_simulated
 Array = NDArray[Any]
 
 KEPT_GAIN = 0.8
-"""Where all kernels together are not faster, those are tried that make this part of the gain."""
+"""If all kernels together are not faster, the kernels with this part of the gain are tried."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What came of it.
+    """The result of the comparison.
 
     Attributes:
         path: the lock file, if one was written.
-        verdict: how the tuned model compares; None where there was nothing to compare.
-        kernels: those that the file has.
-        left_out: how many kernels that are faster alone are not in the file.
+        verdict: comparison of the tuned model; None if there was nothing to compare.
+        kernels: those in the lock file.
+        left_out: number of improved kernels that are not in the lock file.
     """
 
     path: Path | None
@@ -44,12 +44,12 @@ class Kept:
 
 
 class Keeper:
-    """Compares variants of a model, and writes the lock file of the one that is kept.
+    """Compare variants of a model, and write the lock file of the accepted one.
 
     Args:
-        untuned: the model as it was.
+        untuned: the model without tuning.
         feeds: its inputs.
-        rounds: of turns; more where it is not clear whether a model is kept.
+        rounds: number of interleaved rounds; more if the result is unclear.
         path: the lock file.
     """
 
@@ -67,12 +67,14 @@ class Keeper:
     def judge_operators(
         self, before: Sequence[TunedOperator], after: Sequence[TunedOperator]
     ) -> Verdict:
-        """How the model with some choices about operators compares with that with others."""
+        """Compare the models with two sets of choices about operators."""
         old = self._variants.with_operators(before) if before else self.untuned
         return self._judge(old, self._variants.with_operators(after), same_host=False)
 
     def keep(self, found: Sequence[TunedKernel], operators: Sequence[TunedOperator]) -> Kept:
-        """Compare models: with all kernels, then with those that gain most."""
+        """Compare the model with all kernels, then with those of the largest gain; keep the first
+        accepted.
+        """
         verdict: Verdict | None = None
         for kernels in attempts(found) or ([[]] if operators else []):
             writer = self._writer(kernels, operators)
@@ -110,7 +112,7 @@ class Keeper:
         name = self._path.name.removesuffix(SUFFIX)
         tuned = {each.target for each in operators} | {each.task.target_key for each in kernels}
         if find_target(self._variants.target)[0].is_simulated:
-            # The host's other kernels are those of the model without an accelerator.
+            # Other kernels of the host are those of the model without an accelerator.
             tuned = {each.task.target_key for each in kernels if is_simulated(each.task)}
         writer = writer_for(self._path, name, tuned)
         for each in operators:
@@ -121,7 +123,7 @@ class Keeper:
 
 
 def attempts(kernels: Sequence[TunedKernel]) -> list[Sequence[TunedKernel]]:
-    """All kernels, then those that make most of the gain; nothing of none."""
+    """Return the sets of kernels to try: all of them, then those with most of the gain."""
     if not kernels:
         return []
     gains = [k.task.calls * (k.default_ns - k.ns) for k in kernels]

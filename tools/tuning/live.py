@@ -1,4 +1,4 @@
-"""What a tuning session shows while it runs: a table on a terminal, lines elsewhere."""
+"""Display of a running tuning session: a table on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 ROWS = 12
-"""Tasks in the table: those that a run spends most in."""
+"""Number of tasks in the table, those that take most of a run."""
 
 _EVERY_S = 15.0
-"""Seconds between two lines where there is no terminal."""
+"""Seconds between lines if there is no terminal."""
 
 
 class LiveTable:
-    """The callback of a session that shows where it is; use it as a context manager.
+    """Session callback that shows progress, used as a context manager.
 
     Args:
-        stream: where it is shown, standard error by default.
+        stream: output stream, standard error by default.
     """
 
     def __init__(self, stream: TextIO | None = None):
@@ -65,7 +65,7 @@ class LiveTable:
 
 
 def headline(state: State) -> str:
-    """Time, trials, what was gained, and what is likely to be."""
+    """Return time, trials, current speedup and forecast as a line."""
     rate = state.trials / state.seconds if state.seconds else 0.0
     parts = [
         f"{clock(state.seconds)} of {clock(state.limit)}",
@@ -79,7 +79,7 @@ def headline(state: State) -> str:
 
 
 def table(state: State) -> RenderableType:
-    """The headline over the tasks."""
+    """Return the headline and a table of the tasks."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -125,11 +125,11 @@ def _cells(state: TaskState, total: float) -> tuple[str, ...]:
 
 
 def microseconds(ns: float) -> str:
-    """A time of a kernel."""
+    """Format the time of a kernel."""
     return f"{ns / 1e3:.1f} us" if ns < 1e6 else f"{ns / 1e6:.2f} ms"
 
 
 def clock(seconds: float) -> str:
-    """Minutes and seconds."""
+    """Format a time as minutes and seconds."""
     whole = max(round(seconds), 0)
     return f"{whole // 60}:{whole % 60:02}"

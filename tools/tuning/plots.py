@@ -1,7 +1,7 @@
-"""Tuning as pictures: how the best fell, what each layer gained, what the model got wrong.
+"""Plots of tuning: the best time over a search, the gain of each layer, mispredictions.
 
-The first picture is Figure 12 of the TVM paper: the best so far against the trials, and beside it
-against seconds, one line for each way of searching.
+The first plot is Figure 12 of the TVM paper: the best so far against trials, and next to it against
+seconds, with a line for each search strategy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ COLOURS = {"model": "#3b6fb6", "estimate": "#e08a2c", "random": "#8a8a8a"}
 _OTHER = "#4f9d5d"
 _ROW = 0.3
 _NAMED = 5
-"""Worst guesses that are named."""
+"""Number of worst predictions that are labelled."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Curve:
     """One search of one task.
 
     Attributes:
-        strategy: what ordered choices.
-        ratios: of the trials in their order: times as parts of the default's.
-        seconds: at which each was measured, from the first one on.
+        strategy: how choices were ranked.
+        ratios: of the trials in order: times relative to the default's.
+        seconds: at which each was measured, relative to the first.
     """
 
     strategy: str
@@ -38,14 +38,14 @@ class Curve:
 
     @property
     def speeds(self) -> list[float]:
-        """How many times as fast as the default the best of the first n trials is."""
+        """Speedup over the default of the best of the first n trials."""
         best = np.minimum.accumulate(np.minimum(np.asarray(self.ratios, np.float64), 1.0))
         return [float(1 / value) for value in best]
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A kernel before and after, microseconds of a run."""
+    """Microseconds of a kernel per run, before and after tuning."""
 
     name: str
     before_us: float
@@ -54,8 +54,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Guess:
-    """What the model said of a choice, and what came: its place in its batch, from 0 for the best
-    to 1."""
+    """Predicted and measured rank of a choice in its batch, from 0 for the best to 1."""
 
     name: str
     guessed: float
@@ -67,7 +66,7 @@ class Guess:
 
 
 def places(scores: Sequence[float], ratios: Sequence[float]) -> list[tuple[float, float]]:
-    """For each choice of a batch its place by the model, and its place by its time."""
+    """Return the predicted and the measured rank of each choice in a batch."""
     count = len(scores)
     if count < 2:
         return []
@@ -77,7 +76,7 @@ def places(scores: Sequence[float], ratios: Sequence[float]) -> list[tuple[float
 
 
 def draw_curves(curves: Mapping[str, Sequence[Curve]], path: Path) -> None:
-    """The best so far against trials and against seconds, a row of two for each task."""
+    """Plot the best so far against trials and seconds, with a row of two plots for each task."""
     pyplot = import_pyplot()
     rows = max(len(curves), 1)
     figure, axes = pyplot.subplots(
@@ -96,7 +95,7 @@ def draw_curves(curves: Mapping[str, Sequence[Curve]], path: Path) -> None:
         by_trials.set_title(name, fontsize=9, loc="left")
         by_trials.set_xlabel("trials")
         by_seconds.set_xlabel("seconds")
-        by_trials.set_ylabel("times as fast as the default")
+        by_trials.set_ylabel("speedup over the default")
         for each in (by_trials, by_seconds):
             each.axhline(1.0, color="black", linewidth=0.6)
             each.grid(alpha=0.25)
@@ -105,7 +104,7 @@ def draw_curves(curves: Mapping[str, Sequence[Curve]], path: Path) -> None:
 
 
 def draw_layers(layers: Sequence[Layer], path: Path) -> None:
-    """Bars of each kernel's time before and after."""
+    """Plot each kernel's time before and after as bars."""
     pyplot = import_pyplot()
     figure, axes = pyplot.subplots(
         figsize=(9, 1.2 + 2 * _ROW * max(len(layers), 1)), layout="constrained"
@@ -122,7 +121,7 @@ def draw_layers(layers: Sequence[Layer], path: Path) -> None:
 
 
 def draw_guesses(guesses: Sequence[Guess], path: Path) -> None:
-    """What the model said against what came, with its worst guesses named."""
+    """Plot predicted against measured ranks, with the worst predictions labelled."""
     pyplot = import_pyplot()
     figure, axes = pyplot.subplots(figsize=(6, 6), layout="constrained")
     axes.plot([0, 1], [0, 1], color="black", linewidth=0.6)
@@ -135,13 +134,13 @@ def draw_guesses(guesses: Sequence[Guess], path: Path) -> None:
     )
     for guess in sorted(guesses, key=lambda each: -each.error)[:_NAMED]:
         axes.annotate(guess.name, (guess.guessed, guess.found), fontsize=6)
-    axes.set_xlabel("place in its batch by the model (0: the best)")
-    axes.set_ylabel("place by its time")
+    axes.set_xlabel("predicted rank in its batch (0: the best)")
+    axes.set_ylabel("measured rank")
     _save(pyplot, figure, path)
 
 
 def import_pyplot() -> Any:
-    """Matplotlib, drawing to files.
+    """Import matplotlib.pyplot, for drawing to files.
 
     Raises:
         InputError: it is not installed.
@@ -159,7 +158,7 @@ def import_pyplot() -> Any:
 
 
 def _legend(axes: Any) -> None:
-    """One entry for each label."""
+    """Add a legend with one entry for each label."""
     handles, labels = axes.get_legend_handles_labels()
     if labels:
         once = dict(zip(labels, handles, strict=True))

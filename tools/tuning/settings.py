@@ -1,4 +1,4 @@
-"""How a model is tuned, and where candidates are measured."""
+"""Settings of tuning, and of where candidates are measured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tcopt.tuner.task_search import Strategy
 
 @dataclass(frozen=True)
 class PoolPlace:
-    """The devices of a pool that measure.
+    """The measuring devices of a pool.
 
     Attributes:
         address: of the scheduler.
@@ -46,8 +46,9 @@ class TuneSettings:
 
 
 def make_measurer(threads: int, pool: PoolPlace | None = None) -> Measurer:
-    """What measures: this machine, or the devices of a pool that have a label; and simulators,
-    for the kinds of targets that have one."""
+    """Return a measurer: this machine or the pool's devices with a label, and simulators for
+    targets that have one.
+    """
     settings = MeasureSettings(threads=threads)
 
     def hardware() -> Measurer:
@@ -67,7 +68,7 @@ def graph_share(
     pool: PoolPlace | None,
     measurer: Measurer | None,
 ) -> float:
-    """The part of the time for choices about operators, which are compared on this machine."""
+    """Return the part of the time for choices about operators, if compared here."""
     is_here = pool is None and measurer is None and not find_target(target)[0].is_simulated
     usual = SHARE if trials is None and is_here else 0.0
     return usual if given is None else given

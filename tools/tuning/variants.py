@@ -1,4 +1,4 @@
-"""A model with choices about its operators and kernels: compiled, and its kernels."""
+"""A model compiled with different choices about its operators and kernels."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _PIPELINES_DEPEND_ON = ("accuracy", "precision")
 
 
 class Variants:
-    """One model, compiled with different choices.
+    """Compile one model with different choices.
 
     Args:
         options: more keyword arguments of `tcopt.compile`.
-        threads: that kernels run on.
+        threads: number of threads of kernels.
     """
 
     def __init__(self, source: Source, target: str, options: Mapping[str, Any], threads: int):
@@ -33,24 +33,24 @@ class Variants:
         self.threads = threads
 
     def untuned(self) -> Model:
-        """The model without choices."""
+        """Return the model without choices."""
         return self._compile(tuned=False)
 
     def with_lock(self, writer: LockWriter) -> Model:
-        """The model with the choices of a lock file."""
+        """Return the model with the choices of a lock file."""
         with TemporaryDirectory() as folder:
             return self._compile(tuned=_written(writer, folder))
 
     def with_operators(self, chosen: Sequence[TunedOperator]) -> Model:
-        """The model with choices about operators, and default schedules."""
+        """Return the model with choices about operators, and default schedules."""
         return self.with_lock(_of_operators(chosen))
 
     def operators(self) -> list[Operator]:
-        """The operators that there are choices about."""
+        """Return the operators with choices."""
         return operators_of(self.source, self.target, **_known(self.options))
 
     def tasks(self, chosen: Sequence[TunedOperator] = ()) -> list[Task]:
-        """The kernels of the model with choices about operators."""
+        """Return the kernels of the model with choices about operators."""
         if not chosen:
             return tasks_for(self.source, self.target, self.options)
         given = {n: self.options[n] for n in _PIPELINES_DEPEND_ON if self.options.get(n)}
@@ -79,10 +79,10 @@ def _written(writer: LockWriter, folder: str) -> Path:
 
 
 def tasks_for(source: Source, target: str, options: Mapping[str, Any]) -> list[Task]:
-    """The kernels of a model, with those of the options of `tcopt.compile` that they depend on."""
+    """Return the kernels of a model, compiled with the given options of `tcopt.compile`."""
     return tasks_of(source, target, **_known(options))
 
 
 def _known(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of `tcopt.compile` that kernels depend on."""
+    """Return the options of `tcopt.compile` that affect kernels."""
     return {n: options[n] for n in _KERNELS_DEPEND_ON if n in options}

@@ -162,7 +162,7 @@ def test_a_write_outside_is_a_finding(
     assert run(monkeypatch, GUARDED, "-p", passes) == 1
     error = capsys.readouterr().err.splitlines()[-1]
     assert "after pass 'drop-condition' the module fails to run: in @f: " in error
-    assert "behind the end of %x" in error
+    assert "after the end of %x" in error
 
 
 def test_what_nothing_runs_is_an_error(

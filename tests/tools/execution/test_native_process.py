@@ -82,13 +82,13 @@ def test_runs(process: NativeProcess, at_end: bool) -> None:
 
 def test_a_read_behind_the_end_is_a_fault(process: NativeProcess) -> None:
     """It names the buffer, and the next call finds a new process."""
-    with pytest.raises(NativeFault, match="touches memory 0 bytes behind the end of %x"):
+    with pytest.raises(NativeFault, match="accesses memory 0 bytes after the end of %x"):
         copy(process, 5)
     assert copy(process, 4)[0] == 4
 
 
 def test_an_access_in_front_is_a_fault(process: NativeProcess) -> None:
-    with pytest.raises(NativeFault, match="touches memory 4 bytes in front of %x"):
+    with pytest.raises(NativeFault, match="accesses memory 4 bytes before %x"):
         copy(process, 1, -1, at_end=False)
 
 
