@@ -1,4 +1,4 @@
-"""Reading the constants that vector accesses are made of."""
+"""Recognition of the constant index patterns of vector accesses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xdsl.utils.hints import isa
 
 
 def constant_step(offsets: SSAValue) -> int | None:
-    """The step of a constant vector `0, step, 2 step, ...`."""
+    """Return the step of a constant vector `0, step, 2 step, ...`; None if it is not one."""
     constant = offsets.owner
     if not isinstance(constant, arith.ConstantOp) or not isa(
         constant.value, DenseIntOrFPElementsAttr
@@ -21,7 +21,7 @@ def constant_step(offsets: SSAValue) -> int | None:
 
 
 def base_and_offset(index: SSAValue) -> tuple[SSAValue | None, int]:
-    """An index as a value and a constant that is added to it."""
+    """Split an index into a value and a constant offset."""
     offset = 0
     while True:
         owner = index.owner

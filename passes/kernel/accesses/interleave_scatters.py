@@ -1,4 +1,4 @@
-"""interleave-scatters: scatters that together fill a stretch of memory become plain stores."""
+"""interleave-scatters: interleaved scatters that fill contiguous memory become plain stores."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tcopt.support.rewriting import rewrite
 
 @dataclass(frozen=True)
 class InterleaveScatters(RewritePattern):
-    """Store what scatters that lie between each other's elements write together.
+    """Replace scatters with interleaved addresses by contiguous stores of shuffled vectors.
 
         vector.scatter %y[%i][%even], %on, %a         // %even = [0, 2, 4, 6]
         vector.scatter %y[%i + 1][%even], %on, %b
@@ -44,7 +44,7 @@ class InterleaveScatters(RewritePattern):
         vector.store %1, %y[%i + 4]
 
     Attributes:
-        max_step: scatters of a larger step stay.
+        max_step: maximum step of the scatters to replace.
     """
 
     max_step: int = 8
@@ -58,10 +58,10 @@ class InterleaveScatters(RewritePattern):
 
 @dataclass(frozen=True)
 class InterleaveScattersPass(ModulePass):
-    """Replaces scatters whose elements lie between each other's by shuffles and plain stores.
+    """Replaces scatters with interleaved addresses by shuffles and plain stores.
 
-    A scatter of 8 lanes costs 8 stores. Scatters at every second place, one from an even place
-    on and one from the next odd one, write all places of two vectors together.
+    A scatter of 8 lanes costs 8 stores. Two scatters with step 2, one at even and one at odd
+    indices, together write two whole vectors.
 
     ```mlir
     vector.scatter %y[%i, %j][%even], %on, %a         // %even = [0, 2, 4, 6]
@@ -75,14 +75,14 @@ class InterleaveScattersPass(ModulePass):
     vector.store %1, %y[%i, %j + 4]
     ```
 
-    The same with any step up to `max_step`. Lanes that a constant mask turns off are the last
-    ones, and what they would fill is left alone.
+    The same holds for any step up to `max_step`. A constant mask may turn off the last lanes, whose
+    elements are not written.
     """
 
     name = "interleave-scatters"
 
     max_step: int = 8
-    """Scatters of a larger step stay: each vector to store takes a shuffle for each of them."""
+    """Maximum step of the scatters to replace: each stored vector takes a shuffle per scatter."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rewrite(op, [InterleaveScatters(self.max_step)])
@@ -90,7 +90,7 @@ class InterleaveScattersPass(ModulePass):
 
 @dataclass
 class _Group:
-    """Scatters of one step into one row, by the constant in their last index."""
+    """Scatters with equal step into one row, by the constant in their last index."""
 
     key: tuple[Any, ...]
     step: int
@@ -102,14 +102,15 @@ class _Group:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is left between the parts."""
+        """Whether the parts have no gaps between them."""
         low = min(self.parts)
         return sorted(self.parts) == list(range(low, low + self.step))
 
 
 def _group_from(op: ScatterOp, max_step: int) -> _Group | None:
-    """A complete group that begins with a scatter, between whose parts nothing else touches what
-    they write to."""
+    """Return a complete group that starts with a scatter, with no aliasing access between its
+    parts.
+    """
     found = _part_of(op, max_step)
     if found is None:
         return None
@@ -130,7 +131,7 @@ def _group_from(op: ScatterOp, max_step: int) -> _Group | None:
 
 
 def _part_of(op: ScatterOp, max_step: int) -> tuple[tuple[Any, ...], int, int] | None:
-    """What a scatter has in common with the others of its group, its step and its offset."""
+    """Return the key shared by all scatters of a group, and this one's step and offset."""
     step, active = constant_step(op.index_vec), constant_prefix(op.mask)
     if step is None or active is None or not 2 <= step <= max_step:
         return None
@@ -140,7 +141,7 @@ def _part_of(op: ScatterOp, max_step: int) -> tuple[tuple[Any, ...], int, int] |
 
 
 def _interleave(group: _Group, rewriter: PatternRewriter) -> None:
-    """Write the stores in place of the last scatter."""
+    """Write the stores at the position of the last scatter."""
     parts = group.ordered
     block = parts[0].parent
     assert block is not None
@@ -182,7 +183,7 @@ def _prefix_mask(count: int, lanes: int) -> arith.ConstantOp:
 
 
 def _interleaved(values: Sequence[SSAValue], ops: list[Operation]) -> list[SSAValue]:
-    """Vectors that hold element 0 of each value, then element 1 of each, and so on."""
+    """Return vectors with element 0 of each value, then element 1 of each, and so on."""
     count = len(values)
     if count == 1:
         return list(values)
@@ -201,7 +202,7 @@ def _interleaved(values: Sequence[SSAValue], ops: list[Operation]) -> list[SSAVa
 
 
 def _collected(values: Sequence[SSAValue], start: int, ops: list[Operation]) -> SSAValue:
-    """One vector of the interleaved ones, taken from one value after the other."""
+    """Build one of the interleaved vectors, merging one value after the other."""
     type_ = values[0].type
     assert isa(type_, VectorType)
     lanes, count = type_.get_shape()[0], len(values)

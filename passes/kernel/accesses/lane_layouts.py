@@ -1,4 +1,4 @@
-"""How the lanes of an access lie in a buffer."""
+"""Memory layout of the lanes of an access."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tcopt.support.memo import memo
 
 
 def constant_prefix(mask: SSAValue) -> int | None:
-    """How many lanes are on, of a constant mask that is on for its first lanes only."""
+    """Return the number of active lanes of a constant prefix mask; None if it is not one."""
     constant = mask.owner
     if not isinstance(constant, arith.ConstantOp) or not isa(
         constant.value, DenseIntOrFPElementsAttr
@@ -31,19 +31,19 @@ def constant_prefix(mask: SSAValue) -> int | None:
 
 
 def memref_type(buffer: SSAValue) -> MemRefType[Any]:
-    """The type of a buffer."""
+    """Return the type of a buffer."""
     assert isa(buffer.type, MemRefType)
     return buffer.type
 
 
 @memo(4096)
 def lane_count(type_: Attribute) -> int:
-    """The lanes of a vector; 0 for what is none."""
+    """Return the number of lanes of a vector; 0 for other types."""
     return type_.get_shape()[0] if isa(type_, VectorType) else 0
 
 
 def is_adjacent(buffer: Attribute, rows: Sequence[tuple[int, ...]], shape: Sequence[int]) -> bool:
-    """Whether a vector's elements are, row after row, neighbours in a buffer."""
+    """Whether a vector's elements are contiguous in a buffer, row after row."""
     extents = buffer_extents(buffer)
     count = len(shape)
     if count > len(extents) or list(extents[-count + 1 :]) != list(shape[1:]):
@@ -56,20 +56,20 @@ def is_adjacent(buffer: Attribute, rows: Sequence[tuple[int, ...]], shape: Seque
 
 
 def buffer_extents(buffer: Attribute) -> tuple[int, ...]:
-    """The extents of a buffer's type."""
+    """Return the extents of a buffer's type."""
     assert isa(buffer, MemRefType)
     return buffer.get_shape()
 
 
 @memo(4096)
 def lane_steps(lanes: DenseArrayBase[Any]) -> tuple[int, ...]:
-    """How far a lane is from the one before, along each dimension."""
+    """Return the step from one lane to the next, along each dimension."""
     return tuple(map(int, lanes.get_values()))
 
 
 @memo(4096)
 def flat_step(buffer: Attribute, steps: tuple[int, ...]) -> int:
-    """How many elements lie between the addresses of two neighbouring lanes."""
+    """Return the stride between neighbouring lanes in elements."""
     assert isa(buffer, MemRefType)
     stride, total = 1, 0
     for step, extent in reversed(list(zip(steps, buffer.get_shape(), strict=True))):

@@ -1,4 +1,4 @@
-"""Squares of vector registers transposed by shuffles."""
+"""Transposition of square blocks of vector registers by shuffles."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from collections.abc import Callable, Sequence
 from xdsl.ir import SSAValue
 
 CHUNK_BITS = 128
-"""Within such parts of a register shuffles are cheapest."""
+"""Chunk width in which shuffles are cheapest."""
 
 Shuffle = Callable[[SSAValue, SSAValue, Sequence[int]], SSAValue]
-"""Makes a vector of the picked lanes of two, those of the second counted on from the first's."""
+"""Returns a vector of the picked lanes of two; indices of the second follow those of the first."""
 
 
 def transpose_chunks(
     rows: Sequence[SSAValue], lanes: int, chunk: int, shuffle: Shuffle
 ) -> list[SSAValue]:
-    """Lanes that lie side by side in the rows, put together within each chunk of a register.
+    """Transpose rows within each chunk of a register.
 
-    Of n rows, a power of two and at most a chunk, result k holds in each chunk the lanes from
-    `k * chunk / n` on, `chunk / n` of them, each as the n elements that the rows have there.
+    The number of rows n is a power of two, and at most `chunk`. Each chunk of result k has the
+    lanes `k * chunk / n` to `(k + 1) * chunk / n - 1` of the rows' chunk; each lane is the n
+    elements that the rows have there.
 
     Args:
         lanes: of a row.
@@ -39,7 +40,7 @@ def transpose_chunks(
 
 
 def _alternating(lanes: int, chunk: int, half: int, width: int) -> list[int]:
-    """Runs of `width` elements of one half of each chunk, alternately of both vectors."""
+    """Return alternating runs of `width` lanes of both vectors, from one half of each chunk."""
     picks: list[int] = []
     for start in range(half, lanes, chunk):
         for at in range(start, start + chunk // 2, width):

@@ -19,14 +19,15 @@ from tcopt.dialects.target import thread_blocks_of
 from tcopt.support.rewriting import rewrite
 
 MOST_OPS = 24
-"""Ops under a condition that are few enough to be a copy."""
+"""Maximum number of ops under a condition that counts as a copy."""
 
 _TRAPS = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
 
 
 @dataclass(frozen=True)
 class SpeculateLoadsPass(ModulePass):
-    """Lets a GPU's threads load under no condition, from the start of a buffer where there is one.
+    """Makes conditional loads of GPU threads unconditional; if the condition is false, they read
+    the start of the buffer.
 
         scf.for %a = %c0 to %c8 step %c1 {
           ...
@@ -43,17 +44,17 @@ class SpeculateLoadsPass(ModulePass):
             memref.store %v, %shared[%j] : memref<256xf32, 3>
           }
 
-    A branch for each load lets one load at a time be on its way. Without, the loop has no branch
-    but for a store, which is a predicate of one instruction, and can be written out. Loads that
-    have another value outside become loads and choices:
+    With a branch around each load, only one load at a time is in flight. Without it, only the store
+    is conditional, which is a predicated instruction, and the loop can be unrolled. Loads with a
+    default value become loads and selects:
 
         %v = scf.if %inside -> (f32) { %a = memref.load %x[%i] ... yield %a } else { yield %zero }
         ->
         %a = memref.load %x[%k]
         %v = arith.select %inside, %a, %zero : f32
 
-    Only arguments that the kernel does not write are read so, in loops, where what is under the
-    condition is short. Nothing is done in a module for a CPU.
+    This applies to arguments that the kernel does not write, in loops, if the conditional body is
+    short. Modules for a CPU are not changed.
     """
 
     name = "speculate-loads"
@@ -64,7 +65,7 @@ class SpeculateLoadsPass(ModulePass):
 
 
 class LoadBeforeIf(RewritePattern):
-    """Put the loads of a branch without results in front of it.
+    """Move the loads of a branch without results before it.
 
     scf.if %inside {
       %v = memref.load %x[%i] : memref<100xf32>
@@ -88,7 +89,7 @@ class LoadBeforeIf(RewritePattern):
 
 
 class ChooseLoad(RewritePattern):
-    """Make a choice of a branch that loads, or gives a value that is known.
+    """Replace a branch between a load and a known value by a select.
 
     %r = scf.if %inside -> (f32) {
       %v = memref.load %x[%i] : memref<100xf32>
@@ -131,9 +132,9 @@ def _is_in_loop(op: scf.IfOp) -> bool:
 
 
 def _loads_in_front(body: Block) -> list[Operation]:
-    """The loads of a short body that may be done in any case, and what their places are made of.
+    """Return the loads of a short body that may run unconditionally, with the ops of their indices.
 
-    None are given where it has others, or ops that hold others.
+    Empty if another op may trap or has regions.
     """
     ops = list(body.ops)[:-1]
     if len(ops) > MOST_OPS:
@@ -162,7 +163,7 @@ def _is_known(value: SSAValue, body: Block, moved: Sequence[Operation]) -> bool:
 
 
 def _is_read_only(buffer: SSAValue) -> bool:
-    """Whether a buffer is a kernel's argument with elements, which it does not write."""
+    """Whether a buffer is a non-empty argument that the kernel only reads."""
     if not isinstance(buffer, BlockArgument) or not isa(buffer.type, MemRefType):
         return False
     shape = buffer.type.get_shape()
@@ -171,8 +172,7 @@ def _is_read_only(buffer: SSAValue) -> bool:
 
 
 def _move_before(op: scf.IfOp, moved: Sequence[Operation], rewriter: PatternRewriter) -> None:
-    """Put loads and what they need in front of a branch, at the start of buffers where its
-    condition does not hold."""
+    """Move loads before a branch; if its condition is false, they read index 0."""
     zero: arith.ConstantOp | None = None
     for each in moved:
         each.detach()
@@ -186,6 +186,6 @@ def _move_before(op: scf.IfOp, moved: Sequence[Operation], rewriter: PatternRewr
                 rewriter.insert(place)
                 each.operands[position] = place.result
         rewriter.insert(each)
-    # A branch around holds loads now, and perhaps no other branch.
+    # An enclosing branch now contains loads, and maybe no other branch.
     if isinstance(around := op.parent_op(), scf.IfOp):
         rewriter.notify_op_modified(around)

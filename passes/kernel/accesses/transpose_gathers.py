@@ -1,4 +1,4 @@
-"""transpose-gathers: columns gathered one after the other become rows, loaded and transposed."""
+"""transpose-gathers: gathers of adjacent columns become row loads and a transposition."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tcopt.support.rewriting import rewrite
 
 @dataclass
 class TransposeGathers(RewritePattern):
-    """Load the rows of the tile whose columns some gathers of a block read, and transpose them.
+    """Replace gathers of a tile's columns by loads of its rows and a transposition.
 
         %a = vector.gather %x[%i, %j][%rows], %on, %p    // %rows = [0, 1024]
         %b = vector.gather %x[%i, %j + 1][%rows], %on, %p
@@ -48,12 +48,12 @@ class TransposeGathers(RewritePattern):
         %b = vector.shuffle %0, %1 [1, 3]
 
     Attributes:
-        min_columns: fewer gathers than this stay.
+        min_columns: minimum number of gathers to replace.
     """
 
     min_columns: int = 4
     _alone: set[Operation] = field(default_factory=set[Operation], init=False)
-    """Gathers in tiles with too few columns, which need not be looked at one by one."""
+    """Gathers in tiles with too few columns, which are not visited again."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: GatherOp, rewriter: PatternRewriter) -> None:
@@ -67,11 +67,11 @@ class TransposeGathers(RewritePattern):
 
 @dataclass(frozen=True)
 class TransposeGathersPass(ModulePass):
-    """Replaces gathers of neighbouring columns of a tile by loads of its rows and shuffles.
+    """Replaces gathers of adjacent columns of a tile by loads of its rows and shuffles.
 
-    A gather of 16 lanes costs 16 loads. Gathers that read, lane by lane, neighbours in memory
-    read rows of a tile together: these are loaded whole and transposed in registers, with four
-    shuffles for each vector of 16 lanes.
+    A gather of 16 lanes costs 16 loads. Gathers whose lanes are adjacent in memory together read
+    the rows of a tile. The rows are loaded and transposed in registers, with four shuffles per
+    vector of 16 lanes.
 
     ```mlir
     %a = vector.gather %x[%i, %j][%rows], %on, %p    // %rows = [0, 1024, 2048, 3072]
@@ -89,14 +89,14 @@ class TransposeGathersPass(ModulePass):
     %a = vector.shuffle %4, %6 [0, 1, 4, 5]
     ```
 
-    Lanes that a constant mask turns off have no row. Where fewer columns than lanes are
-    gathered, or `vector.create_mask` says how many lanes are on, rows are loaded under a mask.
+    Rows of lanes that a constant mask turns off are not loaded. If fewer columns than lanes are
+    gathered, or the mask is a `vector.create_mask`, rows are loaded with a mask.
     """
 
     name = "transpose-gathers"
 
     min_columns: int = 4
-    """Fewer gathers than this stay."""
+    """Minimum number of gathers to replace."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rewrite(op, [TransposeGathers(self.min_columns)])
@@ -104,14 +104,14 @@ class TransposeGathersPass(ModulePass):
 
 @dataclass
 class _Tile:
-    """Gathers of one block that differ in the last index by constants.
+    """Gathers of one block that differ by constants in the last index.
 
     Attributes:
         columns: the gathers by their constant.
         stride: elements from one lane's address to the next one's.
-        rows: lanes that are on, or may be.
-        last: what the constants are added to; None for nothing.
-        count: of the lanes that are on, where that is no constant.
+        rows: number of lanes that are or may be active.
+        last: value to which the constants are added; None for zero.
+        count: number of active lanes, if it is not constant.
     """
 
     columns: dict[int, GatherOp]
@@ -122,7 +122,7 @@ class _Tile:
 
 
 def _tile_from(op: GatherOp) -> _Tile | None:
-    """A gather, and those of its kind behind it up to where what they read is written to."""
+    """Collect the gathers of a tile from a given one up to a write that may alias."""
     found = _column_of(op)
     if found is None:
         return None
@@ -144,7 +144,7 @@ def _tile_from(op: GatherOp) -> _Tile | None:
 
 
 def _column_of(op: GatherOp) -> tuple[tuple[Any, ...], int, _Tile] | None:
-    """What a gather has in common with others of its tile, its column, and a tile without any."""
+    """Return the key shared by all gathers of a tile, this one's column, and an empty tile."""
     type_ = op.result.type
     assert isa(type_, VectorType)
     stride, rows, count = constant_step(op.index_vec), constant_prefix(op.mask), None
@@ -158,7 +158,7 @@ def _column_of(op: GatherOp) -> tuple[tuple[Any, ...], int, _Tile] | None:
 
 
 def _runs(tile: _Tile) -> Iterator[_Tile]:
-    """Parts of a tile as wide as a vector, of columns next to each other."""
+    """Yield parts of a tile with adjacent columns, at most as many as a vector has lanes."""
     lanes = _lanes(next(iter(tile.columns.values())))
     run: list[int] = []
     for offset in sorted(tile.columns):
@@ -170,7 +170,7 @@ def _runs(tile: _Tile) -> Iterator[_Tile]:
 
 
 class _Transposition:
-    """Writes one tile's rows and shuffles in front of its first gather."""
+    """Writes one tile's rows and shuffles before its first gather."""
 
     def __init__(self, tile: _Tile, rewriter: PatternRewriter):
         self.tile = tile
@@ -201,8 +201,7 @@ class _Transposition:
         return self.rewriter.insert(op).results[0]
 
     def _row(self, offset: int, row: int) -> SSAValue:
-        """Neighbours in memory, from an offset in the last index on; zeros for a lane that is
-        off."""
+        """Load contiguous elements at an offset in the last index; zeros for an inactive lane."""
         index = self._index(offset)
         indices = [*self.first.indices[:-1], index]
         mask = self._mask(row)
@@ -215,7 +214,7 @@ class _Transposition:
         return self._insert(load)
 
     def _mask(self, row: int) -> SSAValue | None:
-        """The columns of a row that are loaded; None for all."""
+        """Return the mask of the columns of a row that are loaded; None for all."""
         wanted, count = len(self.tile.columns), self.tile.count
         mask_type = VectorType(i1, [self.lanes])
         if count is not None:
@@ -244,10 +243,10 @@ class _Transposition:
         return self._insert(arith.ConstantOp(attr))
 
     def _transpose(self, rows: Sequence[SSAValue], chunk: int) -> list[SSAValue]:
-        """Columns of a square of rows.
+        """Transpose a square of rows into columns.
 
-        First the squares of `chunk` rows by `chunk` columns are transposed where they are;
-        then what belongs to one column is collected from them.
+        First the squares of `chunk` rows by `chunk` columns are transposed in place; then the
+        chunks of each column are collected from them.
         """
         squares = [
             transpose_chunks(rows[at : at + chunk], self.lanes, chunk, self._shuffle)
@@ -261,7 +260,7 @@ class _Transposition:
         return [value for value in result if value is not None]
 
     def _collect(self, values: Sequence[SSAValue], chunk: int) -> list[SSAValue]:
-        """A square of chunks transposed: result k holds chunk k of each value in turn."""
+        """Transpose a square of chunks: result k has chunk k of each value."""
         if len(values) == 1:
             return list(values)
         chunks = self.lanes // chunk

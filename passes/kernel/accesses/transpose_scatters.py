@@ -1,4 +1,4 @@
-"""transpose-scatters: columns scattered one after the other become rows, transposed and stored."""
+"""transpose-scatters: scatters to adjacent columns become a transposition and row stores."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tcopt.support.rewriting import rewrite
 
 
 class TransposeScatters(RewritePattern):
-    """Transpose what some scatters of a block write to columns of a tile, and store its rows.
+    """Replace scatters to a tile's columns by a transposition and stores of its rows.
 
     vector.scatter %y[%i, %j][%rows], %on, %a        // %rows = [0, 784]
     vector.scatter %y[%i, %j + 1][%rows], %on, %b
@@ -47,7 +47,7 @@ class TransposeScatters(RewritePattern):
 
     def __init__(self) -> None:
         self._alone: set[Operation] = set()
-        """Scatters in tiles that were looked at already."""
+        """Scatters in tiles that were visited already."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ScatterOp, rewriter: PatternRewriter) -> None:
@@ -61,11 +61,11 @@ class TransposeScatters(RewritePattern):
 
 @dataclass(frozen=True)
 class TransposeScattersPass(ModulePass):
-    """Replaces scatters to neighbouring columns of a tile by shuffles and stores to its rows.
+    """Replaces scatters to adjacent columns of a tile by shuffles and stores to its rows.
 
-    A scatter of 8 lanes costs 8 stores. Scatters that write, lane by lane, neighbours in memory
-    write rows of a tile together: 4 of them are transposed within parts of registers, with one
-    shuffle for each two stores, and each row is stored at once.
+    A scatter of 8 lanes costs 8 stores. Scatters whose lanes are adjacent in memory together write
+    the rows of a tile: 4 of them are transposed within chunks of registers, with one shuffle per
+    two stores, and each row is stored at once.
 
     ```mlir
     vector.scatter %y[%i, %j][%rows], %on, %a        // %rows = [0, 784, 1568, 2352]
@@ -85,8 +85,8 @@ class TransposeScattersPass(ModulePass):
     ...
     ```
 
-    Two that are left over are stored in pairs, and one stays. Lanes that a constant mask turns
-    off are not stored.
+    Two remaining scatters are stored in pairs, and a single one is unchanged. Lanes that a constant
+    mask turns off are not stored.
     """
 
     name = "transpose-scatters"
@@ -97,13 +97,12 @@ class TransposeScattersPass(ModulePass):
 
 @dataclass
 class _Tile:
-    """Scatters of one block whose addresses differ by constants, and no two of which write to
-    one place.
+    """Scatters of one block whose addresses differ by constants, and which do not overlap.
 
     Attributes:
-        key: what they have in common.
+        key: shared by all scatters.
         stride: elements from one lane's address to the next one's.
-        rows: lanes that are on.
+        rows: number of active lanes.
         columns: the scatters by their constant, in elements.
     """
 
@@ -113,7 +112,7 @@ class _Tile:
     columns: dict[int, ScatterOp]
 
     def takes(self, other: _Tile, offset: int) -> bool:
-        """Whether a scatter, of a tile of its own, has its place here."""
+        """Whether a scatter, given as a tile of its own, can join this tile."""
         return self.key == other.key and not any(
             (known - offset) % self.stride == 0 and abs(known - offset) // self.stride < self.rows
             for known in self.columns
@@ -121,7 +120,7 @@ class _Tile:
 
 
 def _tile_from(op: ScatterOp) -> _Tile | None:
-    """A scatter, and those behind it up to where something else touches what they write to."""
+    """Collect the scatters of a tile from a given one up to an access that may alias."""
     part = _column_of(op)
     if part is None:
         return None
@@ -142,7 +141,7 @@ def _tile_from(op: ScatterOp) -> _Tile | None:
 
 
 def _column_of(op: ScatterOp) -> tuple[_Tile, int] | None:
-    """The tile that a scatter begins, and its column there."""
+    """Return a new tile for a scatter, and its column."""
     stride, rows = constant_step(op.index_vec), constant_prefix(op.mask)
     type_ = op.value_to_store.type
     assert isa(type_, VectorType)
@@ -162,7 +161,7 @@ def _column_of(op: ScatterOp) -> tuple[_Tile, int] | None:
 
 
 def _squares(tile: _Tile) -> Iterator[list[ScatterOp]]:
-    """Powers of two of scatters to columns next to each other, no more than fit a chunk."""
+    """Yield groups of scatters to adjacent columns, a power of two that fits a chunk."""
     first = next(iter(tile.columns.values()))
     assert isa(first.value_to_store.type, VectorType)
     most = _chunk(first.value_to_store.type)
@@ -180,7 +179,7 @@ def _squares(tile: _Tile) -> Iterator[list[ScatterOp]]:
 
 
 class _Transposition:
-    """Writes the shuffles and stores of one square in the place of its tile's last scatter.
+    """Writes the shuffles and stores of one square at the position of its last scatter.
 
     Attributes:
         columns: the scatters, in the order of their columns.
@@ -216,7 +215,7 @@ class _Transposition:
             self.rewriter.erase(column)
 
     def _store(self, value: SSAValue, picks: Sequence[int], row: int) -> None:
-        """Store some lanes next to each other in a row."""
+        """Store the picked lanes contiguously in a row."""
         if len(picks) < self.type.get_shape()[0]:
             value = self._shuffle(value, value, picks)
         *outer, last = self.columns[0].indices
@@ -240,7 +239,7 @@ class _Transposition:
 
 
 def _chunk(type_: VectorType[Attribute]) -> int:
-    """Lanes of the parts that are transposed on their own; 1 if vectors have no such parts."""
+    """Return the lanes of a chunk that is transposed separately; 1 if vectors have no chunks."""
     (lanes,) = type_.get_shape()
     element = type_.element_type
     bits = element.bitwidth if isinstance(element, FixedBitwidthType) else 64

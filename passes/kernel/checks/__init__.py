@@ -1,1 +1,1 @@
-"""What kernels are checked and measured by."""
+"""Checks and measurements of kernels."""

@@ -24,8 +24,7 @@ from tcopt.support.dtypes import numpy_dtype
 
 @dataclass(frozen=True)
 class CheckRacesPass(ModulePass):
-    """Runs every kernel of a GPU once on random inputs, and stops where threads get into each
-    other's way.
+    """Runs every GPU kernel once on random inputs, and reports data races between threads.
 
         "gpu.barrier"() : () -> ()
         memref.store %0, %s[%t] : memref<64xf32, 3 : i64>
@@ -34,15 +33,15 @@ class CheckRacesPass(ModulePass):
         race: 'memref.load': thread 0 of block 0 reads element [63] of %s, which thread 63 of
         block 0 wrote by 'memref.store' at f.mlir:9:3, without a barrier in between
 
-    The module is left alone. It comes after `lower-loop-to-kernel`, and takes time for each
-    thread and step of the kernels: it is for small shapes.
+    The module is not changed. The pass runs after `lower-loop-to-kernel`. It interprets every
+    thread, so it is for small shapes.
 
     Options:
         seed: of the inputs.
     Raises:
-        RaceError: two threads touch one element, one of them writing, with no barrier in
-            between; or some threads of a block wait at a barrier that others do not reach.
-        InputError: an access is outside of its buffer.
+        RaceError: two threads access one element without a barrier in between, and one of them
+            writes; or some threads of a block wait at a barrier that others do not reach.
+        InputError: an access is out of bounds.
     """
 
     name = "check-races"

@@ -1,4 +1,4 @@
-"""Calls of kernels with clocks around them."""
+"""Instrumentation of kernel calls with clocks."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ PROFILE = "tcopt.profile"
 """The attribute of @main that describes each timed call."""
 
 PARALLEL_ATTRIBUTE = "tcopt.parallel"
-"""On the declaration of a kernel: it has a parallel loop."""
+"""Attribute on the declaration of a kernel that has a parallel loop."""
 
 
 @dataclass
 class TimeCall(RewritePattern):
-    """Write down when a call starts and ends.
+    """Record when a call starts and ends.
 
         func.call @f(%x, %t)
         ->
@@ -52,7 +52,7 @@ class TimeCall(RewritePattern):
 
     Attributes:
         times: the buffer to write to.
-        numbers: which of the calls each is; others are left alone.
+        numbers: index of each call to time; others are skipped.
     """
 
     times: SSAValue
@@ -76,7 +76,7 @@ class TimeCall(RewritePattern):
 
 @dataclass(frozen=True)
 class InstrumentPass(ModulePass):
-    """Makes @main write down when each kernel call starts and ends.
+    """Makes @main record when each kernel call starts and ends.
 
         func.func @main(%x: memref<8xf32>, ..., %workspace: memref<64xi8>) {
           func.call @f(%x, %t) ...
@@ -92,10 +92,10 @@ class InstrumentPass(ModulePass):
           %1 = profile.clock : i64
           memref.store %1, %times[%c1] : memref<2xi64>
 
-    The times of call i are elements 2i and 2i + 1 of the last argument, in nanoseconds. A call
-    in a loop over time starts with the loop, and ends as much later as all its turns took.
-    Kernels stay as they are. `bytes` is the size of all buffers that the call is given, `parallel`
-    whether the kernel has a parallel loop, `turns` how often a run calls it there. It runs after
+    The times of call i are elements 2i and 2i + 1 of the last argument, in nanoseconds. A call in a
+    time loop starts with the loop, and its recorded duration is the sum over all iterations.
+    Kernels are not changed. `bytes` is the total size of the call's buffers, `parallel` whether the
+    kernel has a parallel loop, `turns` the number of calls per run. The pass runs after
     `plan-memory`.
     """
 
@@ -131,7 +131,7 @@ def _stamp(times: SSAValue, slot: int) -> list[Operation]:
 
 
 def _outermost(call: func.CallOp, block: Block) -> Operation:
-    """The op of a block that is a call, or the loop that holds it."""
+    """Return the op in a block that is the call, or the loop that contains it."""
     op: Operation = call
     while op.parent is not block:
         outer = op.parent_op()
@@ -141,7 +141,7 @@ def _outermost(call: func.CallOp, block: Block) -> Operation:
 
 
 def _add_time(times: SSAValue, slot: int, call: func.CallOp, rewriter: PatternRewriter) -> None:
-    """Add the time that a call takes to a slot."""
+    """Add the duration of a call to a slot."""
     start, stop = ClockOp(), ClockOp()
     place = arith.ConstantOp(IntegerAttr(slot, IndexType()))
     before = memref.LoadOp.get(times, [place.result])
@@ -168,7 +168,7 @@ def _facts(call: func.CallOp, kernel: func.FuncOp | None) -> DictionaryAttr:
 
 
 def _turns(call: func.CallOp) -> int:
-    """How often the loops around a call run it; a loop whose number of turns varies counts one."""
+    """Return the trip count of the loops around a call; loops with variable bounds count as 1."""
     turns, op = 1, call.parent_op()
     while op is not None:
         if isinstance(op, scf.ForOp):

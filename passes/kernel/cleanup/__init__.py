@@ -1,1 +1,1 @@
-"""Removal of what has no effect."""
+"""Removal of code without effects."""

@@ -1,4 +1,4 @@
-"""Removal of what nothing uses."""
+"""Dead code elimination."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tcopt.support.rewriting import rewrite
 
 
 class EraseUnused(RewritePattern):
-    """Remove an op without effects whose results nothing uses.
+    """Remove an op without effects whose results are unused.
 
     %0 = arith.addf %a, %b : f32
     ->
@@ -91,8 +91,8 @@ class EraseUnreadBuffer(RewritePattern):
 
 @dataclass(frozen=True)
 class DcePass(ModulePass):
-    """Removes ops without effects whose results are unused, stores to buffers that are never
-    read, and loop-carried values that reach nothing.
+    """Removes ops without effects whose results are unused, stores to buffers that are never read,
+    and unused loop-carried values.
 
     ```mlir
     %0 = arith.addf %a, %b : f32
@@ -111,12 +111,12 @@ class DcePass(ModulePass):
 
 
 def _only_carried(argument: SSAValue, terminator: scf.YieldOp, index: int) -> bool:
-    """Whether an argument is used by nothing, or only yielded to itself."""
+    """Whether an argument is unused, or only yielded to itself."""
     return all(use.operation is terminator and use.index == index for use in tuple(argument.uses))
 
 
 def _is_pure_write(op: Operation, index: int, buffer: SSAValue) -> bool:
-    """Whether an op does nothing but write to `buffer`, its operand number `index`."""
+    """Whether the only effect of an op is to write to `buffer`, its operand number `index`."""
     if op.results or op.regions:
         return False
     effects = effects_of(op)

@@ -1,4 +1,4 @@
-"""What an op does to memory, asked of its traits, in the few words that passes need."""
+"""Summary of an op's memory effects, from its traits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xdsl.traits import (
 
 
 class Effects(NamedTuple):
-    """`writes` covers frees and whatever is unknown."""
+    """Memory effects of an op; `writes` includes frees and unknown effects."""
 
     reads: bool
     writes: bool
@@ -35,7 +35,7 @@ _by_type: dict[type[Operation], Effects | None] = {}
 
 
 def effects_of(op: Operation) -> Effects:
-    """The effects of an op, those of its regions included. Fast: asked once a class."""
+    """Return the effects of an op, including its regions; cached by class."""
     kind = type(op)
     if kind not in _by_type:
         _by_type[kind] = _class_effects(op)
@@ -75,7 +75,7 @@ def _with_regions(op: Operation) -> Effects:
 
 
 def accessed(op: Operation) -> Sequence[SSAValue] | None:
-    """The operands whose memory an op may read or write; None if it may be any buffer's."""
+    """Return the operands whose memory an op may read or write; None if it may be any buffer."""
     effects = effects_of(op)
     if effects.none:
         return ()
@@ -83,7 +83,7 @@ def accessed(op: Operation) -> Sequence[SSAValue] | None:
 
 
 def is_removable(op: Operation) -> bool:
-    """Whether an op may go once its results are unused."""
+    """Whether an op may be removed once its results are unused."""
     return (
         not effects_of(op).writes
         and not op.has_trait(IsTerminator)

@@ -1,4 +1,4 @@
-"""Kernel-level text that mlir-opt reads without `--allow-unregistered-dialect`."""
+"""Kernel-level IR for mlir-opt, without `--allow-unregistered-dialect`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CallForeignOp(RewritePattern):
         %r = func.call @simd.dot(%acc, %a, %b) : (...) -> vector<16xf32>
 
     Attributes:
-        module: gets the declarations, one for each op name, attributes and types.
+        module: receives the declarations, one for each op name, attributes and types.
         foreign: names of the dialects that MLIR lacks.
     """
 
@@ -81,7 +81,7 @@ class CallForeignOp(RewritePattern):
 
 @dataclass(frozen=True)
 class ExportToMlirPass(ModulePass):
-    """Write kernels in ops and attributes that MLIR has, for mlir-opt to read.
+    """Rewrites kernels to ops and attributes that MLIR has, so that mlir-opt can parse them.
 
         module attributes {tcopt.target = #target.cpu<...>}
         %r = simd.dot %acc, %a, %b : vector<16x2xbf16> into vector<16xf32>
@@ -91,15 +91,15 @@ class ExportToMlirPass(ModulePass):
         func.func private @simd.dot(...) -> vector<16xf32>
 
     Ops of other dialects become calls of private declarations, which carry the name and the
-    attributes of the op. Attributes of other dialects become strings of their text. Control flow
-    and memory accesses have MLIR's ops already. The result is for MLIR's tools: the
-    backends of this compiler have no code for the calls.
+    attributes of the op. Attributes of other dialects become strings. Control flow and memory
+    accesses already use MLIR's ops. The result is only for MLIR's tools: this compiler's backends
+    cannot emit the calls.
     """
 
     name = "export-to-mlir"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        # The package's own dialects, and those of plugins.
+        # The dialects of this package and of plugins.
         foreign = DIALECTS.keys() - mlir_dialects().keys()
         rewrite(op, [CallForeignOp(op, foreign)], once=True)
         for inner in op.walk():
@@ -108,7 +108,7 @@ class ExportToMlirPass(ModulePass):
 
 
 def exported(attribute: Attribute, foreign: Set[str]) -> Attribute:
-    """Return an attribute in which those of foreign dialects are strings of their text."""
+    """Return an attribute in which attributes of foreign dialects are replaced by strings."""
     if isinstance(attribute, DictionaryAttr):
         items = attribute.data.items()
         return DictionaryAttr({key: exported(each, foreign) for key, each in items})

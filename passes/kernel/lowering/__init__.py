@@ -1,1 +1,1 @@
-"""Loop functions as kernels."""
+"""Lowering of loop functions to kernels."""

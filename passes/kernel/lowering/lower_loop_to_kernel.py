@@ -1,6 +1,6 @@
 """The pass `lower-loop-to-kernel`.
 
-A walk by hand: what loops and guards say of indices is threaded through.
+A walk by hand: ranges of indices from loops and guards are threaded through.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ from tcopt.support.quick_ir import erase_op, keep_name, walk_ops
 
 @dataclass(frozen=True)
 class LowerLoopToKernelPass(ModulePass):
-    """Writes every `loop.func` as a function of structured control flow, and calls as calls.
+    """Lowers every `loop.func` to a `func.func` with structured control flow, and its calls.
 
-    Serial, unrolled and vectorized loops become `scf.for`; parallel loops, with those
-    perfectly nested in them, one `scf.parallel`; guards `scf.if`. Buffers of up to 64 KiB
-    live on the stack. Index arithmetic is written once, as far out as its variables allow.
+    Serial, unrolled and vectorised loops become `scf.for`, perfectly nested parallel loops one
+    `scf.parallel`, and guards `scf.if`. Buffers of up to 64 KiB are on the stack. Index arithmetic
+    is emitted once, hoisted as far out as its variables allow.
 
         loop.func @k(%x: memref<64x100xf32>, %y: memref<64xf32>) {
           loop.for %i = 0 to 64 parallel {
@@ -71,8 +71,8 @@ class LowerLoopToKernelPass(ModulePass):
               %a = memref.load %x[%i, %0]
               ...
 
-    A product that only a sum uses becomes a fused multiply-add with it where both have
-    `fastmath<contract>`. What is left is exact: no backend contracts it in a way of its own.
+    A product whose only user is a sum is fused with it into a multiply-add if both have
+    `fastmath<contract>`. The remaining arithmetic is exact: backends do not contract it.
 
     Raises:
         PassFailedError: blocks are left, or a loop is bound to a thread axis.
@@ -105,7 +105,7 @@ class FunctionLowering:
     """Lowers one function.
 
     Args:
-        grid: what the function is launched on, if it is for a GPU.
+        grid: the launch grid of the function, if it is for a GPU.
     """
 
     def __init__(self, function: loop.FuncOp, grid: Grid | None = None):
@@ -156,7 +156,7 @@ class FunctionLowering:
         return result
 
     def _ops(self, block: Block) -> None:
-        """Write a block's ops into the current level."""
+        """Lower a block's ops into the current level."""
         heap: list[SSAValue] = []
         for op in block.ops:
             handler = self.handlers.get(type(op), self._other)
@@ -201,7 +201,7 @@ class FunctionLowering:
             self._serial(op)
 
     def _is_outermost_parallel(self, op: loop.ForOp) -> bool:
-        """Whether to share a loop among the CPU's threads; those of a GPU are bound loops."""
+        """Whether to distribute a loop among the CPU's threads; a GPU's threads run bound loops."""
         if op.loop_kind is not loop.LoopKind.PARALLEL or self.grid is not None:
             return False
         return not any(
@@ -210,9 +210,9 @@ class FunctionLowering:
         )
 
     def _thread(self, op: loop.ForOp) -> None:
-        """The body, run by the threads that there are iterations for.
+        """Lower the body of a bound loop, guarded if there are more threads than iterations.
 
-        Inside of a loop of the same axis, its iterations are spread over the threads as well.
+        Inside of a loop with the same axis, its iterations are distributed over the same threads.
         """
         assert self.grid is not None and op.axis is not None
         for outer in loop.enclosing_loops(op):
@@ -274,7 +274,7 @@ class FunctionLowering:
         operands: Sequence[SSAValue],
         extents: Sequence[int],
     ) -> None:
-        """A block's ops, run where `0 <= expr < extent` for each pair."""
+        """Lower a block's ops under the condition `0 <= expr < extent` for each pair."""
         writer = self.writer
         conditions: list[SSAValue] = []
         for expr, extent in zip(exprs, extents, strict=True):
@@ -294,7 +294,7 @@ class FunctionLowering:
         writer.write(scf.IfOp(writer.all_of(conditions), [], Region(block)))
 
     def _counted(self, op: scf.ForOp) -> None:
-        """A loop whose bounds are data, of kernels written as loops; it has no results."""
+        """Lower a loop without results whose bounds are data, as handwritten kernels have."""
         if op.results:
             raise PassFailedError("a loop with results is left in a kernel", op=op)
         block = Block(arg_types=[IndexType()])
@@ -309,7 +309,7 @@ class FunctionLowering:
         self.writer.write(scf.ForOp(lower, upper, step, [], Region(block)))
 
     def _if(self, op: scf.IfOp) -> None:
-        """A branch on data, of kernels written as loops; it has no results."""
+        """Lower a branch without results on data, as handwritten kernels have."""
         if op.results or op.false_region.blocks:
             raise PassFailedError("a branch with results or an else is left in a kernel", op=op)
         block = Block()
@@ -334,12 +334,14 @@ class FunctionLowering:
     def _buffer_type(self, op: loop.AllocOp) -> MemRefType:
         if self.grid is not None:
             return self.grid.buffer_type(op)
-        # Where there are no blocks, what they would share is memory like any other.
+        # Without thread blocks, shared memory is ordinary memory.
         scope = op.scope.data
         return op.result.type if scope.is_shared else with_space(op.result.type, scope)
 
     def _is_on_stack(self, op: loop.AllocOp) -> bool:
-        """Whether a buffer is small; a GPU's threads, and memories of their own, have no heap."""
+        """Whether a buffer is small enough for the stack; GPU threads and special memories have no
+        heap.
+        """
         if self.grid is not None or op.scope.data.space is not None:
             return True
         return memref_bytes(op.result.type) <= STACK_BYTES
@@ -384,7 +386,7 @@ class FunctionLowering:
         self.values[op.result] = value
 
     def _sum(self, op: arith.AddfOp) -> None:
-        """A sum, with a product that it takes in."""
+        """Lower a sum, fused with a product if possible."""
         found = contraction(op, self.values.__getitem__)
         if found is None:
             self._rounded(op)
@@ -394,11 +396,11 @@ class FunctionLowering:
         self.values[op.result] = value
 
     def _rounded(self, op: arith.AddfOp | arith.MulfOp | arith.SubfOp) -> None:
-        """Arithmetic that rounds by itself."""
+        """Lower arithmetic that rounds on its own."""
         self._other(op, {**op.properties, "fastmath": decided(op.fastmath)})
 
     def _scale(self, op: ScaleOp) -> None:
-        """A product with an entry that is picked at run time, by one choice for each entry."""
+        """Lower a product with a table entry selected at run time, as one select per entry."""
         writer, type_ = self.writer, op.result.type
         x, index = self._mapped(op.operands)
         if (number := constant_index(index)) is not None:
@@ -423,10 +425,10 @@ class FunctionLowering:
         self.values[op.result] = result
 
     def _other(self, op: Operation, properties: dict[str, Attribute] | None = None) -> None:
-        """Copy an op of the shared dialects, pure ones only once.
+        """Copy an op of a shared dialect; pure ops are emitted once.
 
         Args:
-            properties: in place of its own.
+            properties: replace those of the op.
         """
         if properties is None:
             properties = op.properties
@@ -448,7 +450,7 @@ class FunctionLowering:
 
 
 def _only_parallel_loop(op: loop.ForOp) -> loop.ForOp | None:
-    """The parallel loop that is all of a loop's body."""
+    """Return the parallel loop that is the whole body of a loop."""
     inner = op.body.block.first_op
     if isinstance(inner, loop.ForOp) and inner.next_op is None and inner.trip_count > 1:
         return inner if inner.loop_kind is loop.LoopKind.PARALLEL else None
@@ -456,7 +458,7 @@ def _only_parallel_loop(op: loop.ForOp) -> loop.ForOp | None:
 
 
 def _erase_unused_products(function: func.FuncOp) -> None:
-    """Drop the products that every sum took in."""
+    """Erase products that were fused into all their sums."""
     for op in tuple(walk_ops(function)):
         if type(op) is arith.MulfOp and op.results[0].first_use is None:
             erase_op(op)

@@ -1,4 +1,4 @@
-"""Loads, stores and masks of the loop dialect as memref and vector ops."""
+"""Lowering of the loop dialect's loads, stores and masks to memref and vector ops."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _SMALL = 1 << 30
 
 
 _Layout = tuple[tuple[int, ...] | None, int, int]
-"""Lane steps, if there are lanes, the number of lanes, and how far apart they are in memory."""
+"""Lane steps if there are lanes, the number of lanes, and their stride in memory."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """Lane `l` is on when `0 <= expr + l * step < extent`."""
+    """Condition of a mask: lane `l` is on if `0 <= expr + l * step < extent`."""
 
     expr: AffineExpr
     step: int
@@ -55,7 +55,7 @@ class Condition:
 
 
 class AccessLowering:
-    """Lowers accesses; values and indices given are those of the kernel."""
+    """Lowers accesses; arguments are values of the kernel."""
 
     def __init__(self, writer: LevelWriter):
         self.writer = writer
@@ -64,7 +64,7 @@ class AccessLowering:
     def load(
         self, op: loop.LoadOp, buffer: SSAValue, operands: Sequence[SSAValue], mask: SSAValue | None
     ) -> SSAValue:
-        """The value that a load reads."""
+        """Lower a load; return its value."""
         writer, exprs = self.writer, op.map.data.results
         if op.lanes is not None and len(op.lanes) > len(exprs):
             return self._load_vectors(op, buffer, operands)
@@ -87,7 +87,7 @@ class AccessLowering:
     def _lane_layout(
         self, op: loop.LoadOp | loop.StoreOp, value_type: Attribute, buffer: SSAValue
     ) -> _Layout:
-        """The layout of an access, by the identity of what it depends on: there are few."""
+        """Return the layout of an access, cached by the identity of what it depends on."""
         lanes = op.lanes
         if lanes is None:
             return None, 0, 0
@@ -103,8 +103,9 @@ class AccessLowering:
     def _load_vectors(
         self, op: loop.LoadOp, buffer: SSAValue, operands: Sequence[SSAValue]
     ) -> SSAValue:
-        """A vector of several dimensions: at once where it is one piece of memory, or else the
-        vectors along its first dimension one by one."""
+        """Load a vector of several dimensions: at once if it is contiguous, otherwise as vectors
+        along its first dimension.
+        """
         writer, exprs, type_ = self.writer, op.map.data.results, op.result.type
         assert isa(type_, VectorType)
         indices = [writer.index(expr, operands) for expr in exprs]
@@ -144,7 +145,7 @@ class AccessLowering:
         operands: Sequence[SSAValue],
         mask: SSAValue | None,
     ) -> None:
-        """Write a value."""
+        """Lower a store."""
         writer = self.writer
         if op.lanes is not None and len(op.lanes) > len(op.map.data.results):
             self._store_vectors(op, value, buffer, operands)
@@ -169,8 +170,9 @@ class AccessLowering:
     def _store_vectors(
         self, op: loop.StoreOp, value: SSAValue, buffer: SSAValue, operands: Sequence[SSAValue]
     ) -> None:
-        """A vector of several dimensions: at once where it is one piece of memory, or else the
-        vectors along its first dimension one by one."""
+        """Store a vector of several dimensions: at once if it is contiguous, otherwise as vectors
+        along its first dimension.
+        """
         writer, exprs, type_ = self.writer, op.map.data.results, value.type
         assert isa(type_, VectorType)
         shape = type_.get_shape()
@@ -199,12 +201,12 @@ class AccessLowering:
     def mask(
         self, conditions: Sequence[Condition], operands: Sequence[SSAValue], lanes: int
     ) -> SSAValue:
-        """A vector of i1 for the conjunction of conditions."""
+        """Return a vector of i1 for the conjunction of conditions."""
         masks = [self._one_mask(condition, operands, lanes) for condition in conditions]
         return self.writer.all_of(masks) if masks else self._all_on(lanes)
 
     def splat(self, value: IntegerAttr | FloatAttr | None, type: VectorType[Any]) -> SSAValue:
-        """A vector of equal constants; zeros when no value is given."""
+        """Return a vector of equal constants; zeros if no value is given."""
         number: Any = 0 if value is None else value.value.data
         attr = DenseIntOrFPElementsAttr.from_list(type, [number])
         return self.writer.attribute(attr, type)
@@ -221,7 +223,7 @@ class AccessLowering:
         if step == 1 and low >= 0:
             count = writer.index(AffineConstantExpr(extent) - condition.expr, operands)
             return writer.pure(vector.CreateMaskOp, (count,), type_)
-        # The lanes' numbers fit 32 bits, which halves the vectors to compare.
+        # Lane numbers that fit 32 bits halve the number of vectors to compare.
         element = i32 if low > -_SMALL and max(high, extent) < _SMALL else i64
         first = writer.pure(arith.IndexCastOp, (writer.index(condition.expr, operands),), element)
         vector_type = VectorType(element, [lanes])
@@ -240,7 +242,7 @@ class AccessLowering:
         buffer: SSAValue,
         lanes: int,
     ) -> list[Condition]:
-        """The conditions for being inside a buffer that ranges do not prove."""
+        """Return the in-bounds conditions of an access that ranges do not prove."""
         shape = memref_type(buffer).get_shape()
         result: list[Condition] = []
         for expr, step, extent in zip(exprs, steps or (0,) * len(shape), shape, strict=True):
@@ -272,7 +274,7 @@ class AccessLowering:
         load: memref.LoadOp | vector.LoadOp,
         otherwise: SSAValue,
     ) -> SSAValue:
-        """The load where the conditions, which are the same for all lanes, hold."""
+        """Emit a load guarded by conditions that are the same for all lanes."""
         writer = self.writer
         inside = [writer.is_inside(c.expr, operands, c.extent) for c in conditions]
         then = Region(Block([load, scf.YieldOp(load.results[0])]))
@@ -326,7 +328,9 @@ class AccessLowering:
         return writer.write(GatherOp(buffer, indices, offsets, mask, otherwise)).results[0]
 
     def _place_in_row(self, op: loop.LoadOp, operands: Sequence[SSAValue]) -> int | None:
-        """Where a vector begins that lies partly in a row as long as itself; None for others."""
+        """Return the constant start of a vector that is partly in a row as long as itself; None for
+        others.
+        """
         type_, lanes = op.memref.type, lane_count(op.result.type)
         expr, extent = op.map.data.results[-1], buffer_extents(type_)[-1]
         first, last = self.writer.known.bounds(expr, operands)
@@ -341,7 +345,7 @@ class AccessLowering:
         first: int,
         conditions: Sequence[Condition],
     ) -> SSAValue:
-        """The whole row, moved by some lanes: all vectors that lie in it share one load."""
+        """Load the whole row and shift its lanes, so that all vectors in it share one load."""
         writer, type_ = self.writer, op.result.type
         assert isa(type_, VectorType)
         lanes, otherwise = lane_count(type_), self.splat(op.default, type_)
@@ -389,10 +393,10 @@ class AccessLowering:
         active: int | None = None,
         conditions: Sequence[Condition] = (),
     ) -> SSAValue:
-        """Whole vectors that cover the first `active` lanes, by default all of them.
+        """Load whole vectors that cover the first `active` lanes, by default all of them.
 
-        They end at the last lane that is active; the others hold any element. Where conditions
-        on the last index do not hold, elements have the default value.
+        They end at the last active lane; the elements of inactive lanes are arbitrary. If
+        conditions on the last index are false, elements have the default value.
         """
         lanes = type.get_shape()[0]
         used = lanes if active is None else active
@@ -402,7 +406,7 @@ class AccessLowering:
         result: SSAValue | None = None
         first_lane = 0
         for start in starts:
-            # The last dimension may be left, which is fine: the elements follow in memory.
+            # The last index may exceed its extent, as the elements are contiguous in memory.
             last = exprs[-1] + AffineConstantExpr(start)
             at = [writer.index(expr, operands) for expr in (*exprs[:-1], last)]
             if conditions:
@@ -441,7 +445,7 @@ class AccessLowering:
         type: VectorType[Any],
         conditions: Sequence[Condition],
     ) -> SSAValue:
-        """Neighbours from `start` elements on, each under the conditions at its own place."""
+        """Load contiguous elements starting at offset `start`, each under its own conditions."""
         key = (*indices, "guarded", type, op.default)
         found = self.writer.loaded(buffer, key)
         if found is None:

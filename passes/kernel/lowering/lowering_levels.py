@@ -1,10 +1,10 @@
-"""Writing kernel ops into nested regions, each pure value once and as far out as it can be.
+"""Emission of kernel ops into nested regions; pure values are emitted once, as far out as possible.
 
-While a function is written, every open region is a *level*, whose block can still grow: the
-op that holds the region is added to its parent after the region is complete. A pure op goes
-to the innermost level that defines one of its operands, and there it is written only once.
-Index sums are built from the outermost variables inwards and end with their constant, so
-loop-invariant parts lie outside of the loops and unrolled accesses share all but an addition.
+While a function is written, every open region is a *level*, whose block can still grow: the op that
+holds the region is added to its parent after the region is complete. A pure op goes to the
+innermost level that defines one of its operands, and is emitted there only once. Index sums are
+built from the outermost variables inwards and end with their constant, so loop-invariant parts are
+hoisted and unrolled accesses share everything but an addition.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ class Level:
 
 
 class LevelWriter:
-    """Writes ops into the stack of open levels."""
+    """Writes ops into a stack of open levels."""
 
     def __init__(self, outermost: Block):
         self._attributes = AttributeNumbers()
         self.levels = [Level(outermost, False, PureValues(self._attributes))]
         self.location: LocationAttr = UnknownLoc()
-        """Where what is written now comes from."""
+        """Location of the ops being written."""
         self.depth: dict[SSAValue, int] = dict.fromkeys(outermost.args, 0)
         self.known = Knowledge()
         self.constants: dict[int, SSAValue] = {}
         self.indices: dict[Hashable, tuple[AffineExpr, SSAValue]] = {}
-        """Index values by the identity of their expression, while the same guards hold."""
+        """Index values by the identity of their expression, valid under the current guards."""
 
     @property
     def current(self) -> Level:
@@ -100,7 +100,7 @@ class LevelWriter:
         result_type: Attribute,
         properties: Mapping[str, Attribute] = MappingProxyType({}),
     ) -> SSAValue:
-        """The result of a pure op, written where its innermost operand is, or reused."""
+        """Return the result of a pure op, emitted at the level of its innermost operand."""
         depth = max([self.depth[operand] for operand in operands], default=0)
         level = self.levels[depth]
         append = partial(append_op, level.block)
@@ -109,7 +109,7 @@ class LevelWriter:
         return found
 
     def constant(self, value: int) -> SSAValue:
-        """An index constant."""
+        """Return an index constant."""
         found = self.constants.get(value)
         if found is None:
             found = self.attribute(IntegerAttr(value, INDEX), INDEX)
@@ -118,15 +118,15 @@ class LevelWriter:
         return found
 
     def attribute(self, value: Attribute, type: Attribute) -> SSAValue:
-        """A constant of any type."""
+        """Return a constant of any type."""
         return self.pure(arith.ConstantOp, (), type, {"value": value})
 
     def number(self, value: IntegerAttr | FloatAttr) -> SSAValue:
-        """A scalar constant."""
+        """Return a scalar constant."""
         return self.attribute(value, value.type)
 
     def index(self, expr: AffineExpr, operands: Sequence[SSAValue]) -> SSAValue:
-        """The value of an index expression over kernel values."""
+        """Return the value of an index expression over kernel values."""
         constant = 0
         match expr:
             case AffineDimExpr():
@@ -138,7 +138,7 @@ class LevelWriter:
                 expr, constant = expr.lhs, rhs.value
             case _:
                 pass
-        # Unrolled accesses share the expression in front of their constants.
+        # Unrolled accesses share the expression without its constant.
         key = (id(expr), *operands)
         known = self.indices.get(key)
         if known is None or known[0] is not expr:
@@ -147,7 +147,7 @@ class LevelWriter:
         return self._plus(known[1], constant)
 
     def sum(self, total: LinearSum, operands: Sequence[SSAValue]) -> SSAValue:
-        """The value of a linear sum over kernel values."""
+        """Return the value of a linear sum over kernel values."""
         parts: list[tuple[int, SSAValue]] = []
         for atom, factor in total.terms:
             if isinstance(atom, Dim):
@@ -176,11 +176,11 @@ class LevelWriter:
     def binary(
         self, op_class: type[arith.AddiOp | arith.MuliOp | arith.SubiOp], a: SSAValue, b: SSAValue
     ) -> SSAValue:
-        """The result of an operation on two indices."""
+        """Return the result of an operation on two indices."""
         return self.pure(op_class, (a, b), INDEX, NO_OVERFLOW)
 
     def _divided(self, atom: FloorDiv | Mod, operands: Sequence[SSAValue]) -> SSAValue:
-        """Floor division or modulo; of a number that may be negative by way of a correction."""
+        """Return a floor division or modulo, with a correction if the operand may be negative."""
         ranges = self.known.ranges_of(operands)
         low, _ = sum_range(atom.operand, ranges)
         inner = self.sum(atom.operand, operands)
@@ -195,19 +195,19 @@ class LevelWriter:
         return self.binary(arith.SubiOp, inner, whole)
 
     def is_inside(self, expr: AffineExpr, operands: Sequence[SSAValue], extent: int) -> SSAValue:
-        """An i1: whether `0 <= expr < extent`. One unsigned comparison covers both ends."""
+        """Return an i1 for `0 <= expr < extent`. One unsigned comparison covers both ends."""
         value = self.index(expr, operands)
         return self.compare(value, self.constant(extent), "ult")
 
     def compare(self, lhs: SSAValue, rhs: SSAValue, predicate: str) -> SSAValue:
-        """The result of an integer comparison."""
+        """Return the result of an integer comparison."""
         op = CmpiOp(lhs, rhs, predicate)
         properties, type_ = op.properties, op.result.type
         op.erase()
         return self.pure(CmpiOp, (lhs, rhs), type_, properties)
 
     def all_of(self, conditions: Sequence[SSAValue]) -> SSAValue:
-        """The conjunction of i1 values, outermost first."""
+        """Return the conjunction of i1 values, outermost first."""
         ordered = sorted(conditions, key=lambda value: self.depth[value])
         result = ordered[0]
         for value in ordered[1:]:
@@ -215,7 +215,9 @@ class LevelWriter:
         return result
 
     def loaded(self, memref: SSAValue, key: Hashable) -> SSAValue | None:
-        """A value loaded before from a buffer that has not been written since."""
+        """Return a value loaded earlier from a buffer that was not written since; None if there is
+        none.
+        """
         for level in reversed(self.levels):
             found = level.loads.get(memref, {}).get(key)
             if found is not None or level.is_loop:
@@ -227,12 +229,12 @@ class LevelWriter:
         self.current.loads.setdefault(memref, {})[key] = value
 
     def forget_loads(self, memref: SSAValue) -> None:
-        """A buffer was written: what was loaded from it may be out of date."""
+        """Drop the loads of a buffer that was written."""
         for level in self.levels:
             level.loads.pop(memref, None)
 
     def forget_all_loads(self) -> None:
-        """An op of unknown effect was written."""
+        """Drop all loads, after an op of unknown effect."""
         for level in self.levels:
             level.loads.clear()
 

@@ -1,4 +1,4 @@
-"""Whether buffers fit into the memories that they are said to live in."""
+"""Checks that buffers fit into their memory scopes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tcopt.support.errors import PassFailedError
 
 
 def check_capacities(function: loop.FuncOp) -> None:
-    """Check that what is alive at a time in a memory scope is no more than it holds.
+    """Check that the live buffers in each memory scope never exceed its capacity.
 
     Raises:
-        PassFailedError: it is.
+        PassFailedError: they do.
     """
     allocs = [op for op in function.walk() if isinstance(op, loop.AllocOp)]
     if all(alloc.scope.data.capacity is None for alloc in allocs):
@@ -25,7 +25,7 @@ def check_capacities(function: loop.FuncOp) -> None:
         if scope.capacity is not None and size > scope.capacity:
             first = next(alloc for alloc in allocs if alloc.scope.data == scope)
             raise PassFailedError(
-                f"buffers of scope {scope} take {size} bytes at a time, and it has "
+                f"buffers of scope {scope} need {size} bytes at a time, but its capacity is "
                 f"{scope.capacity}",
                 op=first,
                 hint="use smaller tiles there, or another memory scope",
@@ -33,8 +33,9 @@ def check_capacities(function: loop.FuncOp) -> None:
 
 
 def _most_bytes(op: Operation) -> Mapping[loop.Scope, int]:
-    """The most bytes of each scope that are alive at a time inside an op: those of a region's own
-    buffers, and the most that one of its ops has inside."""
+    """Return the maximum live bytes of each scope inside an op: those of its own buffers, and the
+    maximum over its nested ops.
+    """
     own: defaultdict[loop.Scope, int] = defaultdict(int)
     inside: defaultdict[loop.Scope, int] = defaultdict(int)
     for region in op.regions:

@@ -1,4 +1,4 @@
-"""Thread axes of a kernel: its grid of blocks of threads, and where in it a thread is."""
+"""Thread axes of a kernel: its grid of thread blocks, and a thread's position in it."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ __all__ = ["BLOCK_SIZE", "GRID_SIZE", "KERNEL", "SHARED_SPACE", "Grid", "sizes_o
 
 @dataclass
 class Grid:
-    """The grid that a function is launched on: along each axis its longest bound loop.
+    """The launch grid of a function: along each axis, its longest bound loop.
 
-    A grid that is too large along y or z is launched along x alone, and the positions of a block
-    are computed from its number.
+    A grid that is too large along y or z is launched along x only, and the positions of a block are
+    computed from its number.
 
     Attributes:
-        extents: by axis; 1 along those that are missing.
+        extents: by axis; missing axes have extent 1.
         folded: whether all blocks are launched along x.
-        positions: this thread's position along each axis that was asked for.
+        positions: this thread's position along each axis used so far.
     """
 
     extents: dict[loop.ThreadAxis, int]
@@ -48,10 +48,10 @@ class Grid:
 
     @classmethod
     def of(cls, function: loop.FuncOp) -> Grid:
-        """The grid for the loops of a function.
+        """Return the grid for the loops of a function.
 
         Raises:
-            PassFailedError: there are more blocks than any grid has.
+            PassFailedError: there are more blocks than a grid may have.
         """
         extents: dict[loop.ThreadAxis, int] = {}
         for op in function.walk():
@@ -69,7 +69,7 @@ class Grid:
         return cls(extents, folded)
 
     def position(self, axis: loop.ThreadAxis, writer: LevelWriter) -> SSAValue:
-        """The index of this thread, or of its block, along an axis."""
+        """Return the index of this thread, or of its block, along an axis."""
         found = self.positions.get(axis)
         if found is None:
             found = self._unfold(axis, writer) if self.folded else None
@@ -81,7 +81,9 @@ class Grid:
         return found
 
     def _unfold(self, axis: loop.ThreadAxis, writer: LevelWriter) -> SSAValue | None:
-        """The index of a block along an axis by its number in the grid; None for a thread."""
+        """Return the index of a block along an axis, from its number in the grid; None for a thread
+        axis.
+        """
         if axis not in loop.BLOCK_AXES:
             return None
         sizes = [self.extents.get(each, 1) for each in loop.BLOCK_AXES]
@@ -94,11 +96,10 @@ class Grid:
         return found
 
     def check_scope(self, alloc: loop.AllocOp) -> None:
-        """Check that a buffer may be one of a kernel's own: each thread has its own, unless it
-        is shared.
+        """Check that a kernel may allocate a buffer: private to each thread, or shared.
 
         Raises:
-            PassFailedError: threads would have to share memory that is not said to be shared.
+            PassFailedError: threads would share memory that is not declared as shared.
         """
         has_threads = any(self.extents.get(axis, 1) > 1 for axis in loop.THREAD_AXES)
         is_global = alloc.scope.data.sharing is loop.Sharing.ALL
@@ -111,11 +112,11 @@ class Grid:
             )
 
     def buffer_type(self, alloc: loop.AllocOp) -> MemRefType:
-        """The type of a buffer inside of a kernel."""
+        """Return the type of a buffer inside of a kernel."""
         return with_space(alloc.result.type, alloc.scope.data)
 
     def attributes(self) -> dict[str, Attribute]:
-        """What a function says of its launch."""
+        """Return the launch attributes of a function."""
         return {
             KERNEL: UnitAttr(),
             BLOCK_SIZE: self._sizes(loop.THREAD_AXES),
@@ -128,7 +129,7 @@ class Grid:
 
 
 def with_space(type_: MemRefType, scope: loop.Scope) -> MemRefType:
-    """The type of a buffer with the memory space of a scope, if it has one."""
+    """Return the type of a buffer with the memory space of a scope, if it has one."""
     if scope.space is None:
         return type_
     space = IntegerAttr(scope.space, i64)
@@ -136,7 +137,7 @@ def with_space(type_: MemRefType, scope: loop.Scope) -> MemRefType:
 
 
 def _write_position(axis: loop.ThreadAxis, writer: LevelWriter) -> SSAValue:
-    # Compiling for a CPU should not take the time to import the dialect.
+    # Compiling for a CPU should not import the dialect.
     from xdsl.dialects import gpu
 
     kind, dimension = axis.value.split("Idx.")

@@ -1,7 +1,7 @@
-"""Registers of a kernel: what of a buffer is one thread's.
+"""Private buffers of a kernel, reduced to the part of one thread.
 
-Loops over threads inside of other loops of the same axis run each iteration on the thread of its
-number. A register buffer that all of them index by their own number is then a smaller one in
+A thread loop inside of another loop of the same axis runs each iteration on the thread with its
+number. A register buffer that all accesses index by their thread number becomes a smaller buffer in
 each thread.
 """
 
@@ -22,7 +22,7 @@ from tcopt.support.errors import PassFailedError
 
 
 def drop_thread_dimensions(function: loop.FuncOp) -> None:
-    """Take away dimensions of private buffers whose index is the number of the thread."""
+    """Remove dimensions of private buffers that are indexed by the thread number."""
     for op in tuple(function.walk()):
         if not isinstance(op, loop.AllocOp) or not op.scope.data.is_private:
             continue
@@ -46,22 +46,22 @@ def drop_thread_dimensions(function: loop.FuncOp) -> None:
 def _check_own(
     alloc: loop.AllocOp, accesses: Sequence[AccessOp], axes: Collection[loop.ThreadAxisAttr]
 ) -> None:
-    """Check that what each thread stores in a buffer of its own is meant for itself."""
+    """Check that each thread only stores to its own part of a private buffer."""
     outer = set(loop.enclosing_loops(alloc))
     for access in accesses:
         for each in loop.enclosing_loops(access):
             threads = loop.is_thread(each) and each not in outer and each.trip_count > 1
             if isinstance(access, loop.StoreOp) and threads and each.axis not in axes:
                 raise PassFailedError(
-                    f"threads store in %{alloc.result.name_hint or 'unnamed'}, which each of them "
-                    "has in its registers, what others would read",
+                    f"threads store in the private buffer %{alloc.result.name_hint or 'unnamed'} "
+                    "for other threads",
                     op=access,
                     hint="let it be shared, or index it by the number of the thread alone",
                 )
 
 
 def _thread_axes(access: AccessOp, dim: int) -> set[loop.ThreadAxisAttr]:
-    """The axes along which the number of the thread is one index of an access."""
+    """Return the axes whose thread number is the index of an access in a dimension."""
     expr = access.map.data.results[dim]
     around = [each for each in loop.enclosing_loops(access) if loop.is_thread(each)]
     if any(row[dim] for row in access.lane_steps):
@@ -71,7 +71,7 @@ def _thread_axes(access: AccessOp, dim: int) -> set[loop.ThreadAxisAttr]:
             variable = access.indices[expr.position]
             found = [each for each in around if each.induction_variable is variable]
         case AffineConstantExpr():
-            # A condition may let a single thread come here.
+            # A condition may restrict the access to a single thread.
             ranges = _known_at(access).ranges
             only = (expr.value, expr.value)
             found = [each for each in around if ranges[each.induction_variable] == only]
@@ -81,7 +81,7 @@ def _thread_axes(access: AccessOp, dim: int) -> set[loop.ThreadAxisAttr]:
 
 
 def _known_at(op: Operation) -> Knowledge:
-    """What is known of the loops around an op."""
+    """Return the known ranges from the loops and guards around an op."""
     known = Knowledge()
     parents: list[Operation] = []
     parent = op.parent_op()

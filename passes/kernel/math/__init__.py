@@ -1,1 +1,1 @@
-"""Transcendental functions as polynomials."""
+"""Expansion of transcendental functions into polynomials."""

@@ -1,4 +1,4 @@
-"""Transcendental functions as polynomials."""
+"""Expansion of transcendental functions into polynomials."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from tcopt.support.rewriting import rewrite
 
 
 class _Builders:
-    """Builders for one function after another, in program order.
+    """Provides builders for one op after another, in program order.
 
-    What an expansion needs of constants is there where one before it in its block needed them.
+    Constants are shared by all expansions in a block.
     """
 
     def __init__(self, fused: bool):
@@ -42,7 +42,7 @@ class _Builders:
         self._constants: dict[Block | None, PureValues] = {}
 
     def at(self, op: Operation) -> FloatBuilder:
-        """A builder for values like the operands of an op, in front of it."""
+        """Return a builder before an op, for values of its operands' shape."""
         type = op.operands[0].type
         shape = type if isa(type, VectorType) else None
         constants = self._constants.setdefault(op.parent, PureValues())
@@ -51,7 +51,7 @@ class _Builders:
 
 @dataclass
 class ExpandUnary(RewritePattern):
-    """Put the polynomial of a function in its place.
+    """Replace a function by its polynomial.
 
         %y = math.exp %x : vector<16xf32>
         ->
@@ -89,7 +89,7 @@ class ExpandUnary(RewritePattern):
 
 
 def _add_to(product: SSAValue, rewriter: PatternRewriter) -> None:
-    """Make the multiply-add `a * b - 0`, which does not round, add what is added to it."""
+    """Fold the user of `a * b - 0`, which does not round, into the multiply-add."""
     fused, use = product.owner, product.get_user_of_unique_use()
     if not isinstance(fused, math.FmaOp | vector.FMAOp) or not isinstance(use, arith.AddfOp):
         return
@@ -104,7 +104,7 @@ _LARGEST_EXPONENT = 16
 
 @dataclass
 class ExpandPower(RewritePattern):
-    """Write x^k for integers and halves of small size by squaring, others by logarithms.
+    """Expand x^k by squaring if k is a small integer or half-integer, otherwise by logarithms.
 
     %y = math.powf %x, %three : vector<16xf32>
     ->
@@ -124,7 +124,7 @@ class ExpandPower(RewritePattern):
         whole = int(abs(exponent))
         result = _integer_power(builder, op.lhs, whole) if whole else None
         if abs(exponent) % 1:
-            # pow(-0.0, 0.5) is +0.0, where the square root keeps the sign.
+            # pow(-0.0, 0.5) is +0.0, but the square root keeps the sign.
             root = builder.add_op(math.SqrtOp(builder.add(op.lhs, 0.0)))
             result = root if result is None else builder.mul(result, root)
         if result is None:
@@ -137,7 +137,7 @@ class ExpandPower(RewritePattern):
 def _expand_any_power(
     builder: FloatBuilder, op: math.PowFOp, exponent: float | None, rewriter: PatternRewriter
 ) -> None:
-    """Powers of f32, of which narrower floats are rounded; f64 stays."""
+    """Expand a power in f32, to which narrower floats are extended; f64 is not expanded."""
     element = get_element_type_or_self(op.lhs.type)
     base = _constant_float(op.lhs)
     if isinstance(element, Float32Type):
@@ -163,7 +163,7 @@ def _integer_power(builder: FloatBuilder, base: SSAValue, exponent: int) -> SSAV
 
 
 def _constant_float(value: SSAValue) -> float | None:
-    """The number a float constant or constant splat has, or None."""
+    """Return the value of a float constant or constant splat, or None."""
     if isinstance(value.owner, arith.ConstantOp):
         attr = value.owner.value
         if isinstance(attr, FloatAttr):
@@ -187,10 +187,10 @@ def has_fused_multiply_add(module: ModuleOp) -> bool:
 class ExpandMathPass(ModulePass):
     """Replaces `math` functions on scalars and vectors of floats by arithmetic that vectorises.
 
-    f16 and bf16 are computed in f32 and rounded. Of f64 exp, expm1, tanh, log and log1p are
-    expanded, others left to the C library. Errors and special cases of each function are stated
-    in `polynomials/`. A power with a small constant
-    exponent becomes multiplications or a square root, any other an exponential of a logarithm.
+    f16 and bf16 are computed in f32 and rounded. For f64, exp, expm1, tanh, log and log1p are
+    expanded, and other functions are calls of the C library. Errors and special cases of each
+    function are documented in `polynomials/`. A power with a small constant exponent becomes
+    multiplications or a square root, any other an exponential of a logarithm.
 
     ```mlir
     %y = math.exp %x : vector<16xf32>
@@ -209,7 +209,7 @@ class ExpandMathPass(ModulePass):
     ops: tuple[str, ...] = ()
     """Names without `math.` of the ops to expand, such as `exp,tanh`; all if empty."""
     fma: bool | None = None
-    """Whether to use fused multiply-add; by default as the module's target has it."""
+    """Whether to use fused multiply-add; by default if the module's target has it."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         known = {cls.name.removeprefix("math."): cls for cls in expansions()}

@@ -1,1 +1,1 @@
-"""Where buffers lie in memory."""
+"""Memory planning: offsets of buffers in the workspace."""

@@ -1,9 +1,9 @@
-"""Offsets for buffers of known size and lifetime: offline dynamic storage allocation.
+"""Offsets of buffers with known sizes and lifetimes: offline dynamic storage allocation.
 
-Buffers are placed one after the other, each into the smallest gap that it fits between those
-it is alive together with. The order decides the result; a few good orders are tried and
-the best is kept (after Y. Pisarchyk and J. Lee, "Efficient Memory Management for Deep Neural
-Net Inference", 2020).
+Buffers are placed one after the other, each in the smallest sufficient gap between the buffers that
+are alive at the same time. The order determines the result, so a few good orders are tried and the
+best is used (after Y. Pisarchyk and J. Lee, "Efficient Memory Management for Deep Neural Net
+Inference", 2020).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Request:
 
 
 def aligned(size: int) -> int:
-    """`size` rounded up to the alignment."""
+    """Round `size` up to the alignment."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def live_bytes(requests: Sequence[Request]) -> int:
-    """The most bytes that are alive at one step: a lower bound for every placement."""
+    """Return the maximum number of live bytes at any step: a lower bound of every placement."""
     change: dict[int, int] = {}
     for request in requests:
         change[request.start] = change.get(request.start, 0) + request.size
@@ -45,7 +45,7 @@ def live_bytes(requests: Sequence[Request]) -> int:
 
 
 def place(requests: Sequence[Request]) -> tuple[int, list[int]]:
-    """Offsets at which no two buffers overlap while both are alive.
+    """Return offsets such that buffers that are alive at the same time do not overlap.
 
     Returns:
         The total size, and the offset of each request.
@@ -76,7 +76,7 @@ def _orders(requests: Sequence[Request]) -> list[list[int]]:
 
 
 def _neighbours(requests: Sequence[Request]) -> list[list[int]]:
-    """For each request, those that are alive together with it."""
+    """Return, for each request, the requests that are alive at the same time."""
     found: list[list[int]] = [[] for _ in requests]
     alive: list[int] = []
     for i in sorted(range(len(requests)), key=lambda i: requests[i].start):
@@ -106,7 +106,7 @@ def _place_in_order(
 
 
 def _best_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
-    """The start of the smallest gap of at least `size`, or the end of all that is taken."""
+    """Return the start of the smallest gap of at least `size`, or the end of all taken ranges."""
     best: tuple[int, int] | None = None
     end = 0
     for low, high in taken:

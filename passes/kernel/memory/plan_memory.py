@@ -1,4 +1,4 @@
-"""Intermediates in one workspace, weights in one block."""
+"""Memory planning: intermediates in one workspace, weights in one block."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _VIEWS = (
 
 @dataclass
 class MemoryPlan:
-    """Where the buffers of a host function lie.
+    """Offsets of the buffers of a host function.
 
     Attributes:
-        offsets: in the workspace, of each intermediate, in bytes.
-        workspace: bytes of it.
-        weights: offset and size of each weight in the block of weights.
-        weights_size: bytes of that.
-        least: the most bytes of intermediates that are alive at once.
+        offsets: offset of each intermediate in the workspace, in bytes.
+        workspace: size of the workspace.
+        weights: offset and size of each weight in the weight block.
+        weights_size: size of the weight block.
+        least: maximum bytes of intermediates that are alive at once.
     """
 
     offsets: dict[Operation, int]
@@ -61,7 +61,7 @@ class MemoryPlan:
 
     @property
     def intermediates(self) -> int:
-        """The bytes of all intermediates."""
+        """Total size of all intermediates in bytes."""
         return sum(memref_bytes(alloc.results[0].type) for alloc in self.offsets)
 
     def __str__(self) -> str:
@@ -84,8 +84,8 @@ class PlaceInMemory(RewritePattern):
 
     Attributes:
         source: the block of memory.
-        offsets: where in it each of the ops lies; others are left alone.
-        constants: offsets that are at the start of the function.
+        offsets: offset of each op's buffer; other ops are skipped.
+        constants: existing offset constants at the start of the function.
     """
 
     source: SSAValue
@@ -116,10 +116,10 @@ class PlaceInMemory(RewritePattern):
 class PlanMemoryPass(ModulePass):
     """Puts every intermediate of @main into one workspace and every weight into one block.
 
-    Intermediates that are alive at the same time never overlap; a buffer lives from the
-    first to the last op that uses it or a view of it. Both blocks become trailing arguments
-    of @main, and every offset is a multiple of 64 bytes. Of the functions that @main calls
-    only the calls are looked at, as they may be declarations.
+    Intermediates that are alive at the same time never overlap; a buffer lives from the first to
+    the last op that uses it or a view of it. Both blocks become trailing arguments of @main, and
+    every offset is a multiple of 64 bytes. Called functions are not inspected, as they may be
+    declarations.
 
         func.func @main(%x: memref<8xf32>, %y: memref<8xf32>) {
           %w = loop.weight @fc.weight : memref<8x8xf32>
@@ -137,9 +137,9 @@ class PlanMemoryPass(ModulePass):
           %t = memref.view %workspace[%c0][] : memref<64xi8> to memref<8xf32>
           ...
 
-    `tcopt.weights` gives the offset and size in bytes of each weight. `tcopt.memory` reports
-    the size of the workspace, the sum of all intermediates, and the most bytes that are alive
-    at once, which no plan can do without.
+    `tcopt.weights` has the offset and size in bytes of each weight. `tcopt.memory` reports the size
+    of the workspace, the sum of all intermediates, and the maximum number of live bytes, which is a
+    lower bound of any plan.
     """
 
     name = "plan-memory"
@@ -152,7 +152,7 @@ class PlanMemoryPass(ModulePass):
 
 
 def plan_memory(host: func.FuncOp) -> MemoryPlan:
-    """Choose the places of a host function's buffers. Those that nothing uses are removed."""
+    """Choose the offsets of a host function's buffers. Unused buffers are removed."""
     allocs, requests = _lifetimes(host.body.block)
     workspace, offsets = place(requests)
     weights, weights_size = _pack_weights(host.body.block)
@@ -191,7 +191,7 @@ def _argument(host: func.FuncOp, name: str, size: int) -> SSAValue:
 
 
 def _lifetimes(block: Block) -> tuple[list[memref.AllocOp], list[Request]]:
-    """The buffers that are used, and when. Deallocations and unused buffers go away."""
+    """Return the used buffers and their lifetimes. Deallocations and unused buffers are removed."""
     position = {op: i for i, op in enumerate(block.ops)}
     allocs: list[memref.AllocOp] = []
     requests: list[Request] = []
@@ -213,7 +213,7 @@ def _lifetimes(block: Block) -> tuple[list[memref.AllocOp], list[Request]]:
 
 
 def _pack_weights(block: Block) -> tuple[dict[str, tuple[int, int]], int]:
-    """Offset and size of each weight, in the order of use."""
+    """Return the offset and size of each weight, in the order of use."""
     layout: dict[str, tuple[int, int]] = {}
     end = 0
     for op in block.ops:
@@ -225,7 +225,7 @@ def _pack_weights(block: Block) -> tuple[dict[str, tuple[int, int]], int]:
 
 
 def _users(value: SSAValue) -> Iterator[Operation]:
-    """The ops that use a buffer, through any views of it."""
+    """Yield the ops that use a buffer, also through views."""
     for use in tuple(value.uses):
         if isinstance(use.operation, _VIEWS):
             yield from _users(use.operation.results[0])

@@ -1,1 +1,1 @@
-"""Small buffers in registers."""
+"""Promotion of small buffers to registers."""

@@ -1,6 +1,6 @@
 """promote-registers: small stack buffers become SSA values.
 
-A walk by hand: what each register holds is threaded through loops and branches.
+A walk by hand: the value of each register is threaded through loops and branches.
 """
 
 from __future__ import annotations
@@ -32,12 +32,11 @@ _Values = dict[Slot, SSAValue]
 class PromoteRegistersPass(ModulePass):
     """Replaces `memref.alloca` buffers that are only accessed at constant indices.
 
-    Each element or vector that is accessed becomes an SSA value, carried through `scf.for`
-    as an iteration argument and out of `scf.if` as a result. A scalar access to a vector
-    becomes `vector.extract` or `vector.insert`, a masked store a select. A buffer stays as it
-    is if an index is not constant, accesses overlap partly, another op uses it, it is used
-    inside a region other than a loop's or branch's, or a block's threads share it. Memory never
-    written is zero.
+    Each accessed element or vector becomes an SSA value, carried through `scf.for` as an iteration
+    argument and out of `scf.if` as a result. A scalar access to a vector becomes `vector.extract`
+    or `vector.insert`, a masked store a select. A buffer is not promoted if an index is not
+    constant, accesses partly overlap, another op uses it, it is used inside a region other than a
+    loop's or branch's, or a block's threads share it. Uninitialised memory is zero.
 
     ```mlir
     %acc = memref.alloca() : memref<16xf32>
@@ -60,7 +59,7 @@ class PromoteRegistersPass(ModulePass):
     name = "promote-registers"
 
     max_slots: int = 512
-    """Buffers with more separately accessed parts stay in memory."""
+    """Maximum number of separately accessed parts of a promoted buffer."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.body.block.ops:
@@ -75,7 +74,7 @@ class PromoteRegistersPass(ModulePass):
 
 @dataclass
 class _Rewriter:
-    """One forward walk that knows the current value of every slot."""
+    """A forward walk that tracks the current value of every slot."""
 
     promotion: Promotion
     dead: list[Operation] = field(default_factory=list[Operation])
@@ -96,7 +95,7 @@ class _Rewriter:
                 self._rewrite_regions(op, values)
 
     def erase_dead(self) -> None:
-        """Erase the buffers, whose accesses are gone."""
+        """Erase the buffers, which have no accesses left."""
         for op in self.dead:
             erase(op)
 
@@ -140,7 +139,7 @@ class _Rewriter:
     def _replace(
         self, old: Operation, new: Operation, carried: list[Slot], values: _Values
     ) -> None:
-        """Put `new` in place of `old`; its last results are the values of the carried slots."""
+        """Replace an op by `new`, whose last results are the values of the carried slots."""
         new.attributes |= old.attributes
         new.location = old.location
         block = old.parent
@@ -156,7 +155,7 @@ class _Rewriter:
         erase(old)
 
     def _current(self, slot: Slot, values: _Values) -> SSAValue:
-        """The value of a slot; zero, made where the buffer was, if nothing was stored."""
+        """Return the value of a slot; without a store, a zero at the buffer's allocation."""
         known = values.get(slot)
         if known is not None:
             return known
@@ -208,13 +207,13 @@ class _Rewriter:
 
 
 def _reads(op: Operation, access: SlotAccess) -> bool:
-    """Whether the slot's present value matters to an access."""
+    """Whether an access reads the slot's current value."""
     whole_store = isinstance(op, memref.StoreOp | vector.StoreOp)
     return not whole_store or access.type != access.slot.type
 
 
 def _part(current: SSAValue, access: SlotAccess, new: list[Operation]) -> SSAValue:
-    """The accessed part of a slot's value."""
+    """Return the accessed part of a slot's value."""
     if access.type == access.slot.type:
         return current
     if isa(access.type, VectorType):
@@ -228,7 +227,7 @@ def _part(current: SSAValue, access: SlotAccess, new: list[Operation]) -> SSAVal
 def _with_part(
     current: SSAValue | None, value: SSAValue, access: SlotAccess, new: list[Operation]
 ) -> SSAValue:
-    """A slot's value with the accessed part replaced."""
+    """Return a slot's value with the accessed part replaced."""
     if access.type == access.slot.type:
         return value
     assert current is not None
@@ -243,14 +242,14 @@ def _extend_yield(block: Block, values: list[SSAValue]) -> None:
     """Yield further values at the end of a block."""
     terminator = block.last_op
     if not isinstance(terminator, scf.YieldOp):
-        # A region that yields nothing may leave its terminator out.
+        # The terminator of a region that yields nothing may be missing.
         block.add_op(scf.YieldOp(*values))
         return
     terminator.operands = [*terminator.operands, *values]
 
 
 def _zero(type: Attribute) -> IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr:
-    """The zero constant of a scalar or vector type."""
+    """Return the zero constant of a scalar or vector type."""
     if isa(type, VectorType):
         element = type.element_type
         zero = 0.0 if isinstance(element, AnyFloat) else 0

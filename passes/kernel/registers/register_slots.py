@@ -1,4 +1,4 @@
-"""Which parts of a stack buffer can live in registers: the analysis of promote-registers."""
+"""Analysis of promote-registers: the parts of stack buffers that can be in registers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tcopt.support.quick_ir import ops_of
 
 @dataclass(eq=False)
 class Slot:
-    """A part of a buffer that is always accessed whole or by parts of it: one SSA value."""
+    """A part of a buffer that is always accessed as a whole or in parts: one SSA value."""
 
     alloca: memref.AllocaOp
     start: int
@@ -26,13 +26,13 @@ class Slot:
 
     @property
     def name_hint(self) -> str | None:
-        """A name for the slot's values: the buffer's."""
+        """Name hint of the slot's values: the buffer's name."""
         return self.alloca.memref.name_hint
 
 
 @dataclass
 class SlotAccess:
-    """One load or store: its slot, and which part of the slot it touches."""
+    """A load or store: its slot, and the accessed part of it."""
 
     slot: Slot
     offset: int
@@ -42,7 +42,7 @@ class SlotAccess:
 
 @dataclass
 class Promotion:
-    """Everything the rewrite needs to know about one function."""
+    """The promotable buffers of a function, and their accesses."""
 
     slots: dict[Operation, list[Slot]] = field(default_factory=dict[Operation, list[Slot]])
     """The slots of each promoted alloca."""
@@ -50,7 +50,7 @@ class Promotion:
     stored_inside: dict[Operation, dict[Slot, None]] = field(
         default_factory=dict[Operation, dict[Slot, None]]
     )
-    """For each loop or branch the slots it stores to, in order of first access."""
+    """The slots stored to in each loop or branch, in order of first access."""
     used_inside: set[Operation] = field(default_factory=set[Operation])
     """Ops with regions that contain an access or a promoted alloca."""
 
@@ -60,7 +60,7 @@ _STORES = (memref.StoreOp, vector.StoreOp, vector.MaskedStoreOp)
 
 
 def access_parts(op: Operation) -> tuple[SSAValue, Sequence[SSAValue], Attribute] | None:
-    """Buffer, indices and accessed type of a load or store; None for other ops."""
+    """Return buffer, indices and accessed type of a load or store; None for other ops."""
     kind, operands = type(op), tuple(op.operands)
     if kind is memref.LoadOp or kind is vector.LoadOp:
         return operands[0], operands[1:], op.results[0].type
@@ -95,7 +95,7 @@ def analyse(region_owner: Operation, max_slots: int) -> Promotion:
 
 
 def _is_elsewhere(op: memref.AllocaOp) -> bool:
-    """Whether the buffer is to be in a memory of its own, such as what threads share."""
+    """Whether the buffer is in a special memory, such as memory shared by threads."""
     type_ = op.memref.type
     return isa(type_, MemRefType) and not isinstance(type_.memory_space, NoneAttr)
 
@@ -108,7 +108,7 @@ def _mark_ancestors(promotion: Promotion, op: Operation, top: Operation) -> None
 
 
 def _regions_between(op: Operation, block: Block | None) -> Iterator[Operation]:
-    """The ops around `op`, outwards, up to those that lie in `block`."""
+    """Yield the ops around `op`, from the inside out, up to one in `block`."""
     while op.parent is not block:
         parent = op.parent_op()
         if parent is None:
@@ -118,7 +118,7 @@ def _regions_between(op: Operation, block: Block | None) -> Iterator[Operation]:
 
 
 def constant_index(value: SSAValue) -> int | None:
-    """The number of an index constant, or None."""
+    """Return the value of an index constant, or None."""
     owner = value.owner
     if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
         return owner.value.value.data
@@ -128,7 +128,7 @@ def constant_index(value: SSAValue) -> int | None:
 def _slots_of(
     alloca: memref.AllocaOp, max_slots: int
 ) -> tuple[list[Slot], dict[Operation, SlotAccess]] | None:
-    """The slots and accesses of a buffer, or None if it has to stay in memory."""
+    """Return the slots and accesses of a buffer, or None if it must stay in memory."""
     buffer = alloca.memref.type
     assert isa(buffer, MemRefType)
     if not buffer.has_static_shape() or buffer.get_strides() is None:
@@ -155,7 +155,7 @@ def _stores_buffer(op: Operation, buffer: SSAValue) -> bool:
 def _span(
     buffer: MemRefType[Attribute], indices: Sequence[SSAValue], type: Attribute
 ) -> tuple[int, int] | None:
-    """First and last-plus-one element of an access at constant indices."""
+    """Return the first and last-plus-one element of an access at constant indices."""
     shape = buffer.get_shape()
     start = 0
     for index, extent in zip(indices, shape, strict=True):
@@ -176,7 +176,7 @@ def _group(
     ranges: list[tuple[int, int, Attribute, Operation]],
     max_slots: int,
 ) -> tuple[list[Slot], dict[Operation, SlotAccess]] | None:
-    """Form slots of accesses that overlap; each must be covered by its widest access."""
+    """Group overlapping accesses into slots; each must be covered by its widest access."""
     slots: list[Slot] = []
     accesses: dict[Operation, SlotAccess] = {}
     slot_end = -1

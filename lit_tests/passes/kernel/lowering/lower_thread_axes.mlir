@@ -118,7 +118,7 @@ loop.func @global(%x: memref<64xf32>, %y: memref<64xf32>) {
 
 // What one thread keeps in registers no other can read.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
-// CHECK: threads store in %r, which each of them has in its registers, what others would read
+// CHECK: threads store in the private buffer %r for other threads
 loop.func @others(%x: memref<64xf32>, %y: memref<64xf32>) {
   %r = loop.alloc register : memref<64xf32>
   loop.for %c = 0 to 64 thread threadIdx.x {

@@ -1,4 +1,4 @@
-"""Writes arithmetic on f32 and f64 scalars or vectors, and the tables of expansions."""
+"""Builder of f32 and f64 arithmetic on scalars or vectors, and the registries of expansions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def expands(op: type[Operation]) -> Callable[[Expansion], Expansion]:
 
 
 def expansions() -> Mapping[type[Operation], Expansion]:
-    """All expansions by op class, importing their modules first."""
+    """Return all expansions by op class, importing their modules first."""
     return EXPANSIONS.values_by_key()
 
 
@@ -68,30 +68,30 @@ def expands_wide(op: type[Operation]) -> Callable[[Expansion], Expansion]:
 
 
 def wide_expansions() -> Mapping[type[Operation], Expansion]:
-    """All expansions for f64 by op class, importing their modules first."""
+    """Return all expansions for f64 by op class, importing their modules first."""
     return WIDE_EXPANSIONS.values_by_key()
 
 
 @dataclass
 class FloatBuilder:
-    """Makes ops that compute on values of one shape, in the order they are asked for.
+    """Creates ops on values of one shape, in program order.
 
-    Numbers stand for constants of that shape. Nothing made here carries fastmath flags:
-    the error compensation relies on exact rounding.
+    Python numbers become constants of that shape. The ops have no fastmath flags, as error
+    compensation relies on exact rounding.
     """
 
     shape: VectorType[Attribute] | None
-    """A vector type whose shape the values have; None for scalars."""
+    """A vector type with the shape of the values; None for scalars."""
     fused: bool = True
     """Whether the target has fused multiply-add."""
     ops: list[Operation] = field(default_factory=list[Operation])
     exact: list[SSAValue] = field(default_factory=list[SSAValue])
-    """Products that needed no rounding."""
+    """Products that are exact."""
     constants: PureValues = field(default_factory=PureValues)
-    """Constants that are there already; those that are made join them."""
+    """Existing constants for reuse; new ones are added."""
 
     def type_of(self, element: Attribute) -> Attribute:
-        """The type of values with these elements."""
+        """Return the type of values with these elements."""
         return element if self.shape is None else _vector_type(element, self.shape)
 
     def add_op(self, op: Operation) -> SSAValue:
@@ -100,7 +100,7 @@ class FloatBuilder:
         return op.results[0]
 
     def constant(self, value: float, element: Attribute = f32) -> SSAValue:
-        """A constant in every element."""
+        """Return a constant in every element."""
         type = self.type_of(element)
         number = _constant_attr(element, value, copysign(1.0, value) < 0, type)
         return self.constants.make(arith.ConstantOp, (), type, {"value": number}, self.ops.append)
@@ -127,33 +127,33 @@ class FloatBuilder:
         return self.add_op(arith.DivfOp(lhs, rhs))
 
     def fma(self, lhs: Number, rhs: Number, acc: Number) -> SSAValue:
-        """`lhs * rhs + acc`, rounded once where the target can."""
+        """Return `lhs * rhs + acc`, rounded once if the target supports it."""
         a, b, c = self._values(lhs, rhs, acc)
         if not self.fused:
             return self.add(self.mul(a, b), c)
         return self.add_op(math.FmaOp(a, b, c) if self.shape is None else vector.FMAOp(a, b, c))
 
     def product(self, lhs: Number, rhs: Number) -> SSAValue:
-        """`lhs * rhs` in the midst of multiply-adds.
+        """Return `lhs * rhs` for use between multiply-adds.
 
-        Written as one of them where the target has them: a shorter latency between theirs
-        makes schedulers issue anew what depends on it (2.4 times the time of an exp on Zen 3).
+        It is a multiply-add itself if the target has them: a product with a shorter latency makes
+        schedulers replay dependent instructions (2.4 times the time of an exp on Zen 3).
         """
         return self.fma(lhs, rhs, -0.0) if self.fused else self.mul(lhs, rhs)
 
     def scaled(self, value: SSAValue, power: SSAValue) -> SSAValue:
-        """A value times a power of two."""
+        """Return a value times a power of two."""
         result = self.product(value, power)
         self.exact.append(result)
         return result
 
     def maximum(self, value: SSAValue, bound: float) -> SSAValue:
-        """The larger of a value and a constant; NaN stays."""
+        """Return the larger of a value and a constant; NaN is propagated."""
         lhs, rhs = self._values(value, bound)
         return self.add_op(arith.MaximumfOp(lhs, rhs))
 
     def minimum(self, value: SSAValue, bound: float) -> SSAValue:
-        """The smaller of a value and a constant; NaN stays."""
+        """Return the smaller of a value and a constant; NaN is propagated."""
         lhs, rhs = self._values(value, bound)
         return self.add_op(arith.MinimumfOp(lhs, rhs))
 
@@ -161,7 +161,7 @@ class FloatBuilder:
         return self.add_op(math.AbsFOp(value))
 
     def with_sign(self, value: SSAValue, sign: SSAValue) -> SSAValue:
-        """The magnitude of `value` with the sign of `sign`."""
+        """Return the magnitude of `value` with the sign of `sign`."""
         return self.add_op(math.CopySignOp(value, sign))
 
     def compare(self, predicate: str, lhs: Number, rhs: Number) -> SSAValue:
@@ -173,7 +173,7 @@ class FloatBuilder:
         return self.add_op(arith_.SelectOp(condition, lhs, rhs))
 
     def polynomial(self, x: SSAValue, coefficients: Sequence[float]) -> SSAValue:
-        """`c[0] + c[1] x + c[2] x^2 + ...` by Horner's rule."""
+        """Return `c[0] + c[1] x + c[2] x^2 + ...` by Horner's rule."""
         result: Number = coefficients[-1]
         for coefficient in reversed(coefficients[:-1]):
             result = self.fma(result, x, coefficient)
@@ -183,9 +183,9 @@ class FloatBuilder:
     def polynomial_by_pairs(
         self, x: SSAValue, square: SSAValue, coefficients: Sequence[float]
     ) -> SSAValue:
-        """The same by Horner's rule in x^2, of pairs `c[i] + c[i+1] x`.
+        """Evaluate the same polynomial by Horner's rule in x^2, on pairs `c[i] + c[i+1] x`.
 
-        Half as long a chain of operations, with a rounding more in each pair.
+        This halves the dependency chain, at the cost of an additional rounding in each pair.
         """
         result: SSAValue | None = None
         for at in reversed(range(0, len(coefficients), 2)):
@@ -201,11 +201,11 @@ class FloatBuilder:
     # Bits
 
     def bits(self, value: SSAValue) -> SSAValue:
-        """The bits of f32 values as i32."""
+        """Return the bits of f32 values as i32."""
         return self.add_op(arith.BitcastOp(value, self.type_of(i32)))
 
     def from_bits(self, value: SSAValue) -> SSAValue:
-        """f32 values of the given bits."""
+        """Return f32 values of the given bits."""
         return self.add_op(arith.BitcastOp(value, self.type_of(f32)))
 
     def integer(self, value: int) -> SSAValue:
@@ -228,15 +228,15 @@ class FloatBuilder:
         return self.add_op(arith.AndIOp(lhs, rhs))
 
     def to_float(self, value: SSAValue) -> SSAValue:
-        """i32 values as f32."""
+        """Convert i32 values to f32."""
         return self.add_op(arith_.SIToFPOp(value, self.type_of(f32)))
 
     def widen(self, value: SSAValue) -> SSAValue:
-        """f32 values as f64."""
+        """Extend f32 values to f64."""
         return self.add_op(arith.ExtFOp(value, self.type_of(f64)))
 
     def narrow(self, value: SSAValue, element: AnyFloat = f32) -> SSAValue:
-        """Values rounded to a narrower float type."""
+        """Round values to a narrower float type."""
         return self.add_op(arith.TruncFOp(value, self.type_of(element)))
 
 
@@ -249,9 +249,9 @@ def _vector_type(element: Attribute, like: VectorType[Attribute]) -> VectorType[
 def _constant_attr(
     element: Attribute, value: float, negative: bool, type: Attribute
 ) -> IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr:
-    """The attribute of a constant; `negative` tells zeros apart, which are equal as keys.
+    """Return the attribute of a constant; `negative` distinguishes zeros, which are equal as keys.
 
-    Attributes do not change, and to make one takes a hundred times as long as to find it.
+    Attributes are immutable, and creating one takes a hundred times as long as looking it up.
     """
     if isinstance(element, IntegerType):
         number = int(value)

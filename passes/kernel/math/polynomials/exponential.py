@@ -1,9 +1,9 @@
 """exp, exp2, expm1, tanh.
 
 exp(x) = 2^n e^r with n the integer nearest to x / ln 2. Adding 1.5 * 2^23 + 127 rounds to that
-integer and leaves n + 127 in the low bits of the sum, from where a shift moves it into the
-exponent's place. n stops at 127, so r may grow up to ln 2: the polynomials cover [-ln2/2, ln2], and
-beyond them the result overflows to infinity by itself. Below, 2^n becomes zero.
+integer and leaves n + 127 in the low bits of the sum, from which a shift moves it into the
+exponent. n is limited to 127, so r may be up to ln 2: the polynomials cover [-ln2/2, ln2], and
+beyond that the result overflows to infinity. For small x, 2^n becomes zero.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 from tcopt.passes.kernel.math.polynomials.builder import FloatBuilder, expands
 
 _ROUND = 12582912.0 + 127
-"""1.5 * 2^23: adding it rounds to an integer. The bias of exponents is added along."""
+"""1.5 * 2^23: adding it rounds to an integer. It includes the exponent's bias of 127."""
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
 """ln 2 in two parts; n times the first is exact."""
@@ -52,21 +52,21 @@ _EXP2 = (
 
 
 def _split(b: FloatBuilder, scaled: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """Round to an integer n <= 127; returns n and 2^n."""
+    """Round to an integer n <= 127; return n and 2^n."""
     shifted = b.minimum(scaled, _ROUND + 127)
     whole = b.sub(shifted, _ROUND)
     return whole, b.from_bits(b.shift_left(b.bits(shifted), 23))
 
 
 def _reduce(b: FloatBuilder, x: SSAValue, sign: int = 1) -> tuple[SSAValue, SSAValue]:
-    """2^n and `sign * r`, of `sign * x` >= -88."""
+    """Return 2^n and `sign * r`, for `sign * x` >= -88."""
     whole, scale = _split(b, b.fma(x, sign * _LOG2_E, _ROUND))
     rest = b.fma(whole, -sign * _LN2_HIGH, x)
     return scale, b.fma(whole, -sign * _LN2_LOW, rest)
 
 
 def _exp_minus_one_parts(b: FloatBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """2^n and e^r - 1 for x >= -88."""
+    """Return 2^n and e^r - 1 for x >= -88."""
     scale, rest = _reduce(b, x)
     square = b.product(rest, rest)
     return scale, b.fma(square, b.polynomial_by_pairs(rest, square, _EXP_MINUS_ONE), rest)
@@ -74,9 +74,10 @@ def _exp_minus_one_parts(b: FloatBuilder, x: SSAValue) -> tuple[SSAValue, SSAVal
 
 @expands(math.ExpOp)
 def expand_exp(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    """e^x within 1.5 ulp. inf and NaN as usual; results below 2^-126 are partly flushed to 0.
+    """Expand e^x within 1.5 ulp, with the usual inf and NaN; results below 2^-126 are partly
+    flushed to 0.
 
-    The exponential of a negation takes the constants with other signs instead.
+    For the exponential of a negation, signs of the constants are flipped instead.
     """
     if isinstance(x.owner, arith.NegfOp):
         bounded = b.minimum(x.owner.operand, 88.0)
@@ -87,13 +88,13 @@ def expand_exp(b: FloatBuilder, x: SSAValue) -> SSAValue:
 
 
 def _alternating(coefficients: Sequence[float]) -> list[float]:
-    """Those of the polynomial at -x."""
+    """Return the coefficients of the polynomial at -x."""
     return [-c if power % 2 else c for power, c in enumerate(coefficients)]
 
 
 @expands(math.Exp2Op)
 def expand_exp2(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    """2^x within 1.5 ulp, with the special cases of exp."""
+    """Expand 2^x within 1.5 ulp, with the special cases of exp."""
     bounded = b.maximum(x, -127.0)
     whole, scale = _split(b, b.add(bounded, _ROUND))
     rest = b.sub(bounded, whole)
@@ -102,7 +103,7 @@ def expand_exp2(b: FloatBuilder, x: SSAValue) -> SSAValue:
 
 @expands(math.ExpM1Op)
 def expand_expm1(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    """e^x - 1 within 3 ulp, also near 0, where the sign of zero is kept."""
+    """Expand e^x - 1 within 3 ulp, also near 0, with the sign of zero preserved."""
     return _expm1(b, x)
 
 
@@ -114,7 +115,7 @@ def _expm1(b: FloatBuilder, x: SSAValue) -> SSAValue:
 
 @expands(math.TanhOp)
 def expand_tanh(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    """tanh within 4 ulp: t / (t + 2) with t = e^(2|x|) - 1, and the sign of x."""
+    """Expand tanh within 4 ulp: t / (t + 2) with t = e^(2|x|) - 1, and the sign of x."""
     size = b.minimum(b.absolute(x), 10.0)
     scale, less_one = _exp_minus_one_parts(b, b.add(size, size))
     grown = b.fma(scale, less_one, b.sub(scale, 1.0))

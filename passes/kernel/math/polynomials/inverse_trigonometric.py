@@ -9,7 +9,7 @@ from tcopt.passes.kernel.math.polynomials.builder import FloatBuilder, expands
 
 _HALF_PI = 1.5707963267948966
 _PI_REST = -8.742277657347586e-08
-"""What pi has more than the nearest f32."""
+"""Pi minus the nearest f32."""
 
 _ATAN = (
     -0.333331018686294555664062,
@@ -21,7 +21,7 @@ _ATAN = (
     -0.0159569028764963150024414,
     0.00282363896258175373077393,
 )
-"""Of (atan(x) / x - 1) / x^2 in x^2, for x up to 1."""
+"""Coefficients of (atan(x) / x - 1) / x^2 in x^2, for x up to 1."""
 
 _ASIN = (
     0.1666677296,
@@ -30,12 +30,12 @@ _ASIN = (
     0.2424046025e-1,
     0.4197454825e-1,
 )
-"""Of (asin(x) / x - 1) / x^2 in x^2, for x up to 1/2."""
+"""Coefficients of (asin(x) / x - 1) / x^2 in x^2, for x up to 1/2."""
 
 
 @expands(math.AtanOp)
 def expand_atan(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    """atan within 3 ulp: above 1, what a right angle has more than the atan of 1 / x."""
+    """Expand atan within 3 ulp; above 1 as pi/2 minus the atan of 1 / x."""
     size = b.absolute(x)
     steep = b.compare("ogt", size, 1.0)
     ratio = b.select(steep, b.div(1.0, size), size)
@@ -45,7 +45,9 @@ def expand_atan(b: FloatBuilder, x: SSAValue) -> SSAValue:
 
 
 def _asin_part(b: FloatBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """Whether |x| is below 1/2, and asin(|x|) there, elsewhere asin(sqrt((1 - |x|) / 2))."""
+    """Return whether |x| is below 1/2, and asin(|x|) in that case, otherwise asin(sqrt((1 - |x|) /
+    2)).
+    """
     size = b.absolute(x)
     small = b.compare("olt", size, 0.5)
     square = b.select(small, b.mul(size, size), b.mul(b.sub(1.0, size), 0.5))
@@ -55,14 +57,14 @@ def _asin_part(b: FloatBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
 
 @expands(math.AsinOp)
 def expand_asin(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    """asin within 3 ulp; NaN outside of [-1, 1]."""
+    """Expand asin within 3 ulp; NaN outside of [-1, 1]."""
     small, angle = _asin_part(b, x)
     return b.with_sign(b.select(small, angle, b.fma(angle, -2.0, _HALF_PI)), x)
 
 
 @expands(math.AcosOp)
 def expand_acos(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    """acos within 4 ulp; NaN outside of [-1, 1]."""
+    """Expand acos within 4 ulp; NaN outside of [-1, 1]."""
     small, angle = _asin_part(b, x)
     middle = b.add(b.sub(_HALF_PI, b.with_sign(angle, x)), 0.5 * _PI_REST)
     twice = b.add(angle, angle)

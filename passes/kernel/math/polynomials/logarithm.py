@@ -29,7 +29,7 @@ _LOG = (
 
 
 def split_exponent(b: FloatBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """e as a float, and m - 1; numbers below 2^-126 are scaled up first."""
+    """Return e as a float, and m - 1; numbers below 2^-126 are scaled up first."""
     tiny = b.compare("olt", x, _SMALLEST_NORMAL)
     scaled = b.select(tiny, b.mul(x, 2.0**23), x)
     bits = b.bits(scaled)
@@ -40,14 +40,14 @@ def split_exponent(b: FloatBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
 
 
 def _tail(b: FloatBuilder, f: SSAValue) -> SSAValue:
-    """log(1 + f) - f."""
+    """Return log(1 + f) - f."""
     square = b.mul(f, f)
     cubic = b.mul(b.mul(square, f), b.polynomial(f, _LOG))
     return b.fma(square, -0.5, cubic)
 
 
 def _special(b: FloatBuilder, x: SSAValue, result: SSAValue) -> SSAValue:
-    """log 0 = -inf, log inf = inf, NaN for negative numbers and NaN."""
+    """Apply the special cases: log 0 = -inf, log inf = inf, NaN for negative numbers and NaN."""
     result = b.select(b.compare("ogt", x, 0.0), result, float("nan"))
     result = b.select(b.compare("oeq", x, float("inf")), x, result)
     return b.select(b.compare("oeq", x, 0.0), float("-inf"), result)
@@ -61,13 +61,13 @@ def _log(b: FloatBuilder, x: SSAValue) -> SSAValue:
 
 @expands(math.LogOp)
 def expand_log(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    """The natural logarithm within 2 ulp, for denormal numbers too."""
+    """Expand the natural logarithm within 2 ulp, for denormal numbers too."""
     return _log(b, x)
 
 
 @expands(math.Log2Op)
 def expand_log2(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    """The logarithm to base 2 within 3 ulp; exact for powers of two."""
+    """Expand the logarithm to base 2 within 3 ulp; exact for powers of two."""
     power, f = split_exponent(b, x)
     tail = _tail(b, f)
     low = b.fma(f, _LOG2_E_LOW, b.mul(tail, _LOG2_E_HIGH + _LOG2_E_LOW))
@@ -76,16 +76,16 @@ def expand_log2(b: FloatBuilder, x: SSAValue) -> SSAValue:
 
 @expands(math.Log10Op)
 def expand_log10(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    """The logarithm to base 10 within 4 ulp."""
+    """Expand the logarithm to base 10 within 4 ulp."""
     return b.mul(_log(b, x), _LOG10_E)
 
 
 @expands(math.Log1pOp)
 def expand_log1p(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    """log(1 + x) within 3 ulp: the rounding error of 1 + x is added back."""
+    """Expand log(1 + x) within 3 ulp: the rounding error of 1 + x is added back."""
     total = b.add(x, 1.0)
     lost = b.div(b.sub(x, b.sub(total, 1.0)), total)
-    # At -1 and infinity the correction has no value and is not needed.
+    # At -1 and infinity the correction is NaN and not needed.
     lost = b.select(b.compare("uno", lost, lost), 0.0, lost)
     result = b.add(_log(b, total), lost)
     return b.select(b.compare("oeq", x, 0.0), x, result)

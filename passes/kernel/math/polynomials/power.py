@@ -1,8 +1,8 @@
-"""Powers of f32: x^y = 2^(y log2 |x|), with the sign that an odd y gives.
+"""Powers of f32: x^y = 2^(y log2 |x|), with the sign of x for odd y.
 
 The logarithm, the product and the exponential are computed in f64 by short polynomials, and the
-result is rounded once, so that what is exact, such as small integers to small integers, comes out
-exact: y log2 x as large as 128 takes 7 bits more than a result has.
+result is rounded once, so that exact results, such as small integers to small integers, are exact:
+y log2 x may be as large as 128, which takes 7 bits more than the result has.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _EXP2 = (
 )
 """(2^r - 1) / r for r in [-1/2, 1/2]; 2^r is within a relative error of 2^-34."""
 _ROUND = 6755399441055744.0 + 1023
-"""1.5 * 2^52: adding it rounds to an integer. The bias of exponents is added along."""
+"""1.5 * 2^52: adding it rounds to an integer. It includes the exponent's bias of 1023."""
 _LOWEST, _HIGHEST = -160.0, 136.0
-"""Exponents of results that are zero, and infinity, in f32."""
+"""Exponents whose results are zero and infinity in f32."""
 
 
 def expand_power(
@@ -55,22 +55,23 @@ def expand_power(
     base: float | None = None,
     exponent: float | None = None,
 ) -> SSAValue:
-    """x^y within 0.6 ulp, with the special values of C's pow; denormal results are kept.
+    """Expand x^y within 0.6 ulp, with the special values of C's pow; denormal results are
+    supported.
 
     Args:
-        b: what writes it.
+        b: the builder.
         x, y: f32 values.
-        base, exponent: their numbers, if these are known.
+        base, exponent: values of x and y, if they are constant.
     """
     if base is not None and base > 0 and numbers.isfinite(base):
         wide = b.mul(b.widen(y), numbers.log2(base))
-        # 1 to any power is 1; elsewhere nan and infinities of y do as they should.
+        # 1 to any power is 1; for other bases, NaN and infinities of y propagate correctly.
         return b.constant(1.0) if base == 1 else b.narrow(_exp2(b, wide))
     size = b.absolute(x)
     power, rest = split_exponent(b, size)
     power = b.select(b.compare("oeq", size, 0.0), float("-inf"), power)
     power = b.select(b.compare("olt", size, float("inf")), power, size)
-    # Zero times what is finite: anything to the power of 0, and 1 or -1 to any, is of size 1.
+    # The logarithm is zero for an exponent of 0 and a base of 1 or -1, whose power has magnitude 1.
     power = b.select(b.compare("oeq", y, 0.0), 0.0, power)
     factor = b.select(b.compare("oeq", size, 1.0), 0.0, y)
     wide = b.widen(rest)
@@ -86,7 +87,7 @@ def expand_power(
 
 
 def _exp2(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    """2^x of f64 values, for results that are f32."""
+    """Return 2^x of f64 values, for results in the range of f32."""
     bounded = b.minimum(b.maximum(x, _LOWEST), _HIGHEST)
     shifted = b.add(bounded, _ROUND)
     rest = b.sub(bounded, b.sub(shifted, _ROUND))
@@ -98,7 +99,7 @@ def _exp2(b: FloatBuilder, x: SSAValue) -> SSAValue:
 
 
 def _with_sign(b: FloatBuilder, x: SSAValue, y: SSAValue, size: SSAValue) -> SSAValue:
-    """The sign of x where y is odd; nan for finite negative numbers where y has a fraction."""
+    """Apply the sign of x if y is odd; NaN for finite negative x if y is not an integer."""
     half = b.mul(y, 0.5)
     whole = b.compare("oeq", b.add_op(math.TruncOp(y)), y)
     halves = b.compare("one", b.add_op(math.TruncOp(half)), half)
@@ -108,7 +109,7 @@ def _with_sign(b: FloatBuilder, x: SSAValue, y: SSAValue, size: SSAValue) -> SSA
 
 
 def _without_negative(b: FloatBuilder, x: SSAValue, result: SSAValue) -> SSAValue:
-    """nan where x is finite and below zero."""
+    """Return NaN if x is finite and negative, otherwise the result."""
     finite = b.compare("ogt", x, float("-inf"))
     negative = b.compare("olt", x, 0.0)
     return b.select(b.add_op(arith.AndIOp(finite, negative)), float("nan"), result)

@@ -1,8 +1,8 @@
 """sin and cos: x = n pi/2 + r, then a polynomial in r chosen by n.
 
-The reduction is done in f64: by two parts of pi/2 for |x| below 2^30, or 2^20 on CPUs without fused
-multiply-add. If a value of a vector is larger, a branch reduces it by 203 bits of 2/pi, after
-Payne and Hanek (Radian Reduction for Trigonometric Functions, 1983).
+The reduction is done in f64: with pi/2 in two parts for |x| below 2^30, or 2^20 on CPUs without
+fused multiply-add. If an element of a vector is larger, a branch reduces it with 203 bits of 2/pi,
+after Payne and Hanek (Radian Reduction for Trigonometric Functions, 1983).
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ _TWO_OVER_PI_BITS = (
     90590992,
     478285810,
 )
-"""2/pi in parts of 29 bits, the first after the point: their products with an f32 are exact in f64,
-and 7 of them leave less than 2^-74 for the largest f32."""
+"""2/pi in parts of 29 bits, starting at the binary point: products with an f32 are exact in f64,
+and 7 parts leave an error below 2^-74 for the largest f32.
+"""
 _SIN = (
     -0.1666666716337204,
     0.008333329111337662,
@@ -47,7 +48,7 @@ _COS = (0.0416666679084301, -0.0013888883404433727, 2.4799515813356265e-05, -2.7
 
 
 def _reduce(b: FloatBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """n as i32, and r in [-pi/4, pi/4]."""
+    """Return n as i32, and r in [-pi/4, pi/4]."""
     wide = b.widen(x)
     shifted = b.add(b.mul(wide, _TWO_OVER_PI), _ROUND)
     whole = b.sub(shifted, _ROUND)
@@ -71,10 +72,10 @@ def _reduce(b: FloatBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
 
 
 def _reduce_far(b: FloatBuilder, wide: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """The same of any f32, given in f64.
+    """Reduce any f32, given in f64.
 
-    Products with parts of 2/pi are taken modulo 4, and whole quadrants from their sum at each
-    step, so that nothing is rounded but bits below those of the remaining fraction.
+    Products with parts of 2/pi are reduced modulo 4, and whole quadrants are split off their sum at
+    each step, so that only bits below those of the remaining fraction are rounded.
     """
     quadrant = rest = b.constant(0.0, f64)
     for index, part in enumerate(_TWO_OVER_PI_BITS, 1):
@@ -87,19 +88,19 @@ def _reduce_far(b: FloatBuilder, wide: SSAValue) -> tuple[SSAValue, SSAValue]:
 
 
 def _low_bits(b: FloatBuilder, shifted: SSAValue) -> SSAValue:
-    """The low bits of an integer to which `_ROUND` was added, as i32."""
+    """Return the low bits of an integer to which `_ROUND` was added, as i32."""
     bits = b.add_op(arith.BitcastOp(shifted, b.type_of(i64)))
     return b.add_op(arith_.TruncIOp(bits, b.type_of(i32)))
 
 
 def _is_half(x: SSAValue) -> bool:
-    """Whether a value is a widened f16, which is never far."""
+    """Whether a value is a widened f16, which is always in the near range."""
     source = x.owner.input if isinstance(x.owner, arith.ExtFOp) else x
     return isinstance(get_element_type_or_self(source.type), Float16Type)
 
 
 def _wave(b: FloatBuilder, quadrant: SSAValue, rest: SSAValue) -> SSAValue:
-    """sin(quadrant pi/2 + rest)."""
+    """Return sin(quadrant pi/2 + rest)."""
     square = b.mul(rest, rest)
     sine = b.fma(b.mul(square, rest), b.polynomial(square, _SIN), rest)
     cosine = b.fma(b.mul(square, square), b.polynomial(square, _COS), b.fma(square, -0.5, 1.0))
@@ -113,14 +114,14 @@ def _wave(b: FloatBuilder, quadrant: SSAValue, rest: SSAValue) -> SSAValue:
 
 @expands(math.SinOp)
 def expand_sin(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    """sin within 1.5 ulp; NaN for infinities."""
+    """Expand sin within 1.5 ulp; NaN for infinities."""
     quadrant, rest = _reduce(b, x)
-    # The sum of -0.0 and a product of the other sign is 0.0.
+    # The sum of -0.0 and a product of opposite sign is 0.0.
     return b.select(b.compare("oeq", x, 0.0), x, _wave(b, quadrant, rest))
 
 
 @expands(math.CosOp)
 def expand_cos(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    """cos within 1.5 ulp; NaN for infinities."""
+    """Expand cos within 1.5 ulp; NaN for infinities."""
     quadrant, rest = _reduce(b, x)
     return _wave(b, b.add_bits(quadrant, b.integer(1)), rest)

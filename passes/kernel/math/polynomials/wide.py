@@ -1,9 +1,9 @@
-"""exp, expm1, tanh, log and log1p of f64, in the forms that the modules for f32 have.
+"""exp, expm1, tanh, log and log1p of f64, in the same form as those of f32.
 
 e^r is its Taylor polynomial for |r| <= ln2/2, whose next term is below 2^-57. 2^n is a product of
-two powers, since n goes from -1076 to 1024, where one would be beyond the numbers there are. The
-logarithm is that of fdlibm: with s = f / (2 + f), log(1 + f) = f - f^2/2 + s (f^2/2 + R(s^2)).
-No conversion between integers and f64 is used, which CPUs before AVX-512 do one by one.
+two powers, as n is from -1076 to 1024, and a single power would be out of range. The logarithm is
+that of fdlibm: with s = f / (2 + f), log(1 + f) = f - f^2/2 + s (f^2/2 + R(s^2)). Conversions
+between integers and f64 are avoided, as CPUs before AVX-512 cannot vectorise them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from xdsl.ir import SSAValue
 from tcopt.passes.kernel.math.polynomials.builder import FloatBuilder, expands_wide
 
 _ROUND = 6755399441055744.0
-"""1.5 * 2^52: adding it rounds to an integer, which the low bits of the sum then hold."""
+"""1.5 * 2^52: adding it rounds to an integer, which is in the low bits of the sum."""
 _BIAS, _MANTISSA_BITS = 1023, 52
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 """ln 2 in two parts; n times the first is exact."""
 _LOWEST, _HIGHEST = -746.0, 710.0
-"""Exponents of e from which on results are zero, and infinity."""
+"""Arguments beyond which exp is zero, and infinity."""
 _EXP = tuple(1 / factorial(power) for power in range(14))
 _SMALLEST_NORMAL = 2.0**-1022
 _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
@@ -49,32 +49,32 @@ def _from_bits(b: FloatBuilder, value: SSAValue) -> SSAValue:
 
 
 def _power_of_two(b: FloatBuilder, whole: SSAValue) -> SSAValue:
-    """2^n of an integer that a normal number has as its exponent."""
+    """Return 2^n for an integer n in the exponent range of normal numbers."""
     bits = _bits(b, b.add(whole, _ROUND + _BIAS))
     return _from_bits(b, b.add_op(arith.ShLIOp(bits, b.constant(_MANTISSA_BITS, i64))))
 
 
 def _reduce(b: FloatBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """n and r of a number within the bounds."""
+    """Return n and r of a number within the bounds."""
     whole = b.sub(b.fma(x, _LOG2_E, _ROUND), _ROUND)
     return whole, b.fma(whole, -_LN2_LOW, b.fma(whole, -_LN2_HIGH, x))
 
 
 def _halves(b: FloatBuilder, whole: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """Two integers of about equal size that add up to one."""
+    """Split an integer into a sum of two of about equal size."""
     half = b.sub(b.fma(whole, 0.5, _ROUND), _ROUND)
     return half, b.sub(whole, half)
 
 
 def _less_one(b: FloatBuilder, rest: SSAValue) -> SSAValue:
-    """e^r - 1."""
+    """Return e^r - 1."""
     square = b.product(rest, rest)
     return b.fma(square, b.polynomial_by_pairs(rest, square, _EXP[2:]), rest)
 
 
 @expands_wide(math.ExpOp)
 def expand_exp(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    """e^x within 1 ulp, denormal results to the last bit or the one beside it."""
+    """Expand e^x within 1 ulp, also for denormal results."""
     whole, rest = _reduce(b, b.minimum(b.maximum(x, _LOWEST), _HIGHEST))
     part = b.add(_less_one(b, rest), 1.0)
     half, other = _halves(b, whole)
@@ -83,7 +83,7 @@ def expand_exp(b: FloatBuilder, x: SSAValue) -> SSAValue:
 
 @expands_wide(math.ExpM1Op)
 def expand_expm1(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    """e^x - 1 within 2 ulp, also near 0, where the sign of zero is kept."""
+    """Expand e^x - 1 within 2 ulp, also near 0, with the sign of zero preserved."""
     whole, rest = _reduce(b, b.minimum(b.maximum(x, -40.0), _HIGHEST))
     half, other = _halves(b, whole)
     scale, inverse = _power_of_two(b, half), _power_of_two(b, b.sub(0.0, half))
@@ -95,7 +95,7 @@ def expand_expm1(b: FloatBuilder, x: SSAValue) -> SSAValue:
 
 @expands_wide(math.TanhOp)
 def expand_tanh(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    """tanh within 3 ulp: t / (t + 2) with t = e^(2|x|) - 1, and the sign of x."""
+    """Expand tanh within 3 ulp: t / (t + 2) with t = e^(2|x|) - 1, and the sign of x."""
     size = b.minimum(b.absolute(x), 20.0)
     whole, rest = _reduce(b, b.add(size, size))
     scale = _power_of_two(b, whole)
@@ -124,7 +124,7 @@ def _log(b: FloatBuilder, x: SSAValue) -> SSAValue:
 
 
 def _special(b: FloatBuilder, x: SSAValue, result: SSAValue) -> SSAValue:
-    """log 0 = -inf, log inf = inf, NaN for negative numbers and NaN."""
+    """Apply the special cases: log 0 = -inf, log inf = inf, NaN for negative numbers and NaN."""
     result = b.select(b.compare("ogt", x, 0.0), result, float("nan"))
     result = b.select(b.compare("oeq", x, float("inf")), x, result)
     return b.select(b.compare("oeq", x, 0.0), float("-inf"), result)
@@ -132,20 +132,20 @@ def _special(b: FloatBuilder, x: SSAValue, result: SSAValue) -> SSAValue:
 
 @expands_wide(math.LogOp)
 def expand_log(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    """The natural logarithm within 1 ulp, for denormal numbers too."""
+    """Expand the natural logarithm within 1 ulp, for denormal numbers too."""
     return _special(b, x, _log(b, x))
 
 
 @expands_wide(math.Log1pOp)
 def expand_log1p(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    """log(1 + x) within 2 ulp: the rounding error of 1 + x is added back."""
+    """Expand log(1 + x) within 2 ulp: the rounding error of 1 + x is added back."""
     total = b.add(x, 1.0)
-    # What 1 + x lost, whichever of the two is the larger.
+    # The rounding error of 1 + x, whichever of the two is larger.
     part = b.sub(total, x)
     near = b.sub(x, b.sub(total, 1.0))
     lost = b.select(b.compare("ogt", x, 1.0), b.sub(1.0, part), near)
     lost = b.div(lost, total)
-    # At -1 and infinity the correction has no value and is not needed.
+    # At -1 and infinity the correction is NaN and not needed.
     lost = b.select(b.compare("uno", lost, lost), 0.0, lost)
     result = b.add(_special(b, total, _log(b, total)), lost)
     return b.select(b.compare("oeq", x, 0.0), x, result)
