@@ -1,4 +1,4 @@
-"""Runs the graph dialect in numpy, op by op."""
+"""Interpreter of the graph dialect in numpy, op by op."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def run_module(
     weights: WeightStore | None = None,
     observe: Observer | None = None,
 ) -> list[Array]:
-    """The results of @main, or of the only function, on `inputs`.
+    """Run @main, or the only function, on `inputs`; return its results.
 
     Args:
         module: functions at the graph level.
-        inputs: one array an argument, in order or by argument name.
-        weights: the side store, by default the one that the module names.
+        inputs: one array per argument, in order or by argument name.
+        weights: the weight store, by default the one that the module names.
         observe: called with every graph op and its results.
     Raises:
-        InputError: there is no function to run, an input does not fit, a weight is missing.
-        UnsupportedError: the function holds an op of another level.
+        InputError: there is no function to run, an input does not match, or a weight is missing.
+        UnsupportedError: the function has an op of another level.
     """
     functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
     entry = functions.get("main")
@@ -60,7 +60,7 @@ def run_function(
     weights: WeightStore | None = None,
     observe: Observer | None = None,
 ) -> list[Array]:
-    """The results of one function; arguments and errors as for `run_module`."""
+    """Run one function; arguments and errors as for `run_module`."""
     block = function.body.block
     values = _bind(block, inputs)
     runner = _Runner(values, weights, observe)
@@ -103,7 +103,7 @@ class _Runner:
         self.uses = {value: value.uses.get_length() for value in values}
 
     def run(self, block: Block) -> list[Array]:
-        """The operands of the terminator."""
+        """Run a block; return the operands of its terminator."""
         for op in block.ops:
             if isinstance(op, func.ReturnOp | YieldOp):
                 return [self.use(operand) for operand in op.operands]
@@ -116,7 +116,7 @@ class _Runner:
         raise InputError("the function does not return")
 
     def evaluate(self, op: Operation) -> Sequence[Array]:
-        """The results of one op."""
+        """Return the results of one op."""
         if isinstance(op, ConstantOp):
             return (constant_value(op, self.weights),)
         if isinstance(op, GraphOp):
@@ -128,7 +128,7 @@ class _Runner:
         raise UnsupportedError("cannot be run at the graph level", op=op)
 
     def scan(self, op: ScanOp) -> list[Array]:
-        """The results of a scan, whose function runs once a step."""
+        """Return the results of a scan, whose function runs once per step."""
         step = op.step
         if step is None:
             raise InputError(f"there is no function {op.body}", op=op)
@@ -136,7 +136,7 @@ class _Runner:
         return run_scan(op, inputs, lambda arrays: run_function(step, arrays, weights=self.weights))
 
     def use(self, value: SSAValue) -> Array:
-        """The array of a value, forgotten after its last use."""
+        """Return the array of a value, and drop it after its last use."""
         array = self.values[value]
         self.uses[value] -= 1
         if not self.uses[value]:
@@ -145,7 +145,7 @@ class _Runner:
 
 
 def constant_value(op: ConstantOp, weights: WeightStore | None) -> Array:
-    """The array of a constant.
+    """Return the array of a constant.
 
     Raises:
         InputError: the weight is not in the store, or has another shape.

@@ -1,4 +1,4 @@
-"""What host calls mean at every level, and the strings that they are about."""
+"""Host calls and the string tables that they use, for the interpreters of all levels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 
 def module_strings(module: ModuleOp) -> StringTable:
-    """A table with the strings of a module."""
+    """Return a table with the strings of a module."""
     texts = module.attributes.get(STRINGS)
     if not isa(texts, ArrayAttr[StringAttr]):
         return StringTable()
@@ -28,7 +28,7 @@ def module_strings(module: ModuleOp) -> StringTable:
 
 
 def strings_of(module: ModuleOp) -> AbstractContextManager[object]:
-    """A context in which a module's strings are at hand; those that are already stay."""
+    """Return a context in which a module's strings are available, unless some already are."""
     try:
         current_strings()
     except InputError:
@@ -37,7 +37,7 @@ def strings_of(module: ModuleOp) -> AbstractContextManager[object]:
 
 
 def host_call(module: ModuleOp, name: str) -> FuncOp | None:
-    """The declaration of a function that the host computes; None if it is another one."""
+    """Return the declaration of a function that the host computes; None for other functions."""
     for op in module.ops:
         if isinstance(op, FuncOp) and op.sym_name.data == name and HOST_CALL in op.attributes:
             return op
@@ -45,7 +45,7 @@ def host_call(module: ModuleOp, name: str) -> FuncOp | None:
 
 
 def run_host_call(declaration: FuncOp, arrays: Sequence[Array]) -> None:
-    """Compute one: arrays for the operands, and behind them those that receive the results."""
+    """Run a host call on arrays for the operands, followed by those that receive the results."""
     facts = declaration.attributes[HOST_CALL]
     assert isinstance(facts, DictionaryAttr)
     name, settings = facts.data["function"], facts.data["settings"]

@@ -1,9 +1,9 @@
-"""Runs functions of the kernel level that are launched on a grid, all their threads side by side.
+"""Interpreter of kernel-level functions that are launched on a grid, all threads in lockstep.
 
-Every value is an array with an entry for each thread, and every op one operation of numpy. What
-threads read and write is watched (`kernel_memory.py`): two that touch one element of shared or
-global memory, one of them writing, without a barrier in between, are a race, in whatever order
-they happen to run here; so is a barrier that not all threads of a block reach.
+Every value is an array with an entry for each thread, and every op is one numpy operation. Memory
+accesses are tracked (`kernel_memory.py`). Two threads that access one element of shared or global
+memory without a barrier in between, one of them writing, are a race, independent of the order in
+which they happen to run here. A barrier that some threads of a block do not reach is a race, too.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ _DIMENSIONS = {gpu.DimensionEnum.X: 0, gpu.DimensionEnum.Y: 1, gpu.DimensionEnum
 def run_kernel(
     function: func.FuncOp, arrays: Sequence[Array], *, check_races: bool = True
 ) -> list[Array]:
-    """Launch one kernel; what it writes is written into its arrays.
+    """Launch one kernel, which writes to its arrays in place.
 
     Args:
-        function: a function marked as a kernel, which says the sizes of its grid.
+        function: a function marked as a kernel, with the sizes of its grid.
         arrays: one array for each argument, of its shape and dtype.
-        check_races: whether to watch what threads touch.
+        check_races: whether to track the accesses of threads.
     Returns:
         The same arrays.
     Raises:
-        RaceError: threads get into each other's way, or wait for others that do not come.
-        InputError: an access is out of bounds, or the arrays do not fit.
+        RaceError: threads race, or wait at a barrier that others do not reach.
+        InputError: an access is out of bounds, or the arrays do not match.
         UnsupportedError: an op that the interpreter does not know.
     """
     if KERNEL not in function.attributes:
@@ -130,7 +130,7 @@ class Launch:
             ]
         return buffer
 
-    # Control.
+    # Control flow.
 
     def block(self, block: Block) -> None:
         for op in block.ops:
@@ -147,7 +147,7 @@ class Launch:
 
     @contextmanager
     def _only(self, condition: Any):
-        """Let only the threads go on for which a condition holds."""
+        """Restrict the active threads to those for which a condition holds."""
         saved = self.active
         self.active = saved & condition
         yield
@@ -221,20 +221,22 @@ class Launch:
         missing |= self.active & ~self.active[source]
         if missing.any():
             thread = self.threads.name(int(np.flatnonzero(missing)[0]))
-            message = f"{thread} wants the value of a thread that is not there"
+            message = f"{thread} reads the value of an inactive thread"
             raise RaceError(message, op=op)
         value = self.values[op.value]
         self.values[op.result] = value[source] if np.ndim(value) else value
 
     def _warp(self, op: Operation) -> None:
-        """What the lanes of each warp do together, all of which must be there."""
+        """Run an op of the whole warp, whose lanes must all be active."""
         if self.threads.per_block % LANES:
             raise UnsupportedError(f"a block is not whole warps of {LANES} threads", op=op)
         there = self.active.reshape(-1, LANES)
         if (there.any(axis=1) & ~there.all(axis=1)).any():
             warp = int(np.flatnonzero(there.any(axis=1) & ~there.all(axis=1))[0])
             missing = warp * LANES + int(np.flatnonzero(~there[warp])[0])
-            message = f"{self.threads.name(missing)} is not there when the others of its warp are"
+            message = (
+                f"{self.threads.name(missing)} is inactive while others of its warp are active"
+            )
             raise RaceError(message, op=op)
         count = self.threads.count
         operands = [per_thread(self.values[v], v.type, count) for v in op.operands]
@@ -268,7 +270,7 @@ class Launch:
         self.values[op.results[0]] = evaluate_scalar(op, operands)
 
     def _aligned(self, value: SSAValue, op: Operation) -> Any:
-        """A thread's scalar goes with each element of a vector beside it."""
+        """Return an operand, broadcasting a thread's scalar to the rank of a vector result."""
         found = self.values[value]
         if isinstance(op.results[0].type, VectorType) and not isinstance(value.type, VectorType):
             rank = len(op.results[0].type.get_shape())
@@ -352,7 +354,7 @@ class Launch:
         otherwise: SSAValue,
         result: SSAValue,
     ) -> None:
-        """Load the lanes whose mask is on, each at an offset from the first one's place."""
+        """Load the lanes whose mask is on, each at an offset from the first one's address."""
         buffer = self.buffers[base]
         places, on = self._lane_places(buffer, indices, offsets, mask, op)
         who = np.broadcast_to(self.everyone[:, None], places.shape)
@@ -385,13 +387,13 @@ class Launch:
         op: Operation,
     ) -> tuple[Numbers, NDArray[np.bool_]]:
         values = [self.values[index] for index in indices]
-        # The first lane may be off, and then lie outside.
+        # The first lane may be inactive and out of bounds.
         first = buffer.places(values, np.zeros_like(self.active), op)
         places = first[:, None] + offsets
         on = np.broadcast_to(self.values[mask] & self.active[:, None], places.shape)
         low = (buffer.owner * buffer.size)[:, None]
         if (on & ((places < low) | (places >= low + buffer.size))).any():
-            raise InputError(f"a lane lies outside of %{buffer.name}", op=op)
+            raise InputError(f"a lane is outside of %{buffer.name}", op=op)
         return places, on
 
     def _spread(self, lanes: int) -> NDArray[np.bool_]:
@@ -416,7 +418,7 @@ def _lanes(type: Attribute) -> int:
 
 
 def _unwritten(dtype: np.dtype[Any]) -> Any:
-    """What shows in a result that is made of elements nobody wrote."""
+    """Return the initial value of memory, chosen to show up in results."""
     if dtype.kind == "b":
         return True
     return np.iinfo(dtype).min if dtype.kind in "iu" else np.nan

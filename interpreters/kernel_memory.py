@@ -1,4 +1,4 @@
-"""Memory of a kernel's threads, which tells who touched an element since threads last waited."""
+"""Memory of a kernel's threads, which records the accesses since the last barrier."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Numbers = NDArray[np.int64]
 
 
 class RaceError(TcoptError):
-    """A kernel's result depends on the order in which threads run, or threads wait in vain."""
+    """A kernel's result depends on the order of threads, or a barrier is not reached by all."""
 
     code = "race"
 
 
 @dataclass(frozen=True)
 class Threads:
-    """All threads of a launch, numbered block after block.
+    """All threads of a launch, numbered block by block.
 
     Attributes:
         grid, block: the sizes of the grid and of its blocks.
@@ -44,11 +44,11 @@ class Threads:
         return prod(self.grid) * self.per_block
 
     def blocks(self) -> Numbers:
-        """The number of each thread's block."""
+        """Return the number of each thread's block."""
         return np.arange(self.count, dtype=np.int64) // self.per_block
 
     def name(self, number: int) -> str:
-        """A thread as messages call it."""
+        """Return the name of a thread in messages."""
         block, thread = divmod(number, self.per_block)
         return f"thread {_places(thread, self.block)} of block {_places(block, self.grid)}"
 
@@ -69,7 +69,7 @@ class Buffer:
     Attributes:
         values: the elements, one copy after the other.
         shape: of one copy.
-        owner: which copy each thread has.
+        owner: the index of each thread's copy.
     """
 
     def __init__(self, name: str, values: Array, shape: Sequence[int], owner: Numbers):
@@ -83,13 +83,13 @@ class Buffer:
     def places(
         self, indices: Sequence[Any], active: Array, op: Operation, *, leaves_row: bool = False
     ) -> Numbers:
-        """Where in `values` each thread's element is.
+        """Return the position in `values` of each thread's element.
 
         Args:
-            leaves_row: whether the last index may be beyond its dimension, as that of a vector
-                with every other element of a row, which goes on in the next.
+            leaves_row: whether the last index may exceed its dimension, such as that of a strided
+                vector that continues in the next row.
         Raises:
-            InputError: an index is outside of the buffer.
+            InputError: an index is out of bounds.
         """
         place: Any = np.zeros(self.owner.shape, np.int64)
         for dim, (index, extent) in enumerate(zip(indices, self.shape, strict=True)):
@@ -108,23 +108,23 @@ class Buffer:
         return self.owner * self.size + place
 
     def read(self, places: Numbers, who: Numbers, op: Operation) -> None:
-        """Note that threads read elements."""
+        """Record that threads read elements."""
         for watch in self.watch:
             watch.read(self, places, who, op)
 
     def write(self, places: Numbers, who: Numbers, op: Operation) -> None:
-        """Note that threads write elements."""
+        """Record that threads write elements."""
         for watch in self.watch:
             watch.write(self, places, who, op)
 
 
 class Watch:
-    """Who touched which elements of a buffer since the parties last waited for each other.
+    """Accesses to the elements of a buffer since the parties last synchronised.
 
     Args:
-        elements: how many there are.
-        parties: the party of each thread; itself, or its block where blocks are watched.
-        rounds: for each thread how often its block has waited; the list is updated outside.
+        elements: number of elements.
+        parties: the party of each thread; itself, or its block if blocks are tracked.
+        rounds: number of barriers passed by each thread's block; updated by the caller.
     """
 
     def __init__(self, threads: Threads, elements: int, parties: Numbers, rounds: Numbers):
@@ -134,7 +134,7 @@ class Watch:
         self.writer = np.full(elements, -1, np.int64)
         self.reader = np.full(elements, -1, np.int64)
         self.several = np.zeros(elements, np.bool_)
-        """Whether more than one party has read."""
+        """Whether several parties have read the element."""
         self.written_by: list[Operation] = []
         self.read_by: list[Operation] = []
         self.written_at = np.full(elements, -1, np.int32)
@@ -211,7 +211,7 @@ class Watch:
 
 
 def _number(op: Operation, ops: list[Operation]) -> int:
-    """The position of an op in a list, to which it is added if it is new."""
+    """Return the index of an op in a list, adding it if it is new."""
     for position, each in enumerate(ops):
         if each is op:
             return position

@@ -1,7 +1,7 @@
-"""Runs a function of the kernel level for a CPU: one thread, parallel loops in a given order.
+"""Interpreter of kernel-level functions for a CPU: one thread, parallel loops in a given order.
 
-It shares nothing with the code generator, so it can tell whether the text of a kernel or the
-machine code made of it is wrong.
+It shares no code with the code generator, so it can tell whether a kernel's IR or its machine code
+is wrong.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from tcopt.support.errors import UnsupportedError
 
 Array = NDArray[Any]
 Order = Callable[[int], Sequence[int]]
-"""The order in which a number of parallel iterations run."""
+"""Returns the order in which a number of parallel iterations run."""
 
 
 def in_sequence(count: int) -> Sequence[int]:
-    """Parallel iterations one after the other."""
+    """Run parallel iterations in sequence."""
     return range(count)
 
 
 def strided(count: int) -> Sequence[int]:
-    """Parallel iterations backwards in steps of three."""
+    """Run parallel iterations backwards in steps of three."""
     return [index for first in range(3) for index in range(count - 3 + first, -1, -3)]
 
 
 def run_serial(
     function: func.FuncOp, arrays: Sequence[Array], order: Order = in_sequence
 ) -> list[Array]:
-    """Run one function; buffers that it writes are written into their arrays.
+    """Run one function, which writes to its arrays in place.
 
     Args:
         arrays: one for each argument, of its shape and dtype.
@@ -45,8 +45,8 @@ def run_serial(
     Returns:
         The values that the function returns.
     Raises:
-        InputError: an access is out of bounds, or the arrays do not fit.
-        UnsupportedError: the function holds an op that the interpreter does not know.
+        InputError: an access is out of bounds, or the arrays do not match.
+        UnsupportedError: the function has an op that the interpreter does not know.
     """
     serial = _Serial(function, order)
     serial.run(arrays)
@@ -75,7 +75,7 @@ class _Serial(Launch):
         callee = SymbolTable.lookup_symbol(module, name) if module is not None else None
         if not isinstance(callee, func.FuncOp) or callee.is_declaration:
             raise UnsupportedError(f"calls @{name}, which has no body here", op=op)
-        # Operands that are one buffer stay one array.
+        # Operands that are the same buffer stay the same array.
         arrays = {id(b): b.values.reshape(b.shape) for b in self.buffers.values()}
         operands = [
             arrays[id(self.buffers[each])]

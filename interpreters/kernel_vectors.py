@@ -1,4 +1,4 @@
-"""Ops on vectors for the kernel interpreter: a thread's lanes are the last dimensions."""
+"""Vector ops in the kernel interpreter; lanes are the last dimensions of arrays."""
 
 from __future__ import annotations
 
@@ -205,4 +205,4 @@ VECTOR_RULES: dict[str, Rule] = {
     "simd.table_sum": _table_sum,
     "simt.mma": _mma,
 }
-"""The value of a vector op, by its name."""
+"""Evaluators of vector ops, by op name."""

@@ -1,7 +1,7 @@
-"""What the lanes of a warp do together, for the kernel interpreter.
+"""Warp-level ops in the kernel interpreter.
 
-Values have an entry for each thread, warps being 32 neighbours of a block. Which lane holds what
-is worked out from `dialects/fragments.py` element by element.
+Values have an entry for each thread; a warp is 32 consecutive threads of a block. The element of
+each lane is computed from `dialects/fragments.py` element by element.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Rule = Callable[[Any, Sequence[Array]], Array]
 
 
 def _mma_sync(op: MmaSyncOp, operands: Sequence[Array]) -> Array:
-    """The product of each warp, made of and cut into fragments."""
+    """Return the matrix product of each warp, assembled from and split into fragments."""
     rows, columns, depth = op.sizes
     parts = Fragment(rows, columns), Fragment(rows, depth), Fragment(depth, columns, is_right=True)
     acc, left, right = (_tile(value, part) for value, part in zip(operands, parts, strict=True))
@@ -37,7 +37,7 @@ def _mma_sync(op: MmaSyncOp, operands: Sequence[Array]) -> Array:
 
 
 def _tile(value: Array, part: Fragment) -> Array:
-    """The tile of each warp whose fragments its lanes hold."""
+    """Return the tile of each warp from the fragments of its lanes."""
     down, across = _places(part)
     tile = np.empty((len(value) // LANES, part.rows, part.columns), value.dtype)
     tile[:, down, across] = value.reshape(-1, *down.shape)
@@ -46,7 +46,7 @@ def _tile(value: Array, part: Fragment) -> Array:
 
 @cache
 def _places(part: Fragment) -> tuple[Array, Array]:
-    """Row and column of each element of each lane."""
+    """Return the row and column of each element of each lane."""
     shape = [extent for extent, _ in part.box]
     at = np.empty((2, LANES, int(np.prod(shape))), np.int64)
     for lane in range(LANES):
@@ -59,18 +59,18 @@ def _places(part: Fragment) -> tuple[Array, Array]:
 
 
 def _exchange_rows(op: ExchangeRowsOp, operands: Sequence[Array]) -> Array:
-    """Pairs of the rows, or columns, of each matrix of a warp."""
+    """Return pairs of the rows, or columns, of each matrix of a warp."""
     (rows,) = operands
     matrices = rows.reshape(-1, LANES // MATRIX, MATRIX, MATRIX)[:, : op.matrices]
     if op.transposed is not None:
         matrices = matrices.swapaxes(2, 3)
-    # Warp, matrix, row and pair in it: a lane has one pair of each matrix.
+    # Warp, matrix, row, and pair in the row: a lane has one pair of each matrix.
     pairs = matrices.reshape(-1, op.matrices, LANES, 2)
     return pairs.swapaxes(1, 2).reshape(len(rows), 2 * op.matrices)
 
 
 def per_thread(value: Any, type: Any, count: int) -> Array:
-    """A value that may be the same for all threads, with an entry for each."""
+    """Broadcast a value that may be uniform to an entry for each thread."""
     assert isa(type, VectorType)
     dtype = numpy_dtype(type.get_element_type())
     return np.broadcast_to(np.asarray(value, dtype), (count, *type.get_shape()))
@@ -80,4 +80,4 @@ WARP_RULES: dict[str, Rule] = {
     MmaSyncOp.name: _mma_sync,
     ExchangeRowsOp.name: _exchange_rows,
 }
-"""The value of an op of a warp, by its name."""
+"""Evaluators of warp-level ops, by op name."""

@@ -1,9 +1,9 @@
-"""Runs the loop dialect: each `loop.func` is translated to Python source and executed.
+"""Interpreter of the loop dialect: each `loop.func` is translated to Python source and executed.
 
-Loops of every kind run one iteration after the other; `shuffle_seed` runs the iterations of
-parallel loops in a random order instead, which shows a wrong `parallel`. Floats are computed
-in double precision and rounded where they are stored. New buffers hold NaN, and an access
-that the loops' ranges do not prove to be inside its buffer is checked when it runs.
+Loops of every kind run sequentially; with `shuffle_seed`, iterations of parallel loops run in a
+random order instead, which reveals a wrong `parallel`. Floats are computed in double precision and
+rounded when they are stored. New buffers hold NaN. An access that the loops' ranges do not prove to
+be in bounds is checked at run time.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ Array = NDArray[Any]
 def run_func(
     function: loop.FuncOp, arrays: Sequence[Array], *, shuffle_seed: int | None = None
 ) -> list[Array]:
-    """Run one function on all its arguments; what it writes is written into them.
+    """Run one function, which writes to its arrays in place.
 
     Args:
         function: the function.
         arrays: one array for each argument, of its shape and dtype.
-        shuffle_seed: run parallel iterations in a random order of this seed.
+        shuffle_seed: run parallel iterations in a random order with this seed.
     Returns:
         The same arrays.
     Raises:
@@ -62,9 +62,9 @@ def run_module(
         inputs: the inputs, or inputs and outputs, which are then written in place.
         shuffle_seed: as in `run_func`.
     Returns:
-        The outputs: the trailing arguments, as many as `graph.outputs` says, or one.
+        The outputs: as many trailing arguments as `graph.outputs` has names, or one.
     Raises:
-        InputError: no function to run, or arguments that do not fit.
+        InputError: no function to run, or arguments that do not match.
     """
     functions = {
         op.sym_name.data: _Compiled(op, shuffle_seed)
@@ -90,7 +90,7 @@ def run_module(
 
 
 def _complete(block: Block, inputs: Sequence[Array]) -> list[Array]:
-    """The given arrays, and new ones for the arguments that are left."""
+    """Append new arrays for the remaining arguments."""
     if len(inputs) > len(block.args):
         raise InputError(f"{len(inputs)} arrays for {len(block.args)} arguments")
     return [*inputs, *(_new_array(arg.type) for arg in block.args[len(inputs) :])]
@@ -117,7 +117,7 @@ class _Host:
             self._run_op(op)
 
     def _view(self, op: memref.ViewOp) -> None:
-        """A buffer in a place of a block of bytes."""
+        """Evaluate a view at an offset in a block of bytes."""
         type_ = op.result.type
         assert isa(type_, MemRefType)
         dtype = numpy_dtype(type_.get_element_type())
@@ -127,14 +127,14 @@ class _Host:
         self.values[op.result] = flat.view(dtype).reshape(type_.get_shape())
 
     def _cast(self, op: UnrealizedConversionCastOp) -> None:
-        """The same bytes under the other sign of the element type."""
+        """Evaluate a cast between signed and unsigned elements, which keeps the bytes."""
         (source,), (result,) = op.inputs, op.outputs
         assert isa(result.type, MemRefType)
         dtype = numpy_dtype(result.type.get_element_type())
         self.values[result] = self.values[source].view(dtype)
 
     def _for(self, op: scf.ForOp) -> None:
-        """A loop over time; it carries nothing but what is in the buffers."""
+        """Run a time loop, whose state is all in buffers."""
         bounds = [self.values[bound] for bound in (op.lb, op.ub, op.step)]
         for position in range(*bounds):
             self.values[op.body.block.args[0]] = position
@@ -142,7 +142,7 @@ class _Host:
                 self._run_op(inner)
 
     def _slice_or_index(self, op: loop.SliceOp | arith.ConstantOp | arith.SubiOp) -> Any:
-        """The result of an op on indices, or of the view that one selects."""
+        """Return the result of an op on indices, or the view selected by an index."""
         match op:
             case loop.SliceOp():
                 return self.values[op.source][self.values[op.index]]
@@ -201,12 +201,12 @@ class _Host:
         assert isa(type_, MemRefType)
         store = weights_of(self.module)
         if store is None:
-            raise InputError("the module's weights are not at hand", op=op)
+            raise InputError("the module's weights are not available", op=op)
         return np.ascontiguousarray(store[op.weight.data]).reshape(type_.get_shape())
 
 
 class _Compiled:
-    """A function, translated when it is first called."""
+    """A function, translated at its first call."""
 
     def __init__(self, function: loop.FuncOp, shuffle_seed: int | None):
         self.function = function
@@ -226,7 +226,7 @@ class _Compiled:
                 raise InputError(f"array of shape {array.shape} given for {type_}")
         if self._code is None:
             self._code = Translator(self.shuffle_seed).translate(self.function)
-        # One array given twice is one buffer.
+        # An array that is given twice is one buffer.
         buffers = {id(array): to_buffer(array) for array in arrays}
         self._code(*(buffers[id(array)] for array in arrays))
         for array in arrays:

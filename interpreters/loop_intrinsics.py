@@ -1,4 +1,4 @@
-"""Hardware intrinsics in the interpreter: by their behaviour, and by what `simd.dot` says."""
+"""Hardware intrinsics and ops of the simd dialect in the loop interpreter."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from tcopt.interpreters.te import run_func
 from tcopt.support.dtypes import numpy_dtype
 
 Places = Sequence[int]
-"""Where the elements of a tile lie in its buffer, in row-major order of the tile; less than 0 for
-those outside of it, which are 0."""
+"""Positions of the elements of a tile in its buffer, in row-major order of the tile; negative for
+padding, whose elements are 0.
+"""
 
 
 def evaluate_intrinsic(name: str) -> Callable[[Sequence[Buffer], Sequence[Places]], None]:
-    """A function that does an intrinsic's behaviour on tiles of buffers, the output's first."""
+    """Return a function that evaluates an intrinsic on tiles of buffers, the output's first."""
     return _evaluator(intrinsic(name))
 
 
@@ -52,7 +53,7 @@ def _tile(operand: Operand, buffer: Buffer, places: Places) -> np.ndarray[Any, A
 
 
 def simd_expression(op: DotOp | PackBitsOp | TableSumOp, names: Sequence[str]) -> str:
-    """An op of the simd dialect as a Python expression."""
+    """Return an op of the simd dialect as a Python expression."""
     if isinstance(op, DotOp):
         return _dot_expression(op, names)
     if isinstance(op, TableSumOp):
@@ -61,7 +62,7 @@ def simd_expression(op: DotOp | PackBitsOp | TableSumOp, names: Sequence[str]) -
 
 
 def _dot_expression(op: DotOp, names: Sequence[str]) -> str:
-    """`simd.dot` as a Python expression, in double precision, rounded where it is stored."""
+    """Return `simd.dot` as a Python expression, in double precision, rounded when it is stored."""
     element, group = get_element_type_or_self(op.acc.type), op.group
     acc, lhs, rhs = names
     place, old = ("p", acc)
@@ -78,7 +79,7 @@ def _dot_expression(op: DotOp, names: Sequence[str]) -> str:
 
 
 def _pack_bits_expression(op: PackBitsOp, names: Sequence[str]) -> str:
-    """`simd.pack_bits` as a Python expression."""
+    """Return `simd.pack_bits` as a Python expression."""
     element = get_element_type_or_self(op.acc.type)
     assert isinstance(element, IntegerType)
     acc, x = names
@@ -90,7 +91,7 @@ def _pack_bits_expression(op: PackBitsOp, names: Sequence[str]) -> str:
 
 
 def _table_sum_expression(op: TableSumOp, names: Sequence[str]) -> str:
-    """`simd.table_sum` as a Python expression."""
+    """Return `simd.table_sum` as a Python expression."""
     element = get_element_type_or_self(op.acc.type)
     assert isinstance(element, IntegerType)
     is_vector = isa(op.acc.type, VectorType)
@@ -110,7 +111,7 @@ def _table_sum_expression(op: TableSumOp, names: Sequence[str]) -> str:
 
 
 def _factor(text: str, unsigned: UnitAttr | None, op: DotOp) -> str:
-    """An element of a factor, whose bits are those of an unsigned number if it is marked so."""
+    """Return an element of a factor, reinterpreted as unsigned if it is marked so."""
     element = get_element_type_or_self(op.lhs.type)
     if unsigned is None or not isinstance(element, IntegerType):
         return text

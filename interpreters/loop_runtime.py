@@ -1,5 +1,4 @@
-"""What the Python code of an interpreted loop function calls: IEEE-minded scalar functions
-and typed buffers."""
+"""Runtime of interpreted loop functions: IEEE-conforming scalar functions and typed buffers."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ _ARRAY_CODES = {
 
 
 class RoundedList(list[float]):
-    """A buffer of floats that Python's `array` has no code for, rounded at each store."""
+    """A buffer of floats of a type that Python's `array` lacks, rounded at each store."""
 
     def __init__(self, values: list[float], dtype: np.dtype[Any]):
         super().__init__(values)
@@ -42,7 +41,7 @@ class RoundedList(list[float]):
 
 
 def to_buffer(values: NDArray[Any]) -> Buffer:
-    """The elements in row-major order, as a buffer that indexes fast."""
+    """Return the elements in row-major order, as a buffer with fast indexing."""
     code = _ARRAY_CODES.get(values.dtype.name)
     if code is None:
         return RoundedList(values.astype(np.float64).ravel().tolist(), values.dtype)
@@ -58,7 +57,7 @@ def write_back(buffer: Buffer, target: NDArray[Any]) -> None:
 
 
 def unwritten(dtype: np.dtype[Any], size: int) -> Buffer:
-    """A buffer whose content shows in results: NaN, or the least integer."""
+    """Return a buffer with values that show up in results: NaN, or the minimum integer."""
     if dtype.kind in "biu":
         worst: Any = dtype.kind == "b" or np.iinfo(dtype).min
     else:
@@ -67,14 +66,18 @@ def unwritten(dtype: np.dtype[Any], size: int) -> Buffer:
 
 
 def checked(index: int, extent: int) -> int:
-    """`index`, or an error when it lies outside [0, extent)."""
+    """Return `index`.
+
+    Raises:
+        InputError: it is outside of [0, extent).
+    """
     if 0 <= index < extent:
         return index
     raise InputError(f"index {index} is outside a buffer dimension of {extent}")
 
 
 def _guarded(name: str, fallback: Callable[[float], Any]) -> Callable[[float], float]:
-    """A function of `math` that gives what IEEE says where Python's raises."""
+    """Return a function of `math` that returns the IEEE result where Python's raises an error."""
     function: Callable[[float], float] = getattr(math, name)
 
     def call(x: float) -> float:

@@ -1,7 +1,7 @@
-"""Python expressions of the scalar ops that a loop body holds, for the loop interpreter.
+"""Python expressions of the scalar ops in a loop body, for the loop interpreter.
 
-Floats are Python's (doubles, rounded where they are stored), integers are exact and wrapped
-to their width: signless and signed ones as signed, unsigned ones and i1 as unsigned.
+Floats are Python floats (doubles, rounded when they are stored). Integers are exact and wrapped to
+their width: signless and signed ones as signed, unsigned ones and i1 as unsigned.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ScalarRule = Callable[[Operation, list[str]], str]
 
 
 def is_unsigned(element: Attribute) -> bool:
-    """Whether values of an integer type are held as non-negative numbers."""
+    """Whether values of an integer type are represented as non-negative numbers."""
     return isinstance(element, IntegerType) and (
         element.width.data == 1 or element.signedness.data == Signedness.UNSIGNED
     )
@@ -33,7 +33,7 @@ def _width(element: Attribute) -> int:
 
 
 def wrap(text: str, element: Attribute) -> str:
-    """An integer expression cut to the width of its type."""
+    """Wrap an integer expression to the width of its type."""
     width = _width(element)
     if is_unsigned(element):
         return f"(({text}) & {(1 << width) - 1})"

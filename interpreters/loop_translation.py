@@ -49,15 +49,15 @@ _SYMBOLS = {
     AffineBinaryOpKind.FloorDiv: "//",
     AffineBinaryOpKind.Mod: "%",
 }
-# CPython refuses more than 20 nested loops in one function.
+# CPython allows at most 20 nested loops in one function.
 _LOOPS_A_FUNCTION = 15
 
 
 class Translator:
-    """Writes the Python source of one function.
+    """Translates one function to Python source.
 
     Args:
-        shuffle_seed: run parallel iterations in a random order of this seed; None for in order.
+        shuffle_seed: run parallel iterations in a random order with this seed; None for in order.
     """
 
     def __init__(self, shuffle_seed: int | None):
@@ -71,7 +71,7 @@ class Translator:
         self.counter = count()
 
     def translate(self, function: loop.FuncOp) -> Callable[..., None]:
-        """The function as Python code that takes one buffer for each argument."""
+        """Return the function as Python code that takes one buffer for each argument."""
         block = function.body.block
         arguments = ", ".join(self._define(argument) for argument in block.args)
         self._line(f"def kernel({arguments}):")
@@ -211,7 +211,7 @@ class Translator:
     def _address(
         self, op: loop.LoadOp | loop.StoreOp, *, allow_outside: bool
     ) -> tuple[str, list[str]]:
-        """The flat index, over `lane` for vector accesses, and the conditions to be inside."""
+        """Return the flat index, over `lane` for vector accesses, and its in-bounds conditions."""
         type_ = op.memref.type
         assert isa(type_, MemRefType)
         vector = op.result.type if isinstance(op, loop.LoadOp) else op.value.type
@@ -262,14 +262,14 @@ class Translator:
             self._line(f" {self.names[op.buffer]}[place] = {self._number(op.value)}")
 
     def _intrinsic(self, op: loop.IntrinOp) -> None:
-        """Gather the tiles, evaluate the behaviour, and write the output."""
+        """Gather the tiles, evaluate the intrinsic, and write the output."""
         tiles = ", ".join(self._places(tile, op.indices) for tile in op.tiles)
         buffers = ", ".join(self.names[buffer] for buffer in op.buffers)
         function = self._global(evaluate_intrinsic(op.intrin.data))
         self._line(f"{function}([{buffers}], [{tiles}])")
 
     def _places(self, tile: Tile, operands: Sequence[SSAValue]) -> str:
-        """The flat indices of a tile's elements, as a list."""
+        """Return the flat indices of a tile's elements, as a list expression."""
         text, inside = "", list[str]()
         for dim, (expr, extent) in enumerate(
             zip(tile.first, buffer_shape(tile.buffer), strict=True)
@@ -351,7 +351,7 @@ class Translator:
                 self._scalar_op(op, names)
 
     def _broadcast(self, op: BroadcastOp, name: str) -> None:
-        """Copies of a scalar, or of a vector, which are further dimensions in front."""
+        """Translate a broadcast, which adds leading dimensions."""
         assert isa(op.vector.type, VectorType)
         count = op.vector.type.element_count()
         if not isa(op.source.type, VectorType):
@@ -371,7 +371,7 @@ class Translator:
         self._assign(op.dest, f"{name}({parts})")
 
     def _meant(self, op: Operation, meaning: Callable[..., Any]) -> ScalarRule:
-        """The text that asks what an op from outside means, of one element of each operand."""
+        """Return a rule that calls a third-party op's registered meaning for single elements."""
         dtypes = [dtype_of(value.type) for value in op.operands]
 
         def ask(*operands: Any) -> Any:
@@ -384,7 +384,9 @@ class Translator:
     def _meant_as_whole(
         self, op: Operation, meaning: Callable[..., Any], names: Sequence[str]
     ) -> str:
-        """The text that asks what an op from outside means, of whole vectors."""
+        """Return an expression that calls the registered meaning of a third-party op for whole
+        vectors.
+        """
         types = [(dtype_of(value.type), _extents(value)) for value in op.operands]
         dtype, shape = dtype_of(op.results[0].type), _extents(op.results[0])
 
@@ -396,7 +398,8 @@ class Translator:
             result = np.asarray(meaning(*arrays), dtype)
             if result.shape != shape:
                 raise InputError(
-                    f"its meaning gives an array of shape {result.shape} instead of {shape}", op=op
+                    f"its meaning returns an array of shape {result.shape} instead of {shape}",
+                    op=op,
                 )
             return result.ravel().tolist() if shape else result.item()
 
@@ -423,12 +426,14 @@ class Translator:
 
 
 def _extents(value: SSAValue) -> tuple[int, ...]:
-    """The shape of a vector; () for a scalar."""
+    """Return the shape of a vector; () for a scalar."""
     return tuple(value.type.get_shape()) if isa(value.type, VectorType) else ()
 
 
 def _lane_offset(steps: Sequence[int], extents: Sequence[int]) -> str:
-    """What is added to an index for element `lane`, counted in row-major order."""
+    """Return the offset of element `lane` in an index, counted in row-major order, as an
+    expression.
+    """
     text, inner = "", prod(extents)
     for step, extent in zip(steps, extents, strict=True):
         inner //= extent

@@ -1,13 +1,13 @@
-"""What ops from outside of the package mean, as functions on numpy arrays.
+"""Meanings of third-party ops, as functions on numpy arrays.
 
     @meaning(CubeOp)
     def cube(op: CubeOp, x: Array) -> Array:
         return x * x * x
 
-The interpreters of the loop and kernel levels call it for an op with one result that they have no
-rule for. If operands and result have one shape, it is called for single elements or for arrays. A
-reducing op, such as a dot product of vectors with a scalar result, gets whole vectors as the last
-dimensions of its arrays:
+The interpreters of the loop and kernel levels call the function for an op with one result. If
+operands and result have equal shapes, it is called for single elements or for arrays. For a
+reducing op, such as a dot product of vectors with a scalar result, the last dimensions of its
+arrays are whole vectors:
 
     @meaning(DotOp)
     def dot(op: DotOp, acc: Array, a: Array, b: Array) -> Array:
@@ -28,14 +28,14 @@ Array = NDArray[Any]
 _Meaning = TypeVar("_Meaning", bound=Callable[..., Any])
 
 MEANINGS: Registry[str, Callable[..., Any]] = Registry("meaning of")
-"""By the names of ops."""
+"""Registered meanings, by op name."""
 
 
 def meaning(*ops: type[Operation]) -> Callable[[_Meaning], _Meaning]:
     """Register a function as the meaning of ops, on numpy arrays.
 
     Raises:
-        InputError: an op has a meaning from outside already.
+        InputError: another plugin has registered a meaning of an op.
     """
 
     def register(function: _Meaning) -> _Meaning:
@@ -47,6 +47,6 @@ def meaning(*ops: type[Operation]) -> Callable[[_Meaning], _Meaning]:
 
 
 def meaning_of(op: Operation) -> Callable[..., Any] | None:
-    """What an op computes, given its operands alone; None where nobody has said it."""
+    """Return a function that computes an op from its operands; None if no meaning is registered."""
     function = MEANINGS.get(op.name)
     return None if function is None else lambda *operands: function(op, *operands)

@@ -1,7 +1,7 @@
-"""Addresses, checks and memory accesses of the plain translation of the loop dialect.
+"""Addresses, checks and memory accesses in the plain translation of the loop dialect.
 
-An index that ranges do not prove to be inside its buffer is checked when the code runs, and what
-several iterations of a parallel loop do to one element is followed: see `ParallelLoop`.
+An index that ranges do not prove to be in bounds is checked at run time. Conflicting accesses of a
+parallel loop's iterations are tracked: see `ParallelLoop`.
 """
 
 from __future__ import annotations
@@ -36,21 +36,22 @@ from tcopt.support.affine import UNBOUNDED, Range, bounds
 from tcopt.support.errors import UnsupportedError
 
 _UNSIGNED = {AffineBinaryOpKind.FloorDiv: "udiv", AffineBinaryOpKind.Mod: "urem"}
-"""Divisions of what is not negative by what is positive."""
+"""Unsigned divisions, for non-negative dividends and positive divisors."""
 
 
 @dataclass
 class ParallelLoop:
-    """A loop whose iterations run in any order, while the code inside of it is written.
+    """A loop with iterations in any order, during the emission of its body.
 
-    Every iteration has a number of its own, larger than those of all loops before. Where a buffer
-    from outside the loop is written in it, each of its elements remembers the iteration that wrote
-    it. An iteration that reads what another one wrote, or writes something else over it, is a race.
+    Every iteration has a unique number, larger than those of all earlier loops. If the loop writes
+    a buffer from outside the loop, each element records the iteration that wrote it. An iteration
+    that reads an element written by another one, or overwrites it with a different value, is a
+    race.
 
     Attributes:
         first: number of the loop's first iteration, an i64 in IR.
-        current: number of the iteration that runs.
-        shadows: by buffer, where the numbers of its elements are.
+        current: number of the current iteration.
+        shadows: by buffer, the address of its elements' iteration numbers.
     """
 
     first: str
@@ -60,14 +61,14 @@ class ParallelLoop:
 
 @dataclass
 class Accesses:
-    """Writes index arithmetic and memory accesses into a function.
+    """Emits index arithmetic and memory accesses of a function.
 
     Attributes:
         new_buffers: the function's allocations.
         values: the LLVM operand of each value.
         ranges: of index values.
-        faults: what a run that ends early says, by the number that it returns, from 1.
-        parallel: the parallel loops around, outermost first.
+        faults: messages of runs that end early; the run returns the index plus 1.
+        parallel: the enclosing parallel loops, outermost first.
     """
 
     writer: Writer
@@ -78,7 +79,7 @@ class Accesses:
     parallel: list[ParallelLoop] = field(default_factory=list[ParallelLoop])
 
     def index(self, expr: AffineExpr, operands: Sequence[SSAValue]) -> str:
-        """The value of an index expression, an i64."""
+        """Return the value of an index expression, an i64."""
         match expr:
             case AffineConstantExpr():
                 return str(expr.value)
@@ -109,15 +110,15 @@ class Accesses:
                 return floor_divide(w, lhs, rhs)[1]
 
     def range_of(self, expr: AffineExpr, operands: Sequence[SSAValue]) -> Range:
-        """The least and largest value of an index expression."""
+        """Return the minimum and maximum of an index expression."""
         return bounds(expr, [self.ranges.get(value, UNBOUNDED) for value in operands])
 
     def inside(self, index: str, extent: int) -> str:
-        """Whether 0 <= index < extent, an i1."""
+        """Return an i1 for 0 <= index < extent."""
         return self.writer.assign(f"icmp ult i64 {index}, {extent}")
 
     def fail_unless(self, condition: str, message: str, value: str = "0") -> None:
-        """End the run with a message, and a number that goes with it, unless an i1 holds."""
+        """End the run with a message and a number, unless an i1 holds."""
         w = self.writer
         self.faults.append(message)
         bad, good = w.label(), w.label()
@@ -130,7 +131,9 @@ class Accesses:
     def places(
         self, op: loop.LoadOp | loop.StoreOp, vector: Attribute
     ) -> list[tuple[list[str], list[bool]]]:
-        """The index along each dimension of the buffer for each lane, and which may be outside."""
+        """Return, for each lane, the index along each dimension, and which of them may be out of
+        bounds.
+        """
         w, shape = self.writer, buffer_shape(op.memref)
         starts = [self.index(expr, op.indices) for expr in op.map.data.results]
         doubtful: list[bool] = []
@@ -151,7 +154,7 @@ class Accesses:
         return found
 
     def address(self, buffer: SSAValue, places: Sequence[str]) -> tuple[str, str]:
-        """A pointer to an element, and its position in row-major order."""
+        """Return a pointer to an element, and its position in row-major order."""
         w, flat = self.writer, "0"
         for place, extent in zip(places, buffer_shape(buffer), strict=True):
             if flat != "0":
@@ -162,7 +165,7 @@ class Accesses:
         return w.assign(f"getelementptr {element}, ptr {pointer}, i64 {flat}"), flat
 
     def read(self, buffer: SSAValue, places: Sequence[str], who: str) -> str:
-        """The element at a place that is inside."""
+        """Load an element at indices that are in bounds."""
         w, type_ = self.writer, element_type(buffer)
         pointer, flat = self.address(buffer, places)
         for around in self.parallel:
@@ -180,7 +183,7 @@ class Accesses:
         return loaded if memory == value else w.assign(f"trunc {memory} {loaded} to {value}")
 
     def write(self, buffer: SSAValue, places: Sequence[str], value: str, who: str) -> None:
-        """Store an element at a place that is inside."""
+        """Store an element at indices that are in bounds."""
         w, type_ = self.writer, element_type(buffer)
         pointer, flat = self.address(buffer, places)
         memory, scalar = memory_text(type_), element_text(type_)
@@ -210,7 +213,7 @@ class Accesses:
         return self.writer.assign(f"icmp eq {bits or type_} {a}, {b}")
 
     def _other(self, around: ParallelLoop, buffer: SSAValue, flat: str) -> tuple[str, str]:
-        """Where an element's last writer is kept, and whether it is another iteration."""
+        """Return the address of an element's last writer, and whether that is another iteration."""
         w = self.writer
         shadow = w.assign(f"getelementptr i64, ptr {around.shadows[buffer]}, i64 {flat}")
         last = w.assign(f"load i64, ptr {shadow}")
@@ -219,8 +222,9 @@ class Accesses:
         return shadow, w.assign(f"and i1 {recent}, {foreign}")
 
     def _as_one(self, op: loop.LoadOp | loop.StoreOp, vector: Attribute) -> tuple[str, str] | None:
-        """A pointer to a vector with adjacent lanes that is known to be inside its buffer, and the
-        row-major position of its first element."""
+        """Return a pointer to a contiguous vector that is known to be in bounds, and the row-major
+        position of its first element; None for other accesses.
+        """
         element = element_type(op.memref)
         if op.mask is not None or memory_text(element) != element_text(element):
             return None
@@ -244,7 +248,7 @@ class Accesses:
         return self.address(op.memref, places)
 
     def load(self, op: loop.LoadOp, who: str) -> str:
-        """The value of a load, lane by lane unless all of them are surely there."""
+        """Emit a load, lane by lane unless it is contiguous and in bounds."""
         w = self.writer
         if is_vector(op.result.type):
             address = self._as_one(op, op.result.type)
@@ -271,7 +275,7 @@ class Accesses:
         return w.gather(lanes, element) if is_vector(op.result.type) else lanes[0]
 
     def store(self, op: loop.StoreOp, who: str) -> None:
-        """A store, lane by lane unless all of them are surely there."""
+        """Emit a store, lane by lane unless it is contiguous and in bounds."""
         w = self.writer
         if is_vector(op.value.type):
             address = self._as_one(op, op.value.type)
@@ -310,7 +314,7 @@ class Accesses:
     def check(
         self, buffer: SSAValue, places: Sequence[str], doubtful: Sequence[bool], who: str
     ) -> None:
-        """End the run where an index lies outside of its buffer."""
+        """End the run if an index is out of bounds."""
         for dim, (place, doubt, extent) in enumerate(
             zip(places, doubtful, buffer_shape(buffer), strict=True)
         ):
@@ -324,26 +328,26 @@ class Accesses:
 
 
 def buffer_shape(buffer: SSAValue) -> tuple[int, ...]:
-    """The extents of a buffer."""
+    """Return the extents of a buffer."""
     type_ = buffer.type
     assert isa(type_, MemRefType)
     return tuple(type_.get_shape())
 
 
 def element_type(buffer: SSAValue) -> Attribute:
-    """The type of a buffer's elements."""
+    """Return the type of a buffer's elements."""
     type_ = buffer.type
     assert isa(type_, MemRefType)
     return type_.get_element_type()
 
 
 def name_of(buffer: SSAValue) -> str:
-    """A buffer as messages call it."""
+    """Return the name of a buffer in messages."""
     return f"%{buffer.name_hint}" if buffer.name_hint else f"a {buffer.type}"
 
 
 def describe(op: Operation) -> str:
-    """The block an op belongs to as messages call it, or the op itself."""
+    """Return the name in messages of an op's block, or of the op itself."""
     parent: Operation | None = op
     while parent is not None and not isinstance(parent, loop.BlockOp):
         parent = parent.parent_op()
@@ -355,7 +359,7 @@ def is_vector(type_: Attribute) -> bool:
 
 
 def vector_shape(type_: Attribute) -> tuple[int, ...]:
-    """The extents of a vector, () for a scalar."""
+    """Return the extents of a vector; () for a scalar."""
     from xdsl.dialects.builtin import VectorType
 
     return tuple(type_.get_shape()) if isa(type_, VectorType) else ()
@@ -364,7 +368,7 @@ def vector_shape(type_: Attribute) -> tuple[int, ...]:
 def lane_offsets(
     steps: Sequence[Sequence[int]], extents: Sequence[int], lane: int, rank: int
 ) -> list[int]:
-    """How far lane number `lane`, counted in row-major order, lies from the first."""
+    """Return the offset of lane number `lane`, counted in row-major order, along each dimension."""
     offsets, inner = [0] * rank, prod(extents)
     for row, extent in zip(steps, extents, strict=False):
         inner //= extent

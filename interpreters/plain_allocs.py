@@ -1,8 +1,8 @@
-"""New buffers of the plain translation, which hold NaN or the least integer at each allocation.
+"""New buffers of the plain translation, filled with NaN or the minimum integer at each allocation.
 
-An allocation in a loop fills its buffer once per iteration. If the iteration stores to a small part
-of a large buffer, as before buffers are made compact, the fills would take most of the run. Such a
-buffer keeps the interval of row-major positions stored to, and only that is filled again.
+An allocation in a loop fills its buffer in every iteration. If the iteration stores to a small part
+of a large buffer, as is common before buffers are compacted, the fills would dominate the run time.
+Such a buffer tracks the interval of row-major positions stored to, and only that is filled again.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from tcopt.interpreters.plain_text import (
 
 
 class NewBuffers:
-    """Allocations of one function, and the positions stored to where few of them are.
+    """Allocations of a function, and the intervals of stored positions.
 
     Args:
-        reserve: returns the address of that many bytes of memory, which are 0 at first.
+        reserve: returns the address of zero-initialised memory of a given size.
     """
 
     def __init__(self, writer: Writer, reserve: Callable[[int], str]) -> None:
@@ -45,8 +45,8 @@ class NewBuffers:
         place, w = self._reserve(count * BYTES[memory]), self._writer
         low, end = "0", str(count)
         if _stores_to_few(op, count):
-            # The elements that no store has touched, from the front and from the end: at first
-            # none, so that all are filled.
+            # Number of leading and of trailing elements without a store: initially 0, so that all
+            # are filled.
             front, back = self._reserve(8), self._reserve(8)
             self._intervals[op.result] = front, back, count
             low = w.assign(f"load i64, ptr {front}")
@@ -60,7 +60,7 @@ class NewBuffers:
         return place
 
     def stored(self, buffer: SSAValue, first: str, count: int = 1) -> None:
-        """Write code that records a store of `count` elements from position `first` on."""
+        """Emit code that records a store of `count` elements starting at position `first`."""
         if buffer not in self._intervals:
             return
         w, (front, back, size) = self._writer, self._intervals[buffer]
@@ -72,15 +72,16 @@ class NewBuffers:
 
 
 def unwritten_text(memory: str) -> str:
-    """The initial value of new memory: a NaN, or the least integer."""
+    """Return the initial value of new memory: a NaN, or the minimum integer."""
     if is_float_text(memory):
         return float_text(float("nan"), memory)
     return str(-(1 << (8 * BYTES[memory] - 1)))
 
 
 def _stores_to_few(op: loop.AllocOp, count: int) -> bool:
-    """Whether code executes fewer stores to a buffer than the buffer has elements, each time that
-    it is allocated in a loop."""
+    """Whether each iteration that allocates a buffer executes fewer stores than the buffer has
+    elements.
+    """
     if isinstance(op.parent_op(), loop.FuncOp):
         return False
     stores = 0
@@ -94,8 +95,9 @@ def _stores_to_few(op: loop.AllocOp, count: int) -> bool:
 
 
 def _executions(store: loop.StoreOp, alloc: loop.AllocOp) -> int:
-    """An upper bound of the number of times that a store is executed per allocation, as far as the
-    loops around it have known trip counts."""
+    """Return an upper bound of the executions of a store per allocation, from the trip counts of
+    the loops in between.
+    """
     trips, parent = 1, store.parent_op()
     while parent is not None and parent is not alloc.parent_op():
         if isinstance(parent, loop.ForOp):

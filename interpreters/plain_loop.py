@@ -1,10 +1,10 @@
-"""The loop dialect as plain LLVM IR: what a `loop.func` says, and nothing of how to make it fast.
+"""Plain translation of the loop dialect to LLVM IR: a direct, unoptimised reference.
 
-No pass of the compiler has a part in it, so it judges them all. Loops run one iteration after the
-other, those of parallel loops in a shuffled order and watched for races. New buffers hold NaN or
-the least integer; an access outside of a buffer ends the run with a message. What each block
-stores is kept beside the buffers: the last value at each point of the block's spatial variables,
-which no schedule changes, wherever and in whatever order the block then runs.
+No pass of the compiler is involved, so it can check all of them. Loops run sequentially; iterations
+of parallel loops run in a shuffled order and are checked for races. New buffers hold NaN or the
+minimum integer; an out-of-bounds access ends the run with a message. The values stored by each
+block are recorded next to the buffers: the last value at each point of the block's spatial
+variables, which no schedule changes, independent of where and in which order the block runs.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ _ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class Stage:
-    """What a block stores: the values at each point of its spatial variables.
+    """The values that a block stores, at each point of its spatial variables.
 
     Attributes:
-        name: the block's, with a number behind it where it has several stores.
+        name: the block's name, with a number appended for further stores.
         op: the store.
         element: the element type; `shape`: the extents of the spatial variables.
         in_order: whether the spatial variables are the indices of the store, one by one.
@@ -75,8 +75,8 @@ class Stage:
 class PlainFunction:
     """A translated function: `i64 @plain(buffers..., stages..., scratch, detail)`.
 
-    `scratch` is `scratch_bytes` of zeros. It returns 0, or the number of the message in `faults`
-    that says why it ended early; an i64 at `detail` then is what the message ends in.
+    `scratch` is `scratch_bytes` of zeros. It returns 0, or the number of a message in `faults` if
+    it ended early; the i64 at `detail` is then appended to the message.
     """
 
     text: str
@@ -89,14 +89,14 @@ class PlainFunction:
 def translate(
     function: loop.FuncOp, *, shapes: Mapping[str, tuple[int, ...]] | None = None, seed: int = 0
 ) -> PlainFunction:
-    """The plain form of a function.
+    """Translate a function.
 
     Args:
-        shapes: of stages that are known from before. A block may have got further spatial
-            variables behind those, for places in smaller buffers.
+        shapes: of stages that are known from earlier runs. A block may have got further spatial
+            variables after those, for indices into smaller buffers.
         seed: of the order in which parallel iterations run.
     Raises:
-        UnsupportedError: an op has no plain form.
+        UnsupportedError: an op cannot be translated.
     """
     return _Translator(function, shapes or {}, seed).result()
 
@@ -136,7 +136,7 @@ class _Translator:
         parameters = [f"ptr %p{number}" for number in range(len(block.args))]
         for number, argument in enumerate(block.args):
             self.values[argument] = f"%p{number}"
-        # Iterations of parallel loops are counted in the first bytes of the scratch memory.
+        # The iteration counter of parallel loops is in the first bytes of the scratch memory.
         w.line("store i64 0, ptr %scratch")
         self.block(block)
         w.line("ret i64 0")
@@ -178,7 +178,7 @@ class _Translator:
         emit_intrinsic(self.accesses, op, describe(op))
 
     def nothing(self, op: Operation) -> None:
-        """An init is part of its block; a prefetch changes no value."""
+        """Emit nothing: an init is part of its block, and a prefetch changes no value."""
 
     def barrier(self, op: loop.BarrierOp) -> None:
         raise UnsupportedError("threads that wait for one another do not run here", op=op)
@@ -198,7 +198,7 @@ class _Translator:
             return
         around = ParallelLoop(self.next_number(), "")
         around.shadows = {buffer: self.shadow(buffer) for buffer in written_buffers(op)}
-        # A step that has no factor in common with the count visits all, far from one another.
+        # A step that is coprime to the count visits all iterations, far from one another.
         step = next(s for s in range(int(count * 0.618) + 1, 2 * count + 2) if gcd(s, count) == 1)
         with w.loop(str(count)) as counter:
             scaled = w.assign(f"mul i64 {counter}, {step}")
@@ -210,18 +210,18 @@ class _Translator:
             self.accesses.parallel.pop()
 
     def next_number(self) -> str:
-        """A number that is larger than all before."""
+        """Return a number that is larger than all earlier ones."""
         last = self.writer.assign("load i64, ptr %scratch")
         number = self.writer.assign(f"add i64 {last}, 1")
         self.writer.line(f"store i64 {number}, ptr %scratch")
         return number
 
     def shadow(self, buffer: SSAValue) -> str:
-        """A number for each element of a buffer; scratch memory is 0 at first."""
+        """Return the address of a number for each element of a buffer, initially 0."""
         return self.reserve(8 * prod(buffer_shape(buffer)))
 
     def reserve(self, size: int) -> str:
-        """So many bytes of the scratch memory."""
+        """Return the address of `size` bytes of scratch memory."""
         start = -(-self.scratch // _ALIGNMENT) * _ALIGNMENT
         self.scratch = start + size
         return self.writer.assign(f"getelementptr i8, ptr %scratch, i64 {start}")
@@ -258,7 +258,7 @@ class _Translator:
             self.block(op.init.body.block)
 
     def trace(self, op: loop.BlockOp) -> None:
-        """Keep what the block has stored."""
+        """Record the values that the block stored."""
         w = self.writer
         spatial = [
             (value, extent)
@@ -324,7 +324,7 @@ class _Translator:
     # Values.
 
     def border(self, op: loop.BorderOp) -> None:
-        """What lies outside of the box, side by side."""
+        """Write the elements outside of the box, side by side."""
         value = number_text(op.value)
         for first, extents in op.sides():
             self.box(op, list(zip(first, extents, strict=True)), [], value)
@@ -378,7 +378,7 @@ class _Translator:
 
 
 def _in_order(store: loop.StoreOp, spatial: Sequence[tuple[SSAValue, int]]) -> bool:
-    """Whether a store's indices are a block's spatial variables, moved by constants at most."""
+    """Whether a store's indices are the block's spatial variables, shifted by constants at most."""
     places: list[SSAValue] = []
     for expr in store.map.data.results:
         term = expr.lhs if isinstance(expr, AffineBinaryOpExpr) else expr
@@ -393,7 +393,7 @@ def _in_order(store: loop.StoreOp, spatial: Sequence[tuple[SSAValue, int]]) -> b
 
 
 def written_buffers(op: loop.ForOp | loop.FuncOp) -> list[SSAValue]:
-    """The buffers from outside a loop or function that are written in it."""
+    """Return the buffers from outside a loop or function that it writes."""
     inner = {each.result for each in op.walk() if isinstance(each, loop.AllocOp)}
     written: dict[SSAValue, None] = {}
     for each in op.walk():

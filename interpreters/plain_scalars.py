@@ -1,7 +1,7 @@
-"""Arithmetic of the loop dialect as LLVM IR, op by op and without any rewriting.
+"""Emission of the loop dialect's arithmetic as LLVM IR, op by op without any rewriting.
 
-Elementary functions are the C library's, in double precision. Floats of 16 bits are computed in
-single precision and rounded after each op.
+Elementary functions are the C library's, in double precision. 16-bit floats are computed in single
+precision and rounded after each op.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tcopt.interpreters.plain_text import (
 from tcopt.support.errors import UnsupportedError
 
 Rule = Callable[[Writer, Operation, list[str]], str]
-"""The LLVM value of an op's result, given those of its operands."""
+"""Emits an op; returns the LLVM value of its result, given the values of its operands."""
 
 
 def _element(op: Operation) -> str:
@@ -37,7 +37,7 @@ def _operand_element(op: Operation) -> str:
 
 
 def _shaped(text: str, like: Attribute) -> str:
-    """The type of a value of LLVM elements `text` with the shape of another type."""
+    """Return the LLVM type with elements `text` and the shape of another type."""
     lanes = lanes_of(like)
     return f"<{lanes} x {text}>" if type_text(like).startswith("<") else text
 
@@ -45,7 +45,7 @@ def _shaped(text: str, like: Attribute) -> str:
 def _per_lane(
     w: Writer, op: Operation, names: Sequence[str], compute: Callable[[list[str]], str]
 ) -> str:
-    """Compute element by element."""
+    """Emit a computation element by element."""
     type_ = op.results[0].type
     if not type_text(type_).startswith("<"):
         return compute(list(names))
@@ -64,7 +64,7 @@ def _widened(text: str) -> str:
 
 
 def convert_float(w: Writer, value: str, source: str, target: str, like: Attribute) -> str:
-    """A float, or a vector of them shaped as `like`, in another precision."""
+    """Convert a float, or a vector of floats shaped as `like`, to another precision."""
     if source == target:
         return value
     order = ("half", "bfloat", "float", "double")
@@ -83,7 +83,7 @@ def _binary(word: str) -> Rule:
 
 
 def _floats(compute: Callable[[Writer, str, list[str]], str]) -> Rule:
-    """A rule on floats, computed in single precision at least."""
+    """Return a rule on floats that computes in at least single precision."""
 
     def rule(w: Writer, op: Operation, names: list[str]) -> str:
         like, text = op.results[0].type, _element(op)
@@ -103,7 +103,7 @@ def _flag_type(type_: str) -> str:
 
 
 def _extremum(compare: str, *, keeps_nan: bool) -> Rule:
-    """The larger or smaller of two; a NaN is the result, or gives way to the other."""
+    """Return a rule for the maximum or minimum; NaN is either propagated or ignored."""
 
     def compute(w: Writer, t: str, names: list[str]) -> str:
         a, b = names
@@ -126,7 +126,7 @@ def _integer_extremum(compare: str) -> Rule:
 
 
 def floor_divide(w: Writer, a: str, b: str, t: str = "i64") -> tuple[str, str]:
-    """The quotient rounded down and the remainder of the divisor's sign."""
+    """Return the quotient rounded down, and the remainder with the divisor's sign."""
     quotient = w.assign(f"sdiv {t} {a}, {b}")
     rest = w.assign(f"srem {t} {a}, {b}")
     mixed = w.assign(f"xor {t} {rest}, {b}")
@@ -220,7 +220,7 @@ def _to_float(word: str) -> Rule:
 
 
 def _to_integer(signed: bool) -> Rule:
-    """Towards zero; what no integer is near becomes the nearest, and a NaN 0."""
+    """Return a rule that converts towards zero and saturates; NaN becomes 0."""
     word = "fptosi" if signed else "fptoui"
 
     def rule(w: Writer, op: Operation, names: list[str]) -> str:
@@ -235,7 +235,7 @@ def _to_integer(signed: bool) -> Rule:
 
 
 def _suffix(type_: str) -> str:
-    """A type as it is written in the name of an intrinsic."""
+    """Return a type as in the name of an LLVM intrinsic."""
     scalar = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
     if type_.startswith("<"):
         count, _, element = type_[1:-1].split(" ")
@@ -250,7 +250,7 @@ def _intrinsic(name: str) -> Rule:
 
 
 def _library(name: str) -> Rule:
-    """A function of the C library, in double precision."""
+    """Return a rule that calls a function of the C library, in double precision."""
 
     def rule(w: Writer, op: Operation, names: list[str]) -> str:
         text, scalar = _element(op), IndexType()
@@ -278,7 +278,7 @@ def _absi(w: Writer, op: Operation, names: list[str]) -> str:
 
 
 def _scale(w: Writer, op: Operation, names: list[str]) -> str:
-    """The product with an entry that is chosen from the table; of floats -0.0 where that is 0."""
+    """Emit the product with a table entry; for floats, the result is -0.0 if the entry is 0."""
     assert isinstance(op, ScaleOp)
     like, text = op.results[0].type, _element(op)
     if isinstance(get_element_type_or_self(like), IntegerType):
@@ -304,7 +304,7 @@ def _scale(w: Writer, op: Operation, names: list[str]) -> str:
 
 
 def _lookup(w: Writer, op: Operation, names: list[str]) -> str:
-    """The byte of the table that each lane says."""
+    """Emit the lookup of a byte in a table for each lane."""
     assert isinstance(op, LookupOp)
     table = w.table([str(entry) for entry in op.entries], "i8")
 
@@ -379,7 +379,7 @@ RULES["math.powf"] = _library("pow")
 
 
 def emit_scalar(w: Writer, op: Operation, names: list[str]) -> str:
-    """The value of an arithmetic op's result, scalar or vector.
+    """Emit an arithmetic op on scalars or vectors; return its result.
 
     Raises:
         UnsupportedError: there is no rule for the op.

@@ -1,5 +1,6 @@
-"""LLVM IR text of one function, written line by line: the small part that the plain translation of
-the loop dialect needs."""
+"""Writer of the LLVM IR text of one function, as needed by the plain translation of the loop
+dialect.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +34,11 @@ _FLOATS: dict[type[Attribute], str] = {
 
 
 BYTES = {"i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i32": 4, "float": 4, "i64": 8, "double": 8}
-"""The size of an element in memory."""
+"""Size of an element in memory."""
 
 
 def element_text(type_: Attribute) -> str:
-    """The LLVM type of a scalar as a value.
+    """Return the LLVM type of a scalar as a value.
 
     Raises:
         UnsupportedError: the type has none.
@@ -48,7 +49,7 @@ def element_text(type_: Attribute) -> str:
         return f"i{type_.width.data}"
     text = _FLOATS.get(type(type_))
     if text is None:
-        # Narrow floats are codes in bytes.
+        # Narrow floats are stored as codes in bytes.
         if numpy_dtype(type_).itemsize == 1:
             return "i8"
         raise UnsupportedError(f"{type_} has no plain form")
@@ -56,20 +57,20 @@ def element_text(type_: Attribute) -> str:
 
 
 def memory_text(type_: Attribute) -> str:
-    """The LLVM type of an element in memory, where a truth value and a narrow integer are bytes."""
+    """Return the LLVM type of an element in memory: booleans and narrow integers are bytes."""
     text = element_text(type_)
     return "i8" if text in ("i1", "i2", "i4") else text
 
 
 def type_text(type_: Attribute) -> str:
-    """The LLVM type of a value; a vector of several dimensions is flat, in row-major order."""
+    """Return the LLVM type of a value; vectors of several dimensions are flat, row-major."""
     if isa(type_, VectorType):
         return f"<{type_.element_count()} x {element_text(type_.get_element_type())}>"
     return element_text(type_)
 
 
 def lanes_of(type_: Attribute) -> int:
-    """How many elements a value has: 1 for a scalar."""
+    """Return the number of elements of a value: 1 for a scalar."""
     return type_.element_count() if isa(type_, VectorType) else 1
 
 
@@ -79,7 +80,7 @@ def is_float_text(text: str) -> bool:
 
 
 def float_text(value: float, type_: str) -> str:
-    """A float constant of a type, exact."""
+    """Return an exact float constant of a type."""
     if type_ == "half":
         return f"0xH{int.from_bytes(struct.pack('>e', value), 'big'):04X}"
     if type_ == "bfloat":
@@ -90,7 +91,7 @@ def float_text(value: float, type_: str) -> str:
 
 
 def number_text(attr: Attribute) -> str:
-    """A constant attribute as an LLVM operand."""
+    """Return a constant attribute as an LLVM operand."""
     if isinstance(attr, IntegerAttr):
         value = attr.value.data
         if attr.type == IntegerType(1):
@@ -105,16 +106,16 @@ def number_text(attr: Attribute) -> str:
 
 
 class Writer:
-    """Lines of one function; each value is a text such as `%v3`, or a constant."""
+    """Writer of the lines of one function; values are texts such as `%v3`, or constants."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}
-        """What is called, by name: a `declare` line."""
+        """`declare` lines of called functions, by name."""
         self.externals: set[str] = set()
-        """The C functions among them."""
+        """Names of the called C functions."""
         self.tables: dict[str, str] = {}
-        """Constant arrays: their definition after `=`, and their name."""
+        """Constant arrays: names by definition."""
         self.block = "entry"
         self._count = 0
 
@@ -132,13 +133,13 @@ class Writer:
         return f"b{self._count}"
 
     def start(self, label: str) -> None:
-        """Go on in a new basic block."""
+        """Start a new basic block."""
         self.lines.append(f"{label}:")
         self.block = label
 
     @contextmanager
     def loop(self, count: str) -> Iterator[str]:
-        """Iterate from 0 to `count`, an i64; gives the counter."""
+        """Emit a loop from 0 to `count`, an i64; yields the counter."""
         head, body, done = self.label(), self.label(), self.label()
         before = self.block
         self.line(f"br label %{head}")
@@ -159,7 +160,7 @@ class Writer:
 
     @contextmanager
     def when(self, condition: str) -> Iterator[None]:
-        """What is written inside runs if an i1 holds."""
+        """Emit code that runs only if an i1 holds."""
         body, done = self.label(), self.label()
         self.line(f"br i1 {condition}, label %{body}, label %{done}")
         self.start(body)
@@ -168,7 +169,9 @@ class Writer:
         self.start(done)
 
     def choose(self, condition: str, type_: str, value: Callable[[], str], default: str) -> str:
-        """`value()` if an i1 holds, which is not evaluated otherwise."""
+        """Return `value()` if an i1 holds, otherwise `default`; `value()` is only evaluated in that
+        case.
+        """
         before = self.block
         body, done = self.label(), self.label()
         self.line(f"br i1 {condition}, label %{body}, label %{done}")
@@ -180,7 +183,7 @@ class Writer:
         return self.assign(f"phi {type_} [ {result}, %{end} ], [ {default}, %{before} ]")
 
     def all_of(self, conditions: Sequence[str]) -> str:
-        """The conjunction of i1 values."""
+        """Return the conjunction of i1 values."""
         if not conditions:
             return "true"
         result = conditions[0]
@@ -198,20 +201,20 @@ class Writer:
         return self.assign(f"call {result} @{name}({values})")
 
     def table(self, entries: Sequence[str], type_: str) -> str:
-        """The address of a constant array."""
+        """Return the address of a constant array."""
         values = ", ".join(f"{type_} {entry}" for entry in entries)
         text = f"private constant [{len(entries)} x {type_}] [{values}]"
         return self.tables.setdefault(text, f"@table{len(self.tables)}")
 
     def lanes(self, vector: str, type_: str, count: int) -> list[str]:
-        """The elements of a flat vector."""
+        """Return the elements of a flat vector."""
         return [
             self.assign(f"extractelement <{count} x {type_}> {vector}, i64 {lane}")
             for lane in range(count)
         ]
 
     def gather(self, elements: Sequence[str], type_: str) -> str:
-        """A flat vector of elements."""
+        """Return a flat vector of elements."""
         vector, count = "poison", len(elements)
         for lane, element in enumerate(elements):
             vector = self.assign(
@@ -220,7 +223,7 @@ class Writer:
         return vector
 
     def splat(self, element: str, type_: str, count: int) -> str:
-        """A flat vector of one element."""
+        """Return a flat vector of equal elements."""
         first = self.assign(f"insertelement <{count} x {type_}> poison, {type_} {element}, i64 0")
         zero = f"<{count} x i32> zeroinitializer"
         return self.assign(

@@ -40,7 +40,7 @@ def _element(value: SSAValue) -> str:
 
 
 def _broadcast(w: Writer, op: Operation, names: list[str]) -> str:
-    """Copies of a scalar, or of a vector, which are further dimensions in front."""
+    """Emit a broadcast, which adds leading dimensions."""
     assert isinstance(op, BroadcastOp)
     source, target = vector_shape(op.source.type), vector_shape(op.vector.type)
     element = _element(op.source)
@@ -61,7 +61,7 @@ def _step(w: Writer, op: Operation, names: list[str]) -> str:
 
 
 def _place(op: ExtractOp | InsertOp, shape: Sequence[int]) -> tuple[int, int]:
-    """The first lane and the number of lanes of a part of a vector."""
+    """Return the first lane and the number of lanes of a part of a vector."""
     if op.dynamic_position:
         raise UnsupportedError("a lane that is computed has no plain form", op=op)
     position = op.static_position.get_values()
@@ -133,7 +133,7 @@ def _reduction(w: Writer, op: Operation, names: list[str]) -> str:
 
 
 def _dot(w: Writer, op: Operation, names: list[str]) -> str:
-    """Products of short groups, added one after the other."""
+    """Emit dot products of short groups, adding one product at a time."""
     assert isinstance(op, DotOp)
     total, factor = _element(op.acc), _element(op.lhs)
     count, group = lanes_of(op.acc.type), op.group
@@ -164,7 +164,7 @@ def _factors(
 
 
 def _pack_bits(w: Writer, op: Operation, names: list[str]) -> str:
-    """Bits of numbers, added to a word one after the other."""
+    """Emit the packing of bits into a word, adding one bit at a time."""
     assert isinstance(op, PackBitsOp)
     word, narrow = _element(op.acc), _element(op.x)
     is_vector = bool(vector_shape(op.acc.type))
@@ -180,7 +180,7 @@ def _pack_bits(w: Writer, op: Operation, names: list[str]) -> str:
 
 
 def _table_sum(w: Writer, op: Operation, names: list[str]) -> str:
-    """The entries that are chosen, added to a sum one after the other."""
+    """Emit the sum of selected table entries, adding one at a time."""
     assert isinstance(op, TableSumOp)
     wide = _element(op.acc)
     count, is_vector = lanes_of(op.acc.type), bool(vector_shape(op.acc.type))
@@ -215,9 +215,9 @@ VECTOR_RULES: dict[str, Rule] = {
 
 
 def emit_intrinsic(accesses: Accesses, op: loop.IntrinOp, who: str) -> None:
-    """Do what an intrinsic's behaviour says, element by element.
+    """Emit an intrinsic by its tensor expression, element by element.
 
-    All elements are computed before one is written, as an instruction does.
+    All elements are computed before any is written, as the instruction does.
     """
     output, *inputs = op.tiles
     declared = intrinsic(op.intrin.data)
@@ -266,7 +266,7 @@ def _place_of(
 
 
 def _read_tile(accesses: Accesses, tile: Tile, places: Sequence[str], who: str) -> str:
-    """An element of a tile, a default where that is outside of the buffer."""
+    """Read an element of a tile; out of bounds, it has a default value."""
     if not tile.is_padded:
         return accesses.read(tile.buffer, places, who)
     w, element = accesses.writer, _element_of(tile)
@@ -290,7 +290,7 @@ def _behaviour(
     point: Sequence[int],
     who: str,
 ) -> str:
-    """What an intrinsic yields at one point of its axes."""
+    """Emit the value of an intrinsic at one point of its axes."""
     w, values = accesses.writer, dict[SSAValue, str]()
     axes: dict[SSAValue, int] = {}
     axes.update(zip(stage.body.block.args, point, strict=True))

@@ -1,6 +1,6 @@
-"""Scalar arith and math operations on numpy arrays, element by element.
+"""Evaluation of scalar arith and math ops on numpy arrays, element by element.
 
-Signless integers are kept as signed arrays; unsigned operations look at the same bits.
+Signless integers are stored as signed arrays; unsigned operations reinterpret their bits.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ Array = NDArray[Any]
 
 
 def dtype_of(element: Attribute) -> np.dtype[Any]:
-    """The numpy dtype of a scalar type, or of a vector's elements; indices are int64."""
+    """Return the numpy dtype of a scalar type, or of a vector's elements; indices are int64."""
     if isinstance(element, VectorType):
         element = element.element_type
     return np.dtype(np.int64) if isinstance(element, IndexType) else numpy_dtype(element)
 
 
 def unsigned(array: Array) -> Array:
-    """The bits of signed integers as unsigned ones; conditions as they are."""
+    """Reinterpret signed integers as unsigned; other arrays are returned unchanged."""
     return array if array.dtype.kind != "i" else array.view(f"u{array.dtype.itemsize}")
 
 
 def evaluate_scalar(op: Operation, operands: Sequence[Array]) -> Array:
-    """The result of an operation on arrays that broadcast.
+    """Return the result of an op on arrays that broadcast.
 
     Raises:
-        UnsupportedError: there is no rule for the operation.
+        UnsupportedError: there is no rule for the op.
     """
     rule, meaning = _RULES.get(op.name), meaning_of(op)
     dtype = dtype_of(op.results[0].type)
@@ -121,7 +121,7 @@ def _cmpf(op: Any, operands: Sequence[Array], dtype: np.dtype[Any]) -> Any:
 
 
 def _truncating(divide: bool) -> Callable[[Array, Array], Array]:
-    """Signed division towards zero, or its remainder; anything by zero is zero."""
+    """Return a signed division towards zero, or its remainder; division by zero is zero."""
 
     def function(lhs: Array, rhs: Array) -> Array:
         divisor = np.where(rhs == 0, 1, rhs)

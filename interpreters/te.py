@@ -1,9 +1,9 @@
-"""Runs the tensor-expression dialect in numpy, on grids of indices.
+"""Interpreter of the tensor-expression dialect in numpy, on index grids.
 
-A stage is evaluated by running its body once on arrays that hold the values of every point
-of the axes, kept sparse: an axis is an `arange` along its own dimension, and a value has
-extent 1 along axes it does not depend on. Large stages go tile by tile. Reads at linear
-indices are views without a copy, and a sum of products of two reads is an einsum.
+A stage is evaluated by running its body once on arrays that hold the values at every point of the
+axes, kept sparse: an axis is an `arange` along its own dimension, and a value has extent 1 along
+axes it does not depend on. Large stages are evaluated tile by tile. Reads at linear indices are
+views without a copy, and a contraction of two reads is an einsum.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tcopt.support.errors import InputError, UnsupportedError
 Array = NDArray[Any]
 
 TILE_POINTS = 1 << 21
-"""Points of a stage that are evaluated at once."""
+"""Number of points of a stage that are evaluated at once."""
 
 _Tile = tuple[tuple[int, int], ...]
 Observer = Callable[[Operation, Sequence[Array]], None]
@@ -59,14 +59,14 @@ def run_module(
     observe: Observer | None = None,
     run_function: RunFunction | None = None,
 ) -> list[Array]:
-    """The results of @main, or of the only function, on `inputs`.
+    """Run @main, or the only function, on `inputs`; return its results.
 
     Args:
         observe: called with every op of @main and its results.
         run_function: runs a function that @main calls, by default `run_func`.
     Raises:
         InputError: there is no function to run, or an input has another shape.
-        UnsupportedError: @main holds an op that this level does not have.
+        UnsupportedError: @main has an op of another level.
     """
     functions: dict[str, Operation] = {}
     for op in module.ops:
@@ -85,13 +85,13 @@ def run_module(
 
 
 def run_func(function: FuncOp, arrays: Sequence[Array]) -> list[Array]:
-    """The results of a `te.func` on arrays."""
+    """Run a `te.func` on arrays; return its results."""
     values = run_stages(function, arrays)
     return [np.array(values[value]) for value in function.outputs]
 
 
 def run_stages(function: FuncOp, arrays: Sequence[Array]) -> dict[SSAValue, Array]:
-    """The values of all stages of a `te.func`, and of its arguments."""
+    """Return the values of all stages of a `te.func`, and of its arguments."""
     values = _bind(function.body.block, arrays)
     for stage in function.stages:
         values[stage.result] = run_stage(stage, values)
@@ -117,7 +117,7 @@ def _array_type(value: SSAValue) -> tuple[tuple[int, ...], np.dtype[Any]]:
 
 
 def _reinterpret(array: Array, dtype: np.dtype[Any]) -> Array:
-    """The same bits under another sign, or the same values under another type."""
+    """Reinterpret integers with another sign, or convert to another type."""
     if array.dtype == dtype:
         return array
     if is_narrow(element_of(array.dtype)) or is_narrow(element_of(dtype)):
@@ -173,7 +173,7 @@ class _Host:
 
 
 def run_stage(stage: ComputeOp, tensors: dict[SSAValue, Array]) -> Array:
-    """The value of one stage, given those of the tensors it reads."""
+    """Evaluate one stage, given the tensors it reads."""
     _, dtype = _array_type(stage.result)
     result = np.empty(stage.spatial_extents, dtype)
     # A contraction never holds all its terms at once.
@@ -186,7 +186,7 @@ def run_stage(stage: ComputeOp, tensors: dict[SSAValue, Array]) -> Array:
 
 
 def _tiles(extents: Sequence[int], inner: int) -> Iterator[_Tile]:
-    """Boxes that cover `extents`, of at most `TILE_POINTS` points of `inner` work if possible."""
+    """Yield boxes that cover `extents`, each of at most `TILE_POINTS` evaluations if possible."""
     if not extents:
         yield ()
         return
@@ -217,7 +217,7 @@ class _Grid:
             self.values[argument] = np.arange(low, high).reshape(shape)
 
     def index(self, expr: AffineExpr, operands: Sequence[SSAValue]) -> Array:
-        """The values of an index expression."""
+        """Return the values of an index expression."""
         match expr:
             case AffineConstantExpr():
                 return np.full((1,) * len(self.axes), expr.value)
@@ -230,7 +230,7 @@ class _Grid:
                 raise ValueError(f"cannot evaluate {expr}")
 
     def read(self, op: ReadOp) -> Array:
-        """The elements read at every point."""
+        """Return the elements read at every point."""
         array = self.tensors[op.source]
         view = self._view(op, array)
         if view is not None:
@@ -251,7 +251,7 @@ class _Grid:
         return np.where(inside, array[tuple(clipped)], default)
 
     def _view(self, op: ReadOp, array: Array) -> Array | None:
-        """A read at linear indices in bounds as a strided view."""
+        """Return a read at linear indices in bounds as a strided view; None for other reads."""
         if any(value not in self.axes for value in op.indices) or 0 in array.shape:
             return None
         box = [self.box[self.axes.index(value)] for value in op.indices]
@@ -312,7 +312,7 @@ def _run_tile(stage: ComputeOp, tile: _Tile, tensors: dict[SSAValue, Array]) -> 
 
 
 def _product_of_reads(stage: ComputeOp) -> tuple[ReadOp, ReadOp] | None:
-    """The two reads, if the stage is a sum of their products."""
+    """Return the two reads if the stage is a sum of their products."""
     product = stage.yielded.owner
     if stage.combiner is None or stage.combiner.data is not Combiner.SUM:
         return None
@@ -326,7 +326,7 @@ def _product_of_reads(stage: ComputeOp) -> tuple[ReadOp, ReadOp] | None:
 
 
 def _contract(stage: ComputeOp, lhs: Array, rhs: Array) -> Array:
-    """The sum of products over the reduce axes."""
+    """Return the sum of products over the reduce axes."""
     _, dtype = _array_type(stage.result)
     axes = list(range(lhs.ndim))
     spatial = len(stage.spatial_extents)
@@ -362,7 +362,7 @@ _REDUCERS: dict[Combiner, np.ufunc] = {
 
 
 def _combine(stage: ComputeOp, terms: Array, shape: tuple[int, ...]) -> Array:
-    """Fold the terms of a reduction; other stages pass."""
+    """Fold the terms of a reduction; other stages are returned unchanged."""
     if stage.combiner is None:
         return np.broadcast_to(terms, shape)
     combiner = stage.combiner.data
