@@ -61,7 +61,7 @@ def run_kernel(
 
 
 class Launch:
-    """The state of one launch."""
+    """State of one kernel launch."""
 
     def __init__(self, function: func.FuncOp, threads: Threads, *, check_races: bool):
         self.function = function
@@ -229,20 +229,20 @@ class Launch:
     def _warp(self, op: Operation) -> None:
         """Run an op of the whole warp, whose lanes must all be active."""
         if self.threads.per_block % LANES:
-            raise UnsupportedError(f"a block is not whole warps of {LANES} threads", op=op)
+            raise UnsupportedError(
+                f"the block size is not a multiple of {LANES} threads, the size of a warp", op=op
+            )
         there = self.active.reshape(-1, LANES)
         if (there.any(axis=1) & ~there.all(axis=1)).any():
             warp = int(np.flatnonzero(there.any(axis=1) & ~there.all(axis=1))[0])
             missing = warp * LANES + int(np.flatnonzero(~there[warp])[0])
-            message = (
-                f"{self.threads.name(missing)} is inactive while others of its warp are active"
-            )
+            message = f"{self.threads.name(missing)} is inactive, but others of its warp are active"
             raise RaceError(message, op=op)
         count = self.threads.count
         operands = [per_thread(self.values[v], v.type, count) for v in op.operands]
         self.values[op.results[0]] = WARP_RULES[op.name](op, operands)
 
-    # Values.
+    # Ops on values.
 
     def _thread_id(self, op: gpu.ThreadIdOp) -> None:
         number = self.everyone % self.threads.per_block
@@ -277,7 +277,7 @@ class Launch:
             return np.reshape(found, np.shape(found) + (1,) * rank) if np.ndim(found) else found
         return found
 
-    # Memory.
+    # Memory accesses.
 
     def _alloc(self, op: memref.AllocaOp | memref.AllocOp) -> None:
         type_ = op.memref.type

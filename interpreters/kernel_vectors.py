@@ -46,7 +46,7 @@ def _fma(op: vector.FMAOp, operands: Sequence[Any]) -> Any:
 
 def _extract(op: vector.ExtractOp, operands: Sequence[Any]) -> Any:
     if op.dynamic_position:
-        raise UnsupportedError("the kernel interpreter extracts at constant places", op=op)
+        raise UnsupportedError("the kernel interpreter only extracts at constant positions", op=op)
     at = tuple(op.static_position.get_values())
     value = operands[0]
     assert isa(op.vector.type, VectorType)
@@ -56,7 +56,7 @@ def _extract(op: vector.ExtractOp, operands: Sequence[Any]) -> Any:
 
 def _insert(op: vector.InsertOp, operands: Sequence[Any]) -> Any:
     if op.dynamic_position:
-        raise UnsupportedError("the kernel interpreter inserts at constant places", op=op)
+        raise UnsupportedError("the kernel interpreter only inserts at constant positions", op=op)
     element, into = operands[0], operands[1]
     at = tuple(op.static_position.get_values())
     assert isa(op.dest.type, VectorType)

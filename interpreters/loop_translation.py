@@ -313,7 +313,7 @@ class Translator:
             size = op.result.type.element_count()
             self._assign(op.result, self._global(values * (size if len(values) == 1 else 1)))
             if len(values) not in (1, size):
-                raise UnsupportedError("a dense constant of another size", op=op)
+                raise UnsupportedError("a dense constant with the wrong number of elements", op=op)
             return
         self._assign(op.result, f"{self._number(value)}")
 

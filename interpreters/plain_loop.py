@@ -181,9 +181,9 @@ class _Translator:
         """Emit nothing: an init is part of its block, and a prefetch changes no value."""
 
     def barrier(self, op: loop.BarrierOp) -> None:
-        raise UnsupportedError("threads that wait for one another do not run here", op=op)
+        raise UnsupportedError("the plain translation does not support barriers", op=op)
 
-    # Structure.
+    # Control flow.
 
     def for_(self, op: loop.ForOp) -> None:
         w, count = self.writer, op.trip_count
@@ -300,7 +300,9 @@ class _Translator:
     def structured(self, op: scf.ForOp | scf.IfOp | scf.YieldOp) -> None:
         w = self.writer
         if op.results or (isinstance(op, scf.YieldOp) and op.operands):
-            raise UnsupportedError("values that leave structured code do not run here", op=op)
+            raise UnsupportedError(
+                "the plain translation does not support structured ops with results", op=op
+            )
         match op:
             case scf.ForOp():
                 low, high, step = (self.values[each] for each in (op.lb, op.ub, op.step))
@@ -321,7 +323,7 @@ class _Translator:
             case _:
                 pass
 
-    # Values.
+    # Ops on values.
 
     def border(self, op: loop.BorderOp) -> None:
         """Write the elements outside of the box, side by side."""

@@ -52,7 +52,7 @@ def element_text(type_: Attribute) -> str:
         # Narrow floats are stored as codes in bytes.
         if numpy_dtype(type_).itemsize == 1:
             return "i8"
-        raise UnsupportedError(f"{type_} has no plain form")
+        raise UnsupportedError(f"the plain translation does not support {type_}")
     return text
 
 
@@ -100,9 +100,11 @@ def number_text(attr: Attribute) -> str:
     if isinstance(attr, FloatAttr):
         text = element_text(attr.type)
         if not is_float_text(text):
-            raise UnsupportedError(f"a constant of {attr.type} has no plain form")
+            raise UnsupportedError(
+                f"the plain translation does not support constants of {attr.type}"
+            )
         return float_text(attr.value.data, text)
-    raise UnsupportedError(f"the constant {attr} has no plain form")
+    raise UnsupportedError(f"the plain translation does not support the constant {attr}")
 
 
 class Writer:

@@ -47,7 +47,7 @@ def _broadcast(w: Writer, op: Operation, names: list[str]) -> str:
     if not source:
         return w.splat(names[0], element, prod(target))
     if target[-len(source) :] != source:
-        raise UnsupportedError("a vector that is stretched has no plain form", op=op)
+        raise UnsupportedError("the plain translation does not stretch vectors", op=op)
     lanes = w.lanes(names[0], element, prod(source))
     return w.gather(lanes * (prod(target) // prod(source)), element)
 
@@ -63,7 +63,7 @@ def _step(w: Writer, op: Operation, names: list[str]) -> str:
 def _place(op: ExtractOp | InsertOp, shape: Sequence[int]) -> tuple[int, int]:
     """Return the first lane and the number of lanes of a part of a vector."""
     if op.dynamic_position:
-        raise UnsupportedError("a lane that is computed has no plain form", op=op)
+        raise UnsupportedError("the plain translation only accesses constant lanes", op=op)
     position = op.static_position.get_values()
     count = prod(shape[len(position) :])
     start = 0

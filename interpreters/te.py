@@ -169,7 +169,7 @@ class _Host:
                 raise UnsupportedError("cannot be run at the te level", op=op)
 
 
-# Stages.
+# Evaluation of stages.
 
 
 def run_stage(stage: ComputeOp, tensors: dict[SSAValue, Array]) -> Array:

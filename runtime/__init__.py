@@ -1,4 +1,4 @@
-"""Compiled models at run time: load, run, save."""
+"""Compiled models at run time: loading, running and saving."""
 
 from tcopt.runtime.model import Model, TensorSpec, load
 from tcopt.runtime.stopping import Cancellation

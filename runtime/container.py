@@ -104,7 +104,7 @@ def read_container(path: Path, *, mapped: bool = False) -> Container:
         raise _no_model(path, "it is truncated") from None
     if digest != content[-DIGEST_BYTES:].tobytes():
         raise InputError(
-            f"{path} is damaged: its content does not have the digest that it was saved with",
+            f"{path} is damaged: its content does not match its digest",
             hint=f"{_AGAIN}, or copy the file again",
         )
     try:

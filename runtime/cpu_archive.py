@@ -60,7 +60,9 @@ def program_in(path: Path, content: Container) -> Program:
     except FactError as error:
         raise InputError(f"{path} is not a compiled model: {error}") from error
     except MemoryError as error:
-        raise ResourceError(f"there is no memory for what {path} computes with: {error}") from error
+        raise ResourceError(
+            f"there is not enough memory for the intermediates of {path}: {error}"
+        ) from error
 
 
 def _target(path: Path, facts: Facts) -> CpuTarget:
@@ -99,7 +101,7 @@ def _host_functions(facts: Facts) -> list[HostCall]:
         return []
     found = [call_of(each) for each in facts.items("calls")]
     if len({call.symbol for call in found}) < len(found):
-        facts.refuse("calls", "has a symbol twice")
+        facts.refuse("calls", "has a duplicate symbol")
     return found
 
 
@@ -116,7 +118,7 @@ def _call_order(facts: Facts) -> list[int]:
 def _strings(facts: Facts) -> list[str]:
     strings = facts.texts("strings") if "strings" in facts else []
     if strings and (strings[0] or len(set(strings)) < len(strings)):
-        facts.refuse("strings", "is not the empty string followed by different ones")
+        facts.refuse("strings", "is not the empty string followed by distinct strings")
     return strings
 
 

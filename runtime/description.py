@@ -53,7 +53,7 @@ def spec_of(facts: Facts) -> TensorSpec:
         _kind(facts),
     )
     if prod(d for d in shape if isinstance(d, int)) * spec.dtype.itemsize > MOST_BYTES:
-        facts.refuse("shape", f"is that of a tensor of more than {MOST_BYTES} bytes")
+        facts.refuse("shape", f"is that of a tensor larger than {MOST_BYTES} bytes")
     return spec
 
 
@@ -76,7 +76,7 @@ def fixed_specs(facts: Facts, side: str) -> list[TensorSpec]:
     own = (Kind.CHECK, Kind.KEY)
     names = [spec.name for spec in specs if spec.kind not in own]
     if len(set(names)) < len(names):
-        facts.refuse(side, "has a name twice")
+        facts.refuse(side, "has a duplicate name")
     if any(spec.kind in own for spec in specs[: len(names)]):
         facts.refuse(side, "has a check or key before other tensors")
     return specs
@@ -143,7 +143,7 @@ def signature_of(
         own_names = [tensor.name for tensor in tensors if tensor.kind is Kind.TENSOR]
         found = list(names)
         if found != own_names and (whole or not set(found) <= set(own_names)):
-            own.refuse(f"{side}s", "are other tensors than the program's")
+            own.refuse(f"{side}s", "do not match the program's tensors")
         sides.append((specs, counts))
     return Signature(sides[0][0], sides[1][0], sides[0][1], sides[1][1])
 

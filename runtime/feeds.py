@@ -84,7 +84,7 @@ def texts_of(what: object, array: Array) -> Array:
         elif not isinstance(item, str):
             raise InputError(
                 f"input {what} has {_shown(item)} among its strings",
-                hint="give strings alone; what is missing may be an empty one",
+                hint="give only strings; a missing value may be an empty string",
             )
     return found
 

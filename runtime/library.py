@@ -112,7 +112,7 @@ def _digests(path: Path) -> dict[str, Any]:
         facts = None
     found = facts.get("digests") if isinstance(facts, dict) else None
     if not isinstance(found, dict):
-        raise InputError(f"{path} describes no library that was saved with digests")
+        raise InputError(f"{path} does not describe a library that was saved with digests")
     return found
 
 

@@ -141,7 +141,7 @@ class Model:
         """
         if self._program is None:
             raise UnsupportedError(
-                "the model's shapes are open, it is compiled when it runs",
+                "the model's shapes are open, so it is compiled when it runs",
                 hint="fix the shapes when compiling, as in shapes={'x': [1, 3, 224, 224]}",
             )
         if isinstance(self._program, StagedProgram):
@@ -334,7 +334,7 @@ class Model:
         """
         if feeds is None and self._program is None:
             raise UnsupportedError(
-                "the model's shapes are open, what is decided depends on them",
+                "the model's shapes are open, and the decisions depend on them",
                 hint="give feeds to explain, or shapes when compiling",
             )
         if (other := self._overridden(feeds or {})) is not None:
@@ -345,7 +345,7 @@ class Model:
             if isinstance(program, StagedProgram):
                 if feeds is None:
                     raise UnsupportedError(
-                        "the model's shapes depend on data, later stages are compiled for it",
+                        "the model's shapes depend on data, so later stages are compiled in a run",
                         hint="give feeds to explain",
                     )
                 program.run(self._flat(values), self._threads)
@@ -355,7 +355,7 @@ class Model:
         if self.instrumented is None:
             raise UnsupportedError(
                 "a model that was loaded cannot be profiled or explained",
-                hint="compile it from the ONNX file and ask that",
+                hint="compile it from the ONNX file instead",
             )
         # Feeds are optional for fixed shapes.
         feeds = {spec.name: a for spec, a in zip(self.inputs, values, strict=False)}
@@ -431,7 +431,7 @@ def _known_outputs(names: Sequence[str], wanted: object) -> list[str]:
     """Check the names of requested outputs, and return them as a list."""
     if isinstance(wanted, str | bytes) or not isinstance(wanted, Iterable):
         raise InputError(
-            f"outputs are asked for by a list of names, not by {wanted!r}",
+            f"outputs must be a list of names, not {wanted!r}",
             hint=f"its outputs are {names}",
         )
     found = [*wanted]

@@ -174,7 +174,7 @@ class Program:
     def session(self) -> NoReturn:
         """Raise UnsupportedError, as a CPU has no separate memory."""
         raise UnsupportedError(
-            "a model for a CPU keeps nothing on a device", hint="its `run` copies nothing"
+            "a model for a CPU has no device memory", hint="its `run` copies nothing"
         )
 
     @property

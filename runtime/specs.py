@@ -17,7 +17,7 @@ from tcopt.support.structures import Kind
 
 Array = NDArray[Any]
 Shapes: TypeAlias = "tuple[tuple[int, ...], ...]"
-"""The shape of each input."""
+"""Shapes of all inputs."""
 
 
 class TensorSpec(NamedTuple):
@@ -131,7 +131,7 @@ def check_mapping(feeds: object) -> None:
     """
     if not isinstance(feeds, Mapping):
         raise InputError(
-            f"feeds are values by the names of inputs, not {type(feeds).__name__}",
+            f"feeds must be a mapping from input names to values, not {type(feeds).__name__}",
             hint='as in model.run({"x": x})',
         )
 

@@ -15,7 +15,7 @@ from tcopt.support.structures import tensor_names
 
 
 class Part(Protocol):
-    """A program."""
+    """A program that is the first part of a staged program."""
 
     inputs: list[TensorSpec]
     outputs: list[TensorSpec]

@@ -75,7 +75,7 @@ class Control:
         ):
             raise InputError(
                 f"a timeout should be a number of seconds above 0, it is {timeout!r}",
-                hint="leave it out for a run without a limit",
+                hint="omit it for a run without a limit",
             )
         self.timeout = timeout
         self.cancellation = cancellation
@@ -91,12 +91,12 @@ class Control:
         if self.cancellation is not None and self.cancellation.cancelled:
             raise CancelledError(
                 "the run was cancelled",
-                hint="run again, without a cancellation that was used or with another",
+                hint="run again with a new cancellation, or without one",
             )
         if self._is_late or self.seconds_left() <= 0:
             raise DeadlineError(
                 f"the run took longer than its {self.timeout:g} s",
-                hint="give it more time, or less to do",
+                hint="increase the timeout, or reduce the work",
             )
 
     @contextmanager

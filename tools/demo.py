@@ -87,7 +87,7 @@ def _compile_table(progress: CompileProgress) -> Table:
 
 def _result_table(times: dict[str, Times]) -> Table:
     threads = default_threads()
-    table = Table(title=f"run, batch 1, threads: {threads}, in turns", title_justify="left")
+    table = Table(title=f"run, batch 1, threads: {threads}, interleaved", title_justify="left")
     for column in ("", "ms (median)", "ms (best)", "speed"):
         table.add_column(column, justify="right" if column else "left")
     for name, taken in times.items():

@@ -82,8 +82,8 @@ def passes_page() -> str:
     patterns = {name for group in by_folder.values() for cls in group for name in patterns_of(cls)}
     parts.append("## Patterns and walks")
     parts.append(
-        f"{len(patterns)} patterns are in the files of the passes above, to be used in others as "
-        "well. These passes are walks by hand:"
+        f"{len(patterns)} patterns are defined in the files of the passes above, and can be "
+        "used in others. The following passes walk the IR without patterns:"
     )
     parts.append("\n".join(f"- `{cls.name}`: {reason_for_walk(cls)}" for cls in walks))
     return "\n\n".join(parts) + "\n"

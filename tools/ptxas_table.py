@@ -26,7 +26,7 @@ def resources_text(model: Model) -> str:
     program = model.program
     if not isinstance(program, DeviceProgram) or program.kind != "cuda":
         raise UnsupportedError(
-            "ptxas takes kernels for CUDA alone", hint="name a target such as cuda:sm_80"
+            "ptxas only assembles kernels for CUDA", hint="use a target such as cuda:sm_80"
         )
     arch = str(program.target.facts["arch"])
     found = [kernel for source in program.sources for kernel in assemble(source.text, arch)[1]]

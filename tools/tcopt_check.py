@@ -163,9 +163,9 @@ def report_text(report: CheckReport, name: str, size: int, *, places: int | None
         if _unnamed(report):
             shapes = (_trial_text(n, s) for n, s in report.trial_shapes.items())
             tried, option = ", ".join(shapes), "--shape"
-        lines.append(f"  checked with    {tried} ({option} says otherwise)")
+        lines.append(f"  checked with    {tried} (change them with {option})")
     if report.notes:
-        lines += ["", "without harm:", *(f"  {note}" for note in report.notes)]
+        lines += ["", "harmless:", *(f"  {note}" for note in report.notes)]
     for title, errors in (
         ("compiled at the first run, for the values seen", report.at_first_run),
         ("to fix", report.problems),
@@ -176,7 +176,7 @@ def report_text(report: CheckReport, name: str, size: int, *, places: int | None
     nodes = len({error.where for error in report.problems})
     lines.append("")
     if report.passed:
-        lines.append(f"{name}: nothing found that keeps it from being compiled")
+        lines.append(f"{name}: no problem found")
     else:
         things = "1 problem" if count == 1 else f"{count} problems"
         lines.append(f"{name}: {things} at {nodes} node{'s' if nodes > 1 else ''}")

@@ -169,7 +169,7 @@ def summary(found: Tuning) -> str:
     head = f"{found.trials} trials in {found.seconds:.0f} s, ended: {found.ended}"
     verdict = found.verdict
     if verdict is None:
-        return f"{head}\nno kernel was found faster than with its default schedule"
+        return f"{head}\nno kernel is faster than with its default schedule"
     compared = (
         f"{verdict.before_ms:.3g} -> {verdict.after_ms:.3g} ms, {verdict.speed:.3f}x "
         f"({verdict.interval})"
@@ -177,7 +177,7 @@ def summary(found: Tuning) -> str:
     if not found.accepted:
         return f"{head}\nnot kept: {compared}; {verdict.reason}"
     kernels = f"{len(found.kernels)} kernels in {found.path}"
-    more = f", {found.left_out} that gain least left out" if found.left_out else ""
+    more = f", without the {found.left_out} with the least gain" if found.left_out else ""
     return f"{head}\naccepted: {compared}; {verdict.reason}\n{kernels}{more}"
 
 

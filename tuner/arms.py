@@ -101,7 +101,7 @@ def lowered(text: str, phases: Sequence[tuple[str, str]]) -> tuple[loop.FuncOp, 
     module = TextParser(shared_context(), text).parse_module()
     functions = [op for op in module.ops if isinstance(op, te.FuncOp)]
     if len(functions) != 1:
-        raise InputError("the text of a task is a module with one te.func")
+        raise InputError("the text of a task must be a module with one te.func")
     caller = caller_of(functions[0], _NAME)
     functions[0].sym_name = StringAttr(_NAME)
     module.body.block.add_op(caller)

@@ -41,9 +41,9 @@ from tcopt.tuner.measure.sequences import parse_sequence
 from tcopt.tuner.tasks import Task
 
 _HEAD = """// Schedules that were found for {model}.
-// They are obeyed while the file lies beside the model, and may be edited: what counts are the
-// steps. Take the steps out, and the rule writes those of the choice; take an entry out, and the
-// default schedule is back.
+// They are applied while the file is next to the model, and may be edited. The steps of an entry
+// take precedence. Without steps, its rule applies its choice; without an entry, the default
+// schedule is used.
 """
 _DIGITS = 8
 _INDENT = "  "

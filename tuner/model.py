@@ -155,7 +155,7 @@ class Ranker:
     def predict(self, features: Floats) -> NDArray[np.float64]:
         """Return scores, higher for faster choices; only their order is meaningful."""
         if self._booster is None:
-            raise ValueError("a model that has learned nothing was asked")
+            raise ValueError("the model has not been trained")
         if not len(features):
             return np.zeros(0)
         return self._booster.predict(features, num_threads=self.settings.threads)

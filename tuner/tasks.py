@@ -71,7 +71,7 @@ class Task:
 
     @property
     def target_key(self) -> str:
-        """A hash of the target."""
+        """Key of the target: a hash of its text."""
         return key_of(self.target)
 
     @property

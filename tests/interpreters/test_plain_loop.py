@@ -181,7 +181,7 @@ def test_threads_that_wait_are_refused() -> None:
         loop.barrier
       }
     }"""
-    with pytest.raises(UnsupportedError, match="threads that wait"):
+    with pytest.raises(UnsupportedError, match="does not support barriers"):
         run(text, np.zeros(4, np.float32))
 
 

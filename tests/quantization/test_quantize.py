@@ -332,7 +332,7 @@ def test_a_model_whose_results_would_be_infinite_is_not_written(tmp_path: Path) 
     array = onnx.numpy_helper.to_array(tensor).copy()
     array[0] = 1e38
     tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
-    with pytest.raises(UnsupportedError, match="are not finite, so it is not kept"):
+    with pytest.raises(UnsupportedError, match="are not finite, so it is discarded"):
         tcopt.quantize(model, images(model), plan=False, output=tmp_path / "x.onnx")
     assert list(tmp_path.iterdir()) == []
 

@@ -162,7 +162,7 @@ class Foreign:
 
 def test_what_is_no_feeds(model, feeds):
     for given in (None, 3, "a", [feeds["a"]], [("a", feeds["a"])], {"a", "b"}):
-        with pytest.raises(InputError, match="feeds are values by the names of inputs"):
+        with pytest.raises(InputError, match="feeds must be a mapping from input names"):
             model.run(given)
     with pytest.raises(InputError, match="Foreign: no array today"):
         model.run({**feeds, "a": Foreign(None)})

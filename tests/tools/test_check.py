@@ -191,7 +191,7 @@ def test_a_sound_model(tmp_path: Path, capsys: Output) -> None:
         '"x" float[batch, 8]',
         "open dimensions batch (x -> y)",
         "1 Gemm, 1 Relu (2 nodes)",
-        "nothing found",
+        "no problem found",
     ):
         assert part in output
     assert tcopt_check.main([str(path), "--json"]) == 0

@@ -139,7 +139,7 @@ def test_the_same_command_goes_on(model: Path, db: str, faster: list[float]) -> 
     told: list[str] = []
     tcopt.tune(model, measurer=first, **given)
     found = tcopt.tune(model, measurer=second, told=told.append, **given)
-    assert any("records of these kernels are known" in line for line in told)
+    assert any("records of these kernels" in line for line in told)
     assert not found.accepted
     faster[:] = [1.2]
     found = tcopt.tune(model, measurer=ScheduleMeasurer(), **(given | {"trials": 1}))
@@ -221,7 +221,7 @@ def test_where_no_kernel_is_faster_no_model_is_compared(
 ) -> None:
     found = _tune(model, db, gain=0.0)
     assert found.verdict is None and not found.accepted
-    assert "no kernel was found faster" in tcopt_tune.summary(found)
+    assert "no kernel is faster" in tcopt_tune.summary(found)
 
 
 def test_kernels_that_gain_least_are_left_out_first() -> None:

@@ -61,7 +61,7 @@ def test_too_little_teaches_nothing() -> None:
     failed = _group(40, 1)
     ranker.learn([Group("own", "here", failed.features, np.zeros(40))], "own")
     assert not ranker.is_ready
-    with pytest.raises(ValueError, match="learned nothing"):
+    with pytest.raises(ValueError, match="not been trained"):
         ranker.predict(failed.features)
 
 

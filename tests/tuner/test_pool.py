@@ -242,7 +242,7 @@ def test_another_machine_needs_a_copy_of_the_key(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1", "http://127.0.0.1:80", "[::1", ""])
 def test_malformed_addresses_are_refused(address: str):
-    with pytest.raises(InputError, match="not an address of a scheduler"):
+    with pytest.raises(InputError, match="not the address of a scheduler"):
         check_address(address)
 
 

@@ -140,7 +140,7 @@ def test_lines_that_are_no_records_are_told_and_left_out(
         assert found.new == 1 and message in found.refused[0]
         assert f"{path}:2" in found.refused[0]
         path.write_text("no JSON\n")
-        with pytest.raises(InputError, match="no line is a record"):
+        with pytest.raises(InputError, match="the file has no valid record"):
             import_records(store, path)
 
 

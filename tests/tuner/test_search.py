@@ -206,7 +206,7 @@ def test_a_space_that_is_used_up_ends() -> None:
 
 
 def test_a_task_without_rules_is_refused() -> None:
-    with pytest.raises(InputError, match="needs a rule"):
+    with pytest.raises(InputError, match="no rule applies"):
         Proposer([])
 
 

@@ -120,7 +120,7 @@ def test_a_candidate_is_what_its_rule_makes_of_its_choice():
         ({"rule": "cpu-winograd"}, "declines"),
         ({"rule": "cpu-matmul", "choice": {"odd": 1}}, "no knob is named 'odd'"),
         ({"sequence": "sched.sequence @s for @f { sched.nothing }"}, "sched.nothing"),
-        ({"sequence": "builtin.module {}"}, "a schedule is one sched.sequence"),
+        ({"sequence": "builtin.module {}"}, "a schedule must be one sched.sequence"),
         ({"sequence": 'sched.sequence @s for @f { %b = sched.get_block "no" }'}, "no block"),
     ],
 )

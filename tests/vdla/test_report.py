@@ -68,7 +68,11 @@ def test_bench_writes_a_trace_of_a_text(tmp_path: Path, capsys: pytest.CaptureFi
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("module {}", "it holds no vdla.program"), ("vdla.program", "syntax"), (None, "cannot read")],
+    [
+        ("module {}", "the file has no vdla.program"),
+        ("vdla.program", "syntax"),
+        (None, "cannot read"),
+    ],
 )
 def test_bench_refuses_other_texts(
     text: str | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

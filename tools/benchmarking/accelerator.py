@@ -44,7 +44,7 @@ def reports_in(path: Path, machine: str = "") -> list[ProgramReport]:
         for program in programs_of(module)
     ]
     if not found:
-        raise InputError("it holds no vdla.program", where=str(path))
+        raise InputError("the file has no vdla.program", where=str(path))
     return found
 
 

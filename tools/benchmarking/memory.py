@@ -75,7 +75,7 @@ def peak_memory(
 def _peak(script: str, *arguments: str) -> int:
     start = isolated_command(script + _REPORT)
     if start is None:
-        raise BackendError("measuring memory takes a Python to run")
+        raise BackendError("measuring memory needs a Python interpreter")
     # A cached program would hide the memory of compiling.
     environment = child_environment(TCOPT_CACHE="0")
     done = subprocess.run(

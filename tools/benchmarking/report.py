@@ -41,7 +41,7 @@ class Outcome:
 
     @property
     def best_peer(self) -> str | None:
-        """The fastest peer."""
+        """Name of the fastest peer."""
         return min(self.speed, key=lambda name: self.speed[name], default=None)
 
     @property

@@ -175,5 +175,5 @@ def load_peer(name: str, model: str | bytes, feeds: Feeds, threads: int, **optio
     except Exception as error:
         # Each runtime raises its own errors, including plain RuntimeError.
         first = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise InputError(f"{name} does not load the model: {first}") from error
+        raise InputError(f"{name} cannot load the model: {first}") from error
     return Side(name, run, time.perf_counter() - start)

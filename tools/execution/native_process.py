@@ -206,7 +206,7 @@ class NativeProcess:
             self._take(place)
         return reply["result"]
 
-    # Buffers.
+    # Transfer of buffers.
 
     def _reserve(self, places: Sequence[_SharedRange], *, at_end: bool) -> None:
         total = 0
@@ -239,7 +239,7 @@ class NativeProcess:
                 raise NativeFault(f"the code writes {where} {', '.join(place.names)}")
         _memory(place.low, place.high - place.low)[...] = page[place.start : end]
 
-    # Messages.
+    # Messages to the child.
 
     def _ask(
         self, request: dict[str, Any], limit: float, what: str, names: Sequence[str]

@@ -153,7 +153,7 @@ class Tracer:
 
 @dataclass
 class _Current:
-    """One run of one module."""
+    """State of one run of a module."""
 
     tracer: Tracer
     module: ModuleOp
@@ -172,7 +172,7 @@ class _Current:
         if name in self.functions:
             return self.entry(self.functions[name], self.reshaped(self.functions[name], feeds))
         if (declared := host_call(self.module, name)) is None:
-            raise UnsupportedError(f"there is no function @{name} any more")
+            raise UnsupportedError(f"function @{name} no longer exists")
         arrays = [np.array(feed, copy=True) for feed in feeds]
         run_host_call(declared, arrays)
         return arrays
@@ -229,7 +229,7 @@ class _Current:
         if isinstance(op, te.CallOp):
             self.run.located.add(op, results)
 
-    # Functions.
+    # Function calls.
 
     def facts(self, function: Operation, name: str) -> tuple[int, Tolerance]:
         """Return the fingerprint of a function, and the tolerance for its results."""

@@ -24,13 +24,13 @@ UNKNOWN_WORK = 120.0
 
 @dataclass(frozen=True)
 class Rate:
-    """How fast an executor runs, in ops per second, chosen low."""
+    """Execution rate in ops per second, a conservative estimate."""
 
     ops_per_second: float
 
 
 PLAIN = Rate(1e7)
-"""The plain translation, with stores of parallel loops traced."""
+"""Rate of the plain translation, with stores of parallel loops traced."""
 
 MACHINE_CODE = Rate(1e8)
 

@@ -56,7 +56,7 @@ def _line(place: str | None, number: int) -> int | None:
         return number
     match = _PLACE.fullmatch(place)
     if match is None:
-        raise ValueError(f"line {number}: '{place}' is not a place; it is @+N, @-N, @above, ...")
+        raise ValueError(f"line {number}: '{place}' is not a position; use @+N, @-N, @above, ...")
     above, below, unknown, offset = match.groups()
     if unknown:
         return None

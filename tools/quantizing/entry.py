@@ -50,7 +50,7 @@ SAMPLES = 4
 
 @dataclass(frozen=True)
 class QuantizeSettings:
-    """How to quantise; see `quantize`."""
+    """Settings of quantisation; see `quantize`."""
 
     method: str = "percentile"
     percentile: float = 99.99
@@ -217,7 +217,7 @@ def quantize(
         found = Plan(rows, error)
     if not isfinite(found.error):
         raise UnsupportedError(
-            "the results of the quantised model are not finite, so it is not kept",
+            "the results of the quantised model are not finite, so it is discarded",
             hint="values near the greatest float become infinite: scale the model's, or leave "
             "layers in floats",
         )

@@ -51,7 +51,7 @@ def summary(plan: Plan) -> str:
     if plan.float_ms is not None and plan.quantized_ms is not None:
         lines.append(
             f"{plan.float_ms:.3g} ms in floats, {plan.quantized_ms:.3g} ms as chosen: "
-            f"{plan.float_ms / plan.quantized_ms:.2f}x as fast, in turns"
+            f"{plan.float_ms / plan.quantized_ms:.2f}x as fast, interleaved"
         )
         if plan.quantized_ms > plan.float_ms:
             lines.append(

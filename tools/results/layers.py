@@ -166,12 +166,12 @@ def layers_report(
         )
     if not departed:
         lines.append(
-            f"all observed results are {runtime}'s; the least rtol that passes is {least:.3g}"
+            f"all observed results agree with {runtime}'s; the smallest passing rtol is {least:.3g}"
         )
         return "\n".join(lines)
     first = departed[0]
     lines.append(
-        f"{len(departed)} of {observed} observed results depart from {runtime}'s, the first is "
+        f"{len(departed)} of {observed} observed results differ from {runtime}'s, the first is "
         f"that of {first.layer.operator} '{first.layer.node}':"
     )
     if first.accuracy is None:
@@ -182,8 +182,8 @@ def layers_report(
     before = [a for name in first.layer.inputs if (a := given.get(name)) is not None]
     if before:
         error = max(a.least_rtol for a in before)
-        lines.append(f"  what it is computed from is within rtol {error:.3g}")
-    lines.append(f"the least rtol that passes for all is {least:.3g}")
+        lines.append(f"  its inputs are within rtol {error:.3g}")
+    lines.append(f"the smallest passing rtol for all is {least:.3g}")
     return "\n".join(lines)
 
 

@@ -61,7 +61,7 @@ class Verdict:
         """The confidence interval as text."""
         if not self.rounds:
             return "exact, by cycles of the accelerator"
-        return f"{self.low:.3f}-{self.high:.3f}, {self.rounds} rounds in turns"
+        return f"{self.low:.3f}-{self.high:.3f}, {self.rounds} interleaved rounds"
 
     @property
     def reason(self) -> str:

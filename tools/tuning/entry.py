@@ -303,7 +303,7 @@ class _Tuner:
         if not searches:
             raise InputError("no rule has any choice for the kernels of this model")
         if known:
-            self._tell(f"{known} records of these kernels are known")
+            self._tell(f"found {known} records of these kernels")
         return Session(
             searches,
             measurer,

@@ -30,7 +30,7 @@ Kernels = frozenset[str]
 
 @dataclass(frozen=True)
 class GraphTrial:
-    """A choice that was tried."""
+    """A choice that was tried, and the comparison of its model."""
 
     operator: Operator
     choice: Mapping[str, int]

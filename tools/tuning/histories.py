@@ -47,7 +47,7 @@ class Recorded:
         return found
 
     def runs(self) -> list[list[Record]]:
-        """The trials of each session."""
+        """Return the trials of each session, skipping short sessions."""
         found: dict[str, list[Record]] = {}
         for trial in self.trials:
             found.setdefault(trial.run, []).append(trial)

@@ -46,7 +46,7 @@ class LiveTable:
             self._live.stop()
 
     def __call__(self, state: State) -> None:
-        """Show a state."""
+        """Display the state of a session after a round."""
         if self._is_terminal:
             self._draw(state)
         elif state.seconds - self._last >= _EVERY_S or not self._last:

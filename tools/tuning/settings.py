@@ -31,7 +31,7 @@ class PoolPlace:
 
 @dataclass(frozen=True)
 class TuneSettings:
-    """How to tune; see `tune`."""
+    """Settings of a tuning run; see `tune`."""
 
     seconds: float = 600.0
     trials: int | None = None

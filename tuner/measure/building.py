@@ -89,7 +89,7 @@ def _parsed(text: str) -> tuple[ModuleOp, te.FuncOp]:
     module = TextParser(shared_context(), text).parse_module()
     (function,) = module.ops
     if not isinstance(function, te.FuncOp):
-        raise InputError("the text of a task is a module with one te.func")
+        raise InputError("the text of a task must be a module with one te.func")
     return module, function
 
 

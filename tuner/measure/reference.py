@@ -63,7 +63,7 @@ def reference_of(text: str, arguments: Sequence[Argument]) -> Reference:
     module = TextParser(shared_context(), text).parse_module()
     (function,) = module.ops
     if not isinstance(function, te.FuncOp):
-        raise InputError("the text of a task is a module with one te.func")
+        raise InputError("the text of a task must be a module with one te.func")
     precision, steps = precision_of(function), rounds(function)
     widened = _widen(function)
     inputs = [(n, a) for n, a in enumerate(arguments) if a.role != OUTPUT]

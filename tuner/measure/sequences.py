@@ -22,7 +22,7 @@ def parse_sequence(text: str) -> SequenceOp:
     module = _parsed(text, "a schedule")
     found = [op for op in module.ops if isinstance(op, SequenceOp)]
     if len(found) != 1:
-        raise InputError("a schedule is one sched.sequence")
+        raise InputError("a schedule must be one sched.sequence")
     found[0].detach()
     return found[0]
 
@@ -49,5 +49,5 @@ def check_applies(te_text: str, sequence: str) -> None:
     run_passes(module, "lower-te-to-loop")
     functions = [op for op in module.ops if isinstance(op, loop.FuncOp)]
     if len(functions) != 1:
-        raise InputError("the text of a workload is one te.func")
+        raise InputError("the text of a workload must be one te.func")
     apply_sequence(parse_sequence(sequence), functions[0])

@@ -17,8 +17,7 @@ from tcopt.tuner.measure.runner import Runner
 from tcopt.tuner.measure.workload import Code, Workload
 
 _LIMIT_TRIES = 5
-"""Number of times that the machine's limit is measured again before a time is rejected as too fast.
-"""
+"""Number of times that the machine's limit is measured again before a time is rejected."""
 
 _SAMPLE_NS = 1e6
 """Approximate duration of a sample: several runs if one is shorter."""
@@ -136,7 +135,7 @@ class Turns:
         with suppress(CandidateFailed):
             self._runner.forget(number)
 
-    # Checks.
+    # Checks before timing.
 
     def _admitted(self) -> list[_Contender]:
         """Return the candidates that are correct and not much slower than the best."""
@@ -199,7 +198,7 @@ class Turns:
             if not tries or self._limit is None:
                 raise CandidateFailed(
                     WRONG,
-                    f"a run takes {ns:.0f} ns, which this machine cannot do in under {least:.0f}",
+                    f"a run takes {ns:.0f} ns, less than this machine's limit of {least:.0f} ns",
                 )
             tries -= 1
             self._least_ns = min(self._least_ns, self._limit())
@@ -211,7 +210,7 @@ class Turns:
             error.status, error.message, ns=times, default_ns=beside, code=contender.code
         )
 
-    # Rounds.
+    # Timing rounds.
 
     def _rounds(self, contenders: list[_Contender]) -> None:
         if not contenders:

@@ -1,1 +1,1 @@
-"""Measurement on several machines: Dask distributed, with workers labelled by device."""
+"""Measurement on several machines by Dask distributed, with workers labelled by device."""

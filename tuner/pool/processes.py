@@ -13,7 +13,7 @@ class _WithoutHTTP:
     """
 
     def start_http_server(self, *_: Any, **__: Any) -> None:
-        """Do nothing."""
+        """Start no server, overriding Dask's method."""
 
 
 class PoolScheduler(_WithoutHTTP, Scheduler):

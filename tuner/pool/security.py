@@ -57,7 +57,7 @@ class Certificates:
         names = (self.authority, self.certificate, self.key)
         if any(names) and not all(names):
             raise InputError(
-                "TLS needs three files: the authority's certificate, one's own, and its key",
+                "TLS needs three files: the authority's certificate, a certificate, and its key",
                 hint="--tls-ca, --tls-cert, --tls-key",
             )
         for name in filter(None, names):
@@ -95,7 +95,7 @@ class Certificates:
         except OSError as error:
             raise InputError(
                 f"'{self.certificate}' and '{self.key}' are not a certificate and its key: {error}",
-                hint="files of TLS are in PEM form",
+                hint="TLS files must be in PEM form",
             ) from error
         return found
 
@@ -129,8 +129,8 @@ def check_address(address: str) -> tuple[str, str]:
         scheme, place, host, port = "", "", None, None
     if not host or port is None or scheme not in ("tcp", "tls"):
         raise InputError(
-            f"'{address}' is not an address of a scheduler",
-            hint="it is HOST:PORT, as tls://host:8786",
+            f"'{address}' is not the address of a scheduler",
+            hint="use HOST:PORT, such as tls://host:8786",
         )
     return f"tls://{place}", host
 
@@ -180,7 +180,7 @@ def _key_file(make: bool) -> Path:
         reason = getattr(error, "strerror", None) or error
         raise InputError(
             f"the key of the pool, '{path}', cannot be used: {reason}",
-            hint="it is the user's file of mode 600, as scp -p copies it",
+            hint="it must be owned by the user with mode 600, which scp -p preserves",
         ) from error
     return path
 
@@ -190,7 +190,7 @@ def _make_key() -> bytes:
     program = shutil.which("openssl")
     if program is None:
         raise InputError(
-            "the key of a pool is made by openssl, which is not installed",
+            "openssl, which makes the key of a pool, is not installed",
             hint="install openssl, or give certificates: --tls-ca, --tls-cert, --tls-key",
         )
     with tempfile.TemporaryDirectory() as folder:

@@ -184,7 +184,7 @@ def check_label(label: str) -> None:
     if not label or not all(c.isalnum() or c in ":._-" for c in label):
         raise InputError(
             f"'{label}' is not a label of a worker",
-            hint="it is a device, such as cpu:znver5, or build",
+            hint="use a device, such as cpu:znver5, or build",
         )
 
 

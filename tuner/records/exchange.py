@@ -85,7 +85,7 @@ def import_records(
             _keep(store, rows)
             rows = []
     if refused and not count:
-        raise InputError(f"no line is a record: {refused[0]}", where=str(path))
+        raise InputError(f"the file has no valid record: {refused[0]}", where=str(path))
     _keep(store, rows)
     new = store.count() - before
     return Imported(new, count - new, tuple(refused))
@@ -162,7 +162,7 @@ def _row(table: Table, given: Mapping[str, Any]) -> tuple[Table, Row]:
     """
     names = {column.name for column in table.columns}
     if set(given) != names:
-        raise ValueError(f"a {table.name} has {', '.join(sorted(names))}")
+        raise ValueError(f"a {table.name} has the columns {', '.join(sorted(names))}")
     for column in table.columns:
         if not _fits(column, given[column.name]):
             raise ValueError(f"{table.name}.{column.name} is not a {column.type}")

@@ -97,7 +97,7 @@ class Store:
             return self.address
         return make_url(self.address).render_as_string(hide_password=True)
 
-    # Writing.
+    # Write operations.
 
     @property
     def pending(self) -> int:
@@ -172,7 +172,7 @@ class Store:
         finally:
             self._engine.dispose()
 
-    # Reading.
+    # Read operations.
 
     def trials(
         self,

@@ -124,7 +124,7 @@ class Setting:
 
     @property
     def machine_key(self) -> str:
-        """A hash of the machine's facts."""
+        """Key of the machine: a hash of its facts."""
         return key_of(json.dumps(dict(self.machine), sort_keys=True))
 
 

@@ -20,7 +20,7 @@ _FACTORS = tuple(
 
 def signatures(space: Space, points: Points) -> NDArray[np.int64]:
     """Return a hash for each row of positions: equal for choices with equal loops and equal values
-    of the knobs in `space.untold`, which loops do not show.
+    of the knobs in `space.untold`, which the loops do not depend on visibly.
     """
     count = len(points)
     found = np.zeros(count, np.int64)

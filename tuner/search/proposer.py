@@ -159,7 +159,7 @@ class Arm:
         """Search for the choices with the highest scores; return the best first.
 
         Args:
-            good: good measured choices, from which a part of the chains starts.
+            good: good measured choices, from which some of the chains start.
         """
         if count < 1:  # The whole batch is drawn at random.
             return self.space.draw(0, rng), np.zeros(0)
@@ -183,7 +183,7 @@ class Proposer:
 
     def __init__(self, arms: Sequence[Arm], seed: int = 0):
         if not arms:
-            raise InputError("a task needs a rule that takes it")
+            raise InputError("no rule applies to the task")
         self.arms = list(arms)
         self._by_rule = {arm.rule: arm for arm in arms}
         self._rng = np.random.default_rng(seed)
@@ -208,7 +208,7 @@ class Proposer:
             self._seen.add((rule, arm.schedule_of(choice)))
 
     def forget(self, proposal: Proposal) -> None:
-        """Let a choice be proposed again."""
+        """Allow a choice to be proposed again."""
         self._seen.discard(self._key(proposal))
 
     def _key(self, proposal: Proposal) -> tuple[object, ...]:
@@ -251,8 +251,8 @@ class Proposer:
         return found + self.known(winners, count - len(found))
 
     def best_by_estimate(self, count: int) -> list[Proposal]:
-        """Return the best choices by the rules' estimates, of which every fourth is from another
-        rule than the default's; similar choices are limited while there are others.
+        """Return the best choices by the rules' estimates; every fourth is from a rule other than
+        the default's. Similar choices are limited while there are others.
         """
         queues = [self._queue_by_estimate(arm, count) for arm in self.arms if arm.is_open]
         found: list[Proposal] = []

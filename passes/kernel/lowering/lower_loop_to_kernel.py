@@ -184,7 +184,7 @@ class FunctionLowering:
         if op.loop_kind is loop.LoopKind.THREAD and self.grid is None:
             raise PassFailedError(
                 f"a loop is bound to {op.axis.data.value if op.axis else 'a thread axis'}, "
-                "but the module's target runs no blocks of threads",
+                "but the module's target has no thread blocks",
                 op=op,
                 hint="schedule the function for a CPU target, or name a GPU by set-target",
             )
@@ -219,7 +219,7 @@ class FunctionLowering:
             if outer.axis == op.axis and outer.trip_count < op.trip_count:
                 raise PassFailedError(
                     f"{op.axis.data.value} has {op.trip_count} iterations inside of a loop with "
-                    f"{outer.trip_count}, whose threads are all there are",
+                    f"{outer.trip_count}, more than there are threads",
                     op=op,
                     hint="split the inner loop by the extent of the outer one",
                 )

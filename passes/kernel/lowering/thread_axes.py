@@ -62,7 +62,7 @@ class Grid:
         folded = any(size > most for size, most in zip(sizes, LARGEST_GRID, strict=True))
         if folded and prod(sizes) > LARGEST_GRID[0]:
             raise PassFailedError(
-                f"{prod(sizes)} blocks are more than the {LARGEST_GRID[0]} of a grid",
+                f"{prod(sizes)} blocks are more than the {LARGEST_GRID[0]} that a grid may have",
                 op=function,
                 hint="bind fewer iterations to blocks",
             )
@@ -108,7 +108,7 @@ class Grid:
                 f"%{alloc.result.name_hint or 'unnamed'} would be global memory that a kernel "
                 "allocates for several threads",
                 op=alloc,
-                hint="let it be shared, or an argument",
+                hint="make it shared, or an argument",
             )
 
     def buffer_type(self, alloc: loop.AllocOp) -> MemRefType:

@@ -56,7 +56,7 @@ def _check_own(
                     f"threads store in the private buffer %{alloc.result.name_hint or 'unnamed'} "
                     "for other threads",
                     op=access,
-                    hint="let it be shared, or index it by the number of the thread alone",
+                    hint="make it shared, or index it by the thread number only",
                 )
 
 

@@ -51,12 +51,12 @@ def test_the_first_that_departs_is_named(model: Path) -> None:
     assert [result.passed for result in results] == [True, False]
     text = layers_report(results, "onnxruntime", rtol=1e-4, atol=0)
     assert (
-        "1 of 2 observed results depart from onnxruntime's, the first is that of Relu 'activation'"
+        "1 of 2 observed results differ from onnxruntime's, the first is that of Relu 'activation'"
         in text
     )
-    assert "what it is computed from is within rtol 0" in text
+    assert "its inputs are within rtol 0" in text
     assert "max difference 0.5 at [1, 3]: 1.5 where 1 was expected" in text
-    assert "the least rtol that passes for all is 0.5" in text
+    assert "the smallest passing rtol for all is 0.5" in text
     other = compare_layers(layers, {"h": h[:1], "y": wrong}, theirs, rtol=1e-4, atol=0)
     text = layers_report(other, "onnxruntime", rtol=1e-4, atol=0)
     assert "'dense':\n  h has another shape or type" in text
@@ -67,7 +67,7 @@ def test_compare_by_layers(runtime: str, model: Path, capsys: Output) -> None:
     arguments = [str(model), "--compare", runtime, "--per-layer"]
     assert tcopt_run.main(arguments) == 0
     output = capsys.readouterr().out
-    assert f"all observed results are {runtime}'s" in output
+    assert f"all observed results agree with {runtime}'s" in output
     assert "1 kernel calls observed" in output
     assert re.search(r"dense +Gemm +fused\n", output)
     assert "activation  Relu      2x4" in output

@@ -50,7 +50,7 @@ loop.func @g(%x: memref<64xf32>, %y: memref<16xf32>) {
 // -----
 
 // A CPU has no such axes.
-// CHECK: a loop is bound to threadIdx.x, but the module's target runs no blocks of threads
+// CHECK: a loop is bound to threadIdx.x, but the module's target has no thread blocks
 loop.func @h(%x: memref<8xf32>) {
   loop.for %i = 0 to 8 thread threadIdx.x {
     %a = loop.load %x[%i] : memref<8xf32>

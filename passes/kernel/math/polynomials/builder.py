@@ -33,7 +33,7 @@ Expansion = Callable[["FloatBuilder", SSAValue], SSAValue]
 EXPANSIONS: Registry[type[Operation], Expansion] = Registry(
     "expansion of", lambda: import_all("tcopt.passes.kernel.math.polynomials")
 )
-"""Expansions by op class."""
+"""f32 expansions by op class."""
 
 
 def expands(op: type[Operation]) -> Callable[[Expansion], Expansion]:
@@ -54,7 +54,7 @@ def expansions() -> Mapping[type[Operation], Expansion]:
 WIDE_EXPANSIONS: Registry[type[Operation], Expansion] = Registry(
     "expansion for f64 of", lambda: import_all("tcopt.passes.kernel.math.polynomials")
 )
-"""Expansions for f64 by op class."""
+"""f64 expansions by op class."""
 
 
 def expands_wide(op: type[Operation]) -> Callable[[Expansion], Expansion]:
@@ -198,7 +198,7 @@ class FloatBuilder:
         assert result is not None
         return result
 
-    # Bits
+    # Operations on bits.
 
     def bits(self, value: SSAValue) -> SSAValue:
         """Return the bits of f32 values as i32."""

@@ -24,7 +24,7 @@ _CENTRE = (
     0.004924789071083069,
     -0.0005660153110511601,
 )
-"""(erf(x) / x - 1) in powers of x^2, within 4e-8."""
+"""Coefficients of erf(x) / x - 1 in powers of x^2, within 4e-8."""
 _ROOT = (
     0.9998553991317749,
     -0.28095483779907227,
@@ -37,7 +37,7 @@ _ROOT = (
     -0.00022436067229136825,
     1.1342026482452638e-05,
 )
-"""Fourth root of 1 - erf(t) for t in [1, 4]; its fourth power is within 5e-10."""
+"""Coefficients of the fourth root of 1 - erf(t) for t in [1, 4]; its power is within 5e-10."""
 
 
 @expands(math.ErfOp)

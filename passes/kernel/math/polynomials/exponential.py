@@ -29,7 +29,7 @@ _EXP = (
     0.008319037035107613,
     0.0016311348881572485,
 )
-"""e^r within 0.7 ulp."""
+"""Coefficients of e^r, within 0.7 ulp."""
 _EXP_MINUS_ONE = (
     0.4999999403953552,
     0.16666699945926666,
@@ -38,7 +38,7 @@ _EXP_MINUS_ONE = (
     0.0013838590821251273,
     0.0002325519744772464,
 )
-"""(e^r - 1 - r) / r^2."""
+"""Coefficients of (e^r - 1 - r) / r^2."""
 _EXP2 = (
     0.6931471824645996,
     0.24022647738456726,
@@ -48,7 +48,7 @@ _EXP2 = (
     0.00015348391025327146,
     1.7947844753507525e-05,
 )
-"""(2^r - 1) / r."""
+"""Coefficients of (2^r - 1) / r."""
 
 
 def _split(b: FloatBuilder, scaled: SSAValue) -> tuple[SSAValue, SSAValue]:

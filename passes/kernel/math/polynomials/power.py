@@ -31,7 +31,9 @@ _LOG2 = (
     -0.14286287324608057,
     0.07738004897507648,
 )
-"""log2(1 + f) / f within a relative error of 2^-35, for 1 + f in [sqrt(1/2), sqrt(2)]."""
+"""Coefficients of log2(1 + f) / f within a relative error of 2^-35, for 1 + f in [sqrt(1/2),
+sqrt(2)].
+"""
 _EXP2 = (
     0.6931471807057217,
     0.24022651068813095,
@@ -41,7 +43,7 @@ _EXP2 = (
     0.0001546688355855332,
     1.5196030564013148e-05,
 )
-"""(2^r - 1) / r for r in [-1/2, 1/2]; 2^r is within a relative error of 2^-34."""
+"""Coefficients of (2^r - 1) / r for r in [-1/2, 1/2]; 2^r is within a relative error of 2^-34."""
 _ROUND = 6755399441055744.0 + 1023
 """1.5 * 2^52: adding it rounds to an integer. It includes the exponent's bias of 1023."""
 _LOWEST, _HIGHEST = -160.0, 136.0

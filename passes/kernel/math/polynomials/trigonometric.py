@@ -42,9 +42,9 @@ _SIN = (
     -0.00019839330343529582,
     2.7182743451703573e-06,
 )
-"""(sin r - r) / r^3 in powers of r^2."""
+"""Coefficients of (sin r - r) / r^3 in powers of r^2."""
 _COS = (0.0416666679084301, -0.0013888883404433727, 2.4799515813356265e-05, -2.720989016324893e-07)
-"""(cos r - 1 + r^2/2) / r^4 in powers of r^2."""
+"""Coefficients of (cos r - 1 + r^2/2) / r^4 in powers of r^2."""
 
 
 def _reduce(b: FloatBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:

@@ -37,7 +37,7 @@ _LOG = (
     1.531383769920937332e-01,
     1.479819860511658591e-01,
 )
-"""R(z) / z in powers of z = s^2."""
+"""Coefficients of R(z) / z in powers of z = s^2."""
 
 
 def _bits(b: FloatBuilder, value: SSAValue) -> SSAValue:

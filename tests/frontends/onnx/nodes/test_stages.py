@@ -325,7 +325,7 @@ def test_what_stages_cannot_do(tmp_path):
     compiled = tcopt.compile(model, workers=0)
     with pytest.raises(UnsupportedError, match="has no single program"):
         compiled.save(tmp_path / "m.tcm")
-    with pytest.raises(UnsupportedError, match="later stages are compiled for it; give feeds"):
+    with pytest.raises(UnsupportedError, match="later stages are compiled in a run; give feeds"):
         compiled.explain()
     with pytest.raises(MissingValuesError, match="the data of NonZero"):
         import_model(model)
