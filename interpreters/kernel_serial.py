@@ -75,7 +75,7 @@ class _Serial(Launch):
         callee = SymbolTable.lookup_symbol(module, name) if module is not None else None
         if not isinstance(callee, func.FuncOp) or callee.is_declaration:
             raise UnsupportedError(f"calls @{name}, which has no body here", op=op)
-        # Operands that are the same buffer stay the same array.
+        # Operands that are the same buffer must become the same array.
         arrays = {id(b): b.values.reshape(b.shape) for b in self.buffers.values()}
         operands = [
             arrays[id(self.buffers[each])]

@@ -66,7 +66,7 @@ def unwritten(dtype: np.dtype[Any], size: int) -> Buffer:
 
 
 def checked(index: int, extent: int) -> int:
-    """Return `index`.
+    """Return `index`, after checking it.
 
     Raises:
         InputError: it is outside of [0, extent).

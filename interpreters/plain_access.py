@@ -347,7 +347,7 @@ def name_of(buffer: SSAValue) -> str:
 
 
 def describe(op: Operation) -> str:
-    """Return the name in messages of an op's block, or of the op itself."""
+    """Return how messages name an op: by its block, or by the op itself."""
     parent: Operation | None = op
     while parent is not None and not isinstance(parent, loop.BlockOp):
         parent = parent.parent_op()

@@ -117,7 +117,7 @@ class Writer:
         self.externals: set[str] = set()
         """Names of the called C functions."""
         self.tables: dict[str, str] = {}
-        """Constant arrays: names by definition."""
+        """Names of constant arrays, by their definitions."""
         self.block = "entry"
         self._count = 0
 

@@ -31,7 +31,7 @@ def write_program(stream: BinaryIO, program: WholeProgram) -> None:
 
 
 def program_bytes(program: WholeProgram) -> bytes:
-    """Return the program's file as bytes."""
+    """Return the program's saved form as bytes."""
     stream = BytesIO()
     write_program(stream, program)
     return stream.getvalue()

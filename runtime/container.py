@@ -68,7 +68,7 @@ def write_container(
     """Write a description and parts to an empty stream."""
     sizes = [memoryview(part).nbytes for part in parts]
     text = json.dumps({"kind": kind, **facts, "parts": sizes}, indent=1).encode()
-    # Readers enforce this limit.
+    # `read_container` rejects larger descriptions.
     assert len(text) <= MOST_BYTES, "the description of a model is too large"
     end = _HEADER.size + len(text)
     buffers: list[bytes | memoryview] = [text]

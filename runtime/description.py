@@ -186,7 +186,7 @@ def _dtype(facts: Facts) -> np.dtype[Any]:
         dtype = named_dtype(name)
     except (TypeError, ValueError, SyntaxError):
         dtype = None
-    # Other spellings of types, such as "f4,i8" or "O", are never written.
+    # Reject other spellings of types, such as "f4,i8" or "O", which are never written.
     if dtype is None or dtype.name != name or dtype.hasobject or not dtype.itemsize:
         facts.refuse("dtype", f"is {name!r}, which is not an element type")
     return dtype

@@ -37,7 +37,7 @@ class Entry:
     def __init__(
         self, code: Sequence[bytes], externals: Iterable[str], calls: Iterable[HostCall] = ()
     ):
-        # The linked library lives as long as this object.
+        # Keep the linked library, whose code is valid as long as this object.
         objects = [*code, threads_object(host_target())]
         self.stop = StopFlag()
         self._is_quick = False

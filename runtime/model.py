@@ -357,7 +357,7 @@ class Model:
                 "a model that was loaded cannot be profiled or explained",
                 hint="compile it from the ONNX file instead",
             )
-        # Feeds are optional for fixed shapes.
+        # Without feeds, shapes must be fixed.
         feeds = {spec.name: a for spec, a in zip(self.inputs, values, strict=False)}
         if self._timed is None or self._timed[0] != self.instrumented.key(feeds):
             self._timed = self.instrumented.key(feeds), self.instrumented.compile(feeds)

@@ -22,7 +22,7 @@ class Specialization(ABC):
 
     @abstractmethod
     def compile(self, feeds: Mapping[str, Feed]) -> AnyProgram:
-        """Compile for these feeds."""
+        """Compile the model for these feeds."""
 
     @property
     @abstractmethod

@@ -13,7 +13,7 @@ _NAMES_SHOWN = 6
 
 
 def explanation_text(explanation: Explanation, *, share: float = 0.01) -> str:
-    """List the calls in decreasing order of work.
+    """Return the calls in decreasing order of work, as text.
 
     Args:
         share: calls with a smaller part of the work are only counted.

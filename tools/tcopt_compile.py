@@ -138,7 +138,7 @@ def _compile(args: argparse.Namespace) -> int:
     if is_replaced(output):
         print(f"{output}: {output.stat().st_size / 1e6:.1f} MB {taken}")
     else:
-        # Standard output may be the model.
+        # Standard output may carry the model, so the message goes to stderr.
         print(f"{output}: {taken}", file=sys.stderr)
     return 0
 

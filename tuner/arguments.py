@@ -33,7 +33,7 @@ class Argument:
 
     @property
     def size(self) -> int:
-        """Size in bytes."""
+        """Size of the argument in bytes."""
         return prod(self.shape) * dtype_of(self.dtype).itemsize
 
 

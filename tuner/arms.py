@@ -87,7 +87,7 @@ def _steps(
     except (InputError, ScheduleError) as error:
         return error.message.replace(rule.name, "")
     assert schedule is not None
-    schedule.sequence.attributes = {}  # They contain the name of the rule.
+    schedule.sequence.attributes = {}  # The attributes contain the name of the rule.
     return str(schedule.sequence)
 
 

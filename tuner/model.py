@@ -45,7 +45,7 @@ MOST_OF_GROUP = 2048
 """Maximum number of examples in a group; LightGBM refuses more than 10,000."""
 
 FAINT = 1e-5
-"""Examples with a smaller weight are ignored."""
+"""Minimum weight of an example; lighter ones are ignored."""
 
 
 @dataclass(frozen=True)

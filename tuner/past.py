@@ -38,7 +38,7 @@ MOST_WORKLOADS = 48
 """Maximum number of other workloads to learn from, those with the most trials."""
 
 MOST_TRIALS = 256
-"""Maximum number of trials of each."""
+"""Maximum number of trials to learn from in each of these workloads."""
 
 ROUND = 8
 """Number of consecutive trials treated as a round."""
@@ -177,7 +177,7 @@ class Past:
         return self._standings[task.key]
 
     def _own(self, task: Task, trials: Sequence[records.Trial]) -> list[records.Trial]:
-        """Filter trials with this number of threads, without those that were lost."""
+        """Return the trials measured with this session's number of threads, without lost ones."""
         wanted = self.setting_of(task).options
         return [each for each in trials if each.options == wanted and each.status != LOST]
 

@@ -22,7 +22,7 @@ WORTH = 0.005
 """Tuning ends if the forecast gain is below this part of the model's time."""
 
 UNLIKELY = 4
-"""The upper end of the forecast's interval may exceed that by this factor."""
+"""Factor by which the upper end of a forecast's interval may exceed `WORTH` when tuning ends."""
 
 LEAST_OF_TASK = 64
 """Minimum number of trials of a task before its curve may count as flat."""
@@ -76,7 +76,7 @@ class Progress:
         return self.seconds / self.trials if self.trials else GUESSED_S
 
     def add(self, ratios: Sequence[float], seconds: float, besides: Sequence[float] = ()) -> None:
-        """Add the results of a round."""
+        """Add the ratios and the duration of a round."""
         if ratios:
             self.rounds.append(list(ratios))
         self.besides += besides
@@ -99,12 +99,12 @@ class Expectation:
 
     @property
     def more(self) -> float:
-        """Expected further reduction, as a part of the model's current time."""
+        """Expected further reduction of time, as a part of the model's current time."""
         return 1 - self.speed / self.middle
 
     @property
     def most(self) -> float:
-        """The same at the upper end of the interval."""
+        """Further reduction of time at the upper end of the forecast's interval."""
         return 1 - self.speed / self.high
 
 

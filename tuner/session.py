@@ -48,7 +48,7 @@ class Keeper(Protocol):
     """Storage for trials."""
 
     def keep(self, task: Task, trial: Trial, outcome: Outcome) -> None:
-        """Store a trial; it is safe when this returns."""
+        """Store a trial; it is not lost once this returns."""
         ...
 
 
@@ -152,7 +152,7 @@ class Session:
 
     @property
     def ranker(self) -> Ranker:
-        """The model of the last round."""
+        """The learned model of the last round."""
         return self._ranker
 
     @property

@@ -32,14 +32,14 @@ often.
 """
 
 SELDOM = 0.05
-"""Lower bound of that weight."""
+"""Lower bound of a rule's draw weight."""
 
 GOOD = 16
 """Number of best trials from which local searches start."""
 
 
 class Strategy(Enum):
-    """The ordering of choices."""
+    """Strategy by which choices are ordered."""
 
     MODEL = "model"
     ESTIMATE = "estimate"
@@ -77,7 +77,7 @@ class Trial:
 
     @property
     def ran(self) -> bool:
-        """Whether it has a time."""
+        """Whether the trial has a time."""
         return self.ratio < inf
 
     @property

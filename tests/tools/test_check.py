@@ -211,7 +211,7 @@ def test_a_bad_model(tmp_path: Path, capsys: Output) -> None:
     assert "    at n_h0: com.example.Custom(float[2x3])" in output
     assert "    and 3 more (--all lists them)" in output
     assert "(docs/plugins.md)" in output
-    assert "1 problem at 8 places" in output
+    assert "1 problem at 8 nodes" in output
     assert tcopt_check.main([str(path), "--all"]) == 1
     assert "at n_h7: " in capsys.readouterr().out
     assert tcopt_check.main([str(path), "--json"]) == 1

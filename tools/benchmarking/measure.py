@@ -25,12 +25,12 @@ from tcopt.tools.results.accuracy import Accuracy, compare
 Array = NDArray[Any]
 
 OURS = "tcopt"
-"""Our name among the runtimes."""
+"""Name of this compiler among the runtimes."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to measure.
+    """Parameters of a benchmark.
 
     Attributes:
         threads: numbers of threads, each measured separately.

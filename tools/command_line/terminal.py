@@ -47,7 +47,7 @@ class SafeStream:
         return len(text)
 
     def writelines(self, lines: list[str]) -> None:
-        """Write several texts."""
+        """Write several texts, as `write` does."""
         for line in lines:
             self.write(line)
 

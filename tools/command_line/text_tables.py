@@ -1,4 +1,4 @@
-"""Plain-text tables."""
+"""Rendering of tables as plain text."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def run_function(module: ModuleOp, name: str, arguments: Sequence[Array]) -> lis
 
 
 def run_planned(module: ModuleOp, inputs: Sequence[Array]) -> list[Array]:
-    """Return the results of @main after `plan-memory`."""
+    """Compile and run @main after `plan-memory`; return its results."""
     here = module.clone()
     here.attributes[TARGET_ATTRIBUTE] = CpuTargetAttr.of(host_target())
     program = build_program(here, weights_of(module) or {})

@@ -150,7 +150,7 @@ class NativeProcess:
         return child.pid is not None and handle[0] == child.started
 
     def forget(self, handle: Handle) -> None:
-        """Unload code."""
+        """Unload code from the child."""
         if self.has(handle):
             self._ask({"forget": handle[1]}, COMPILE_LIMIT, "unloading", ())
 

@@ -32,7 +32,7 @@ Change = tuple[Operation, str]
 
 @dataclass(frozen=True)
 class Probe:
-    """A value of a graph.
+    """A value recorded in a run of a graph.
 
     The op may change later; it is only compared by identity.
     """

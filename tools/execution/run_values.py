@@ -52,7 +52,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Interface:
-    """How a function uses its arguments.
+    """Roles of a function's arguments.
 
     Attributes:
         count: the number of arguments.

@@ -83,7 +83,7 @@ further calls of the function reuse the values of the last run.
 
 @dataclass
 class Tracer:
-    """Run modules, one after each pass.
+    """Runs modules, one after each pass.
 
     Attributes:
         tolerance: for a function's results, before its own precision is known.

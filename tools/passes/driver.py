@@ -53,7 +53,7 @@ _SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class PrintOptions:
-    """How IR is printed as text.
+    """Options of printing IR as text.
 
     Attributes:
         resources: literals that are printed as resources.
@@ -126,7 +126,7 @@ class Source:
         return tuple(parts)
 
     def parse(self, ctx: Context, resources: Resources | None = None) -> ModuleOp:
-        """Read the module.
+        """Parse or import the module.
 
         Args:
             resources: receives the resources of a text, which become literals of the module.
@@ -194,7 +194,7 @@ def run_passes(
             instrument.before(index, module_pass, module)
         _check_functions(module_pass, module)
         apply_pass(ctx, module, module_pass)
-        # The clock must stop before the other instruments run.
+        # Instruments run in reverse order, so that the clock stops before the others take time.
         for instrument in reversed(instruments):
             instrument.after(index, module_pass, module)
     for instrument in instruments:

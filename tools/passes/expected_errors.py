@@ -23,7 +23,7 @@ _LINE = re.compile(r"[^\s:(]+:(\d+):\d+")
 
 @dataclass(frozen=True)
 class Expected:
-    """An expected error.
+    """An error that a comment expects.
 
     Attributes:
         line: its line, counted from 1; None for an error without a line.

@@ -30,7 +30,7 @@ class Instrument:
     """Called around each pass; the default implementation does nothing."""
 
     def start(self, ctx: Context, module: ModuleOp) -> None:
-        """Called before the first pass."""
+        """Called once before the first pass."""
 
     def before(self, index: int, module_pass: ModulePass, module: ModuleOp) -> None:
         """Called before pass number `index`."""
@@ -39,7 +39,7 @@ class Instrument:
         """Called after pass number `index`."""
 
     def finish(self, module: ModuleOp) -> None:
-        """Called after the last pass."""
+        """Called once after the last pass."""
 
 
 @contextmanager

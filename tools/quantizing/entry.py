@@ -135,7 +135,7 @@ class Quantized:
 
     @property
     def layers(self) -> list[str]:
-        """Names of the layers in 8 bits."""
+        """Names of the layers that are quantised to 8 bits."""
         return self.plan.quantized
 
 

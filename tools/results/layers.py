@@ -54,7 +54,7 @@ class LayerAccuracy:
 
     @property
     def passed(self) -> bool:
-        """Whether it is within the tolerance, or not observed."""
+        """Whether the result is within the tolerance, or not observed."""
         return bool(self.unobserved) or (self.accuracy is not None and self.accuracy.passed)
 
 

@@ -31,7 +31,7 @@ _LOWERING = "lower-graph-to-te"
 
 @dataclass(frozen=True)
 class ObservedModel:
-    """A run of a model.
+    """A run of a model with observed kernels.
 
     Attributes:
         feeds: the values of its inputs.

@@ -63,7 +63,7 @@ def reference_run(
 
     def checked(feeds: Feeds) -> list[Any]:
         try:
-            # A sequence is a list of arrays.
+            # A sequence result is a list of arrays.
             return [v if isinstance(v, list) else np.asarray(v) for v in run(feeds)]
         except Exception as error:
             raise _refusal(runtime, error) from error

@@ -20,7 +20,7 @@ from tcopt.tools.results.accuracy import compare
 Array = NDArray[Any]
 
 ROUNDS = 12
-"""Minimum number of rounds."""
+"""Minimum number of interleaved rounds."""
 
 PATIENCE = 4
 """Factor by which the number of rounds may grow if the first do not settle acceptance."""
@@ -65,7 +65,7 @@ class Verdict:
 
     @property
     def reason(self) -> str:
-        """The reason for the verdict, briefly."""
+        """The reason for the verdict on a tuned model, briefly."""
         if self.difference:
             return f"outputs differ: {self.difference}"
         if self.accepted:

@@ -164,7 +164,7 @@ def _lock_path(source: Source, output: str | Path | None) -> Path:
 
 
 class _Tuner:
-    """One run of `tune`."""
+    """State of one run of `tune`."""
 
     def __init__(
         self,

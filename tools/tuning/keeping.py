@@ -112,7 +112,8 @@ class Keeper:
         name = self._path.name.removesuffix(SUFFIX)
         tuned = {each.target for each in operators} | {each.task.target_key for each in kernels}
         if find_target(self._variants.target)[0].is_simulated:
-            # Other kernels of the host are those of the model without an accelerator.
+            # Kernels on the host are the same as in the model without an accelerator, so they keep
+            # their entries.
             tuned = {each.task.target_key for each in kernels if is_simulated(each.task)}
         writer = writer_for(self._path, name, tuned)
         for each in operators:

@@ -24,7 +24,7 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class Curve:
-    """One search of one task.
+    """The results of one search of a task.
 
     Attributes:
         strategy: how choices were ranked.

@@ -33,7 +33,7 @@ class Variants:
         self.threads = threads
 
     def untuned(self) -> Model:
-        """Return the model without choices."""
+        """Return the model compiled without tuning choices."""
         return self._compile(tuned=False)
 
     def with_lock(self, writer: LockWriter) -> Model:
@@ -46,7 +46,7 @@ class Variants:
         return self.with_lock(_of_operators(chosen))
 
     def operators(self) -> list[Operator]:
-        """Return the operators with choices."""
+        """Return the operators for which graph passes have choices."""
         return operators_of(self.source, self.target, **_known(self.options))
 
     def tasks(self, chosen: Sequence[TunedOperator] = ()) -> list[Task]:

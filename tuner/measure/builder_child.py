@@ -64,7 +64,7 @@ _loaded: list[Any] = []
 
 
 def _load(plugins: list[Any]) -> None:
-    """Load the plugins of a request, unless they are those of the previous one."""
+    """Load the plugins of a request, unless they are loaded already."""
     from tcopt.compiler.worker import plugins_in
     from tcopt.support.plugins import take_sources
 

@@ -41,7 +41,7 @@ _IN_SIMULATION = (RUN_TIMEOUT, CRASH)
 
 
 class Builder(Protocol):
-    """Compiles candidates."""
+    """Interface of processes that compile candidates."""
 
     def build(self, candidates: Sequence[Candidate], limit: float) -> list[Built]:
         """Return the code of each candidate, or its failure.

@@ -59,7 +59,8 @@ def least_ns(amounts: Amounts, threads: int) -> float:
 
 
 def measured_again(amounts: Amounts, kind: str, threads: int) -> float:
-    """Return the same from limits measured now, as the machine may have been busy before.
+    """Return the minimum nanoseconds from limits measured now, as the machine may have been busy
+    before.
 
     Args:
         kind: of the target; only CPUs' limits are measured.

@@ -27,7 +27,7 @@ Progress = Callable[[Candidate, Outcome], None]
 
 
 class Measurer(Protocol):
-    """Measures candidates, on this machine or elsewhere."""
+    """Interface for measuring candidates, on this machine or elsewhere."""
 
     def measure(
         self,
@@ -56,7 +56,7 @@ class Measurer(Protocol):
 
 @dataclass(frozen=True)
 class MeasureSettings:
-    """How candidates are measured.
+    """Parameters of measuring candidates.
 
     Attributes:
         threads: number of threads of kernels, by default as at run time.

@@ -32,7 +32,7 @@ _GUARD = 16 << 20
 """Inaccessible bytes around each buffer, so that wild accesses do not reach another buffer."""
 _STAGGER = 7
 """Buffers start at different multiples of the alignment within a page, as in a workspace. If all
-started at the same page offset, stores would stall loads from other buffers (4K aliasing).
+started at the same page offset, loads would stall behind stores to other buffers (4K aliasing).
 """
 
 
@@ -90,7 +90,7 @@ class NativeMemory(HeldArguments[NativeBuffer]):
         super().__init__(workload, self.buffer)
 
     def buffer(self, argument: Argument) -> NativeBuffer:
-        """Return a new buffer."""
+        """Allocate a buffer for an argument."""
         self._numbers += 1
         return NativeBuffer(argument, self._numbers)
 
@@ -194,7 +194,7 @@ class NativeKernel:
 
 
 def describe(number: int, buffer: NativeBuffer) -> str:
-    """Describe an argument."""
+    """Describe an argument by its number and role."""
     return f"argument {number}, an {buffer.argument.role}".replace("an weight", "a weight")
 
 

@@ -10,18 +10,18 @@ from tcopt.tuner.measure.workload import Code
 
 OK = "ok"
 INVALID = "invalid"
-"""The choice is illegal, or a step of the schedule is."""
+"""The rule's choice or a step of the schedule is illegal."""
 COMPILE_ERROR = "compile_error"
 COMPILE_TIMEOUT = "compile_timeout"
 CRASH = "crash"
-"""The process that ran it died or ran out of memory."""
+"""The process that ran the candidate died or ran out of memory."""
 RUN_TIMEOUT = "run_timeout"
 WRONG = "wrong"
-"""Its results are wrong, it accesses memory out of bounds, or it is impossibly fast."""
+"""The results are wrong, an access is out of bounds, or the time is impossibly short."""
 NOISY = "noisy"
-"""Its times vary too much to be useful."""
+"""The measured times vary too much to be useful."""
 LOST = "lost"
-"""The worker that ran it disappeared, for an unknown reason."""
+"""The worker that ran the candidate disappeared, for an unknown reason."""
 
 STATUSES = (
     OK,
@@ -75,17 +75,17 @@ class Outcome:
 
     @property
     def median_ns(self) -> float:
-        """Median of its times; infinite if there are none."""
+        """Median of the candidate's times; infinite if there are none."""
         return median(self.ns) if self.ns and self.status == OK else float("inf")
 
     @property
     def mad_ns(self) -> float:
-        """Median absolute deviation of its times."""
+        """Median absolute deviation of the candidate's times."""
         return median([abs(t - median(self.ns)) for t in self.ns]) if self.ns else 0.0
 
     @property
     def ratio(self) -> float:
-        """Its time relative to the default's in the same rounds; infinite if unknown."""
+        """Time of the candidate relative to the default's in the same rounds, or infinity."""
         if self.status != OK or not self.ns or not self.default_ns:
             return float("inf")
         if self.low and self.high:
@@ -94,7 +94,7 @@ class Outcome:
 
 
 def median(values: Sequence[float]) -> float:
-    """Return the median."""
+    """Return the median of some values."""
     ordered = sorted(values)
     middle = len(ordered) // 2
     return (ordered[middle] + ordered[~middle]) / 2

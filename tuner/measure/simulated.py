@@ -120,7 +120,7 @@ class PlacedMeasurer:
 
     @property
     def hardware(self) -> Measurer:
-        """The measurer of tasks without a simulator."""
+        """The measurer of tasks that have no simulator."""
         if self._hardware is None:
             self._hardware = self._make()
         return self._hardware

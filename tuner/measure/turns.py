@@ -29,7 +29,7 @@ _MORE_QUANTILE = 2.1
 
 @dataclass(frozen=True)
 class TurnSettings:
-    """How long to measure.
+    """Parameters that determine how long candidates are measured.
 
     Attributes:
         fewest, most: number of rounds.
@@ -58,12 +58,12 @@ class _Contender:
     first_ns: float = 0.0
     rounds: list[list[float]] = field(default_factory=list[list[float]])
     beside: list[list[float]] = field(default_factory=list[list[float]])
-    """The default's samples in the same rounds."""
+    """Samples of the default in the same rounds."""
     low: float = 0.0
     high: float = 0.0
 
     def judge(self) -> None:
-        """Compute the interval of its time relative to the default's."""
+        """Compute the confidence interval of the candidate's time relative to the default's."""
         logs = [
             log(median(own) / median(default))
             for own, default in zip(self.rounds, self.beside, strict=True)
@@ -72,7 +72,7 @@ class _Contender:
 
     @property
     def width(self) -> float:
-        """Width of the interval."""
+        """Width of the confidence interval."""
         return self.high - self.low
 
 
@@ -145,7 +145,7 @@ class Turns:
         for number in order:
             code = self._codes[number]
             if code.digest in self._first_of:
-                continue  # Equal code is measured once.
+                continue  # Candidates with equal code are measured once.
             self._first_of[code.digest] = number
             contender = _Contender(number, code)
             try:
@@ -171,7 +171,7 @@ class Turns:
         limit = self._settings.hopeless * best
         if contender.first_ns <= limit:
             return False
-        with suppress(CandidateFailed):  # It will fail again when it is timed, which reports it.
+        with suppress(CandidateFailed):  # If this fails, timing will fail again and report it.
             calls = _calls(contender.first_ns)
             seconds = self._runner.limits.run(self._default_ns)
             again = self._runner.time(contender.number, calls, 1, seconds)[0]
@@ -272,7 +272,7 @@ class Turns:
         if not times:
             times = (contender.first_ns,)
         if not has_default:
-            beside = ()  # These are times of another candidate.
+            beside = ()  # The baseline samples are not the default's.
         outcome = Outcome(OK, ns=times, default_ns=beside, code=contender.code)
         try:
             self._runner.check_again(contender.number, 2 * self._share)
@@ -284,7 +284,7 @@ class Turns:
             contender.judge()
             low, high = contender.low, min(contender.high, 1e9)
             outcome = replace(outcome, low=low, high=high)
-            # A dropped candidate is known to be slower, so its interval may be wide.
+            # A candidate that was dropped is known to be slower, so its interval may be wide.
             if not dropped and high - low > self._settings.noise * (high + low) / 2:
                 text = f"its time is from {low:.3g} to {high:.3g} of the default's"
                 outcome = replace(outcome, status=NOISY, error=text)

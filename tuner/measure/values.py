@@ -68,5 +68,5 @@ def poison(array: Array) -> None:
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether all bits set are a NaN of the type, as in numpy's floats and most others."""
+    """Whether a type has a NaN with all bits set, as numpy's floats and most others do."""
     return dtype.kind in "fcV" or "float" in dtype.name

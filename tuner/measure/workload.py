@@ -52,7 +52,7 @@ class Code:
 
     @classmethod
     def from_bytes(cls, message: bytes) -> Code:
-        """Deserialise code.
+        """Deserialise a kernel's code.
 
         Raises:
             ValueError: the message is malformed.

@@ -261,7 +261,7 @@ class PoolMeasurer(BatchMeasurer):
 
 
 def _shares(numbers: Sequence[int], count: int) -> list[list[int]]:
-    """Split numbers into nearly equal parts, none of them empty."""
+    """Distribute the numbers of codes over workers, in nearly equal parts."""
     count = max(1, min(count, len(numbers)))
     return [list(numbers[start::count]) for start in range(count) if numbers[start::count]]
 

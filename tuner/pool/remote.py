@@ -26,7 +26,7 @@ from tcopt.tuner.records.machine import machine_facts
 
 
 def facts() -> dict[str, Any]:
-    """Return the facts of this worker."""
+    """Return the facts of this worker: compiler version, machine, threads and process id."""
     return {
         "version": fingerprint(),
         "machine": machine_facts(),

@@ -176,7 +176,7 @@ def serve_worker(
 
 
 def check_label(label: str) -> None:
-    """Check a label.
+    """Check the label of a worker.
 
     Raises:
         InputError: it is empty or has characters other than letters, digits and `:._-`.

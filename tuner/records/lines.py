@@ -12,7 +12,7 @@ from tcopt.tuner.records.trials import Row
 
 FORMAT = 1
 NAMED = (("workload", WORKLOAD), ("target", TARGET), ("machine", MACHINE), ("schedule", SCHEDULE))
-"""Tables that a trial refers to."""
+"""Tables that a trial refers to, by the name of the trial's column."""
 
 Rows = list[tuple[Table, Row]]
 

@@ -135,7 +135,7 @@ class Store:
         return True
 
     def flush(self) -> None:
-        """Write pending rows.
+        """Write pending rows to the database.
 
         Raises:
             StoreError: they still cannot be written.

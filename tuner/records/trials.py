@@ -70,13 +70,13 @@ class Trial:
         return self.median_ns / self.default_ns
 
     def row(self) -> Row:
-        """Return the row of the table."""
+        """Return the trial as a row of the database table."""
         found = {name: value for name, value in vars(self).items() if name != "sequence"}
         return found | {"ns": list(self.ns), "choice": dict(self.choice)}
 
     @classmethod
     def of(cls, row: Mapping[str, Any], sequence: str = "") -> Trial:
-        """Return the trial of a row."""
+        """Return the trial stored in a database row."""
         values: dict[str, Any] = {**row, "ns": tuple(row["ns"]), "sequence": sequence}
         return cls(**values)
 

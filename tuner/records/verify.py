@@ -1,4 +1,4 @@
-"""Measure records of other machines or other compiler versions again on this machine."""
+"""Measurement of records of other machines or compiler versions again on this machine."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Enumeration:
 
     @staticmethod
     def suits(space: Space) -> bool:
-        """Whether a space is small enough."""
+        """Whether a space is small enough for enumeration."""
         return space.size < SMALL
 
     @cached_property

@@ -46,7 +46,7 @@ def mutate(space: Space, points: Points, rng: np.random.Generator) -> Points:
     which = open_knobs[rng.integers(0, len(open_knobs), count)]
     rows = np.arange(count)
     size, old = sizes[which], points[rows, which]
-    # One of the other values, with equal probability.
+    # One of the knob's other values, with equal probability.
     anywhere = (old + rng.integers(1, size)) % size
     step = rng.integers(1, _REACH + 1, count) * rng.choice((-1, 1), count)
     nearby = np.clip(old + step, 0, size - 1)

@@ -36,7 +36,7 @@ EXPLORED = 0.15
 """Share of later batches that the model does not choose: random, or neighbours of good choices."""
 
 OTHERS = 4
-"""One of this many proposals by estimate is from a rule other than the default's."""
+"""Reciprocal share of proposals by estimate that are from rules other than the default's."""
 
 ALIKE = 4
 """At most a fourth of a batch has equal leading knobs, as such choices perform similarly."""
@@ -75,7 +75,7 @@ class Proposal:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for the same choice of the same rule."""
+        """Key that is equal for the same choice of the same rule."""
         return (self.rule, *self.choice.values())
 
 
@@ -161,7 +161,7 @@ class Arm:
         Args:
             good: good measured choices, from which some of the chains start.
         """
-        if count < 1:  # The whole batch is drawn at random.
+        if count < 1:  # No search is needed if the whole batch is drawn at random.
             return self.space.draw(0, rng), np.zeros(0)
         if self.enumeration is not None:
             return self.enumeration.best(score, count)

@@ -102,7 +102,7 @@ class _Group:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the parts have no gaps between them."""
+        """Whether the scatters cover all indices without gaps."""
         low = min(self.parts)
         return sorted(self.parts) == list(range(low, low + self.step))
 

@@ -19,7 +19,9 @@ from tcopt.support.memo import memo
 
 
 def constant_prefix(mask: SSAValue) -> int | None:
-    """Return the number of active lanes of a constant prefix mask; None if it is not one."""
+    """Return the number of active lanes of a constant mask that is on for a prefix of the lanes;
+    None for other masks.
+    """
     constant = mask.owner
     if not isinstance(constant, arith.ConstantOp) or not isa(
         constant.value, DenseIntOrFPElementsAttr

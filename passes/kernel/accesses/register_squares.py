@@ -18,9 +18,9 @@ def transpose_chunks(
 ) -> list[SSAValue]:
     """Transpose rows within each chunk of a register.
 
-    The number of rows n is a power of two, and at most `chunk`. Each chunk of result k has the
-    lanes `k * chunk / n` to `(k + 1) * chunk / n - 1` of the rows' chunk; each lane is the n
-    elements that the rows have there.
+    The number of rows n is a power of two, and at most `chunk`. In each chunk, result k has the
+    lanes `k * chunk / n` to `(k + 1) * chunk / n - 1` of the rows; for each lane, the n elements of
+    all rows are adjacent.
 
     Args:
         lanes: of a row.

@@ -1,4 +1,4 @@
-"""The pass `speculate-loads`."""
+"""The pass `speculate-loads`, which makes conditional loads unconditional."""
 
 from __future__ import annotations
 
@@ -186,6 +186,6 @@ def _move_before(op: scf.IfOp, moved: Sequence[Operation], rewriter: PatternRewr
                 rewriter.insert(place)
                 each.operands[position] = place.result
         rewriter.insert(each)
-    # An enclosing branch now contains loads, and maybe no other branch.
+    # Revisit the enclosing branch, which contains loads now, and maybe no other branch.
     if isinstance(around := op.parent_op(), scf.IfOp):
         rewriter.notify_op_modified(around)

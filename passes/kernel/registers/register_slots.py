@@ -188,7 +188,8 @@ def _group(
             return None
         accesses[op] = SlotAccess(slots[-1], start - slots[-1].start, type)
     for access in accesses.values():
-        # A scalar access and a vector of one lane cover each other; the vector is the slot.
+        # A scalar access and a one-lane vector access cover each other; the slot has the vector
+        # type.
         if isa(access.type, VectorType) and not isa(access.slot.type, VectorType):
             access.slot.type = access.type
     return (slots, accesses) if len(slots) <= max_slots else None

@@ -1,4 +1,4 @@
-"""Polynomial expansions of functions, one family per module, found by scanning this package.
+"""Polynomial expansions of math functions, one family per module, found by scanning this package.
 
 Expansions for f64 are in `wide.py`. Coefficients were fitted in double precision by iterated
 weighted least squares, which is close to the minimax relative error, and rounded to f32. Errors are

@@ -86,7 +86,7 @@ class FloatBuilder:
     """Whether the target has fused multiply-add."""
     ops: list[Operation] = field(default_factory=list[Operation])
     exact: list[SSAValue] = field(default_factory=list[SSAValue])
-    """Products that are exact."""
+    """Products by powers of two, which are exact."""
     constants: PureValues = field(default_factory=PureValues)
     """Existing constants for reuse; new ones are added."""
 
@@ -183,7 +183,7 @@ class FloatBuilder:
     def polynomial_by_pairs(
         self, x: SSAValue, square: SSAValue, coefficients: Sequence[float]
     ) -> SSAValue:
-        """Evaluate the same polynomial by Horner's rule in x^2, on pairs `c[i] + c[i+1] x`.
+        """Return a polynomial by Horner's rule in x^2, on pairs `c[i] + c[i+1] x`.
 
         This halves the dependency chain, at the cost of an additional rounding in each pair.
         """

@@ -1,4 +1,5 @@
-"""erf, in two pieces: a polynomial up to 1, and above 1 one minus the fourth power of another.
+"""Expansion of erf in two pieces: a polynomial up to 1, and above 1 one minus the fourth power of
+another.
 
     erf(x) = x + x p(x^2)           |x| <= 1
     erf(t) = 1 - q(t)^4              t > 1

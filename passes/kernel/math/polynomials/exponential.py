@@ -1,4 +1,4 @@
-"""exp, exp2, expm1, tanh.
+"""Expansions of exp, exp2, expm1 and tanh.
 
 exp(x) = 2^n e^r with n the integer nearest to x / ln 2. Adding 1.5 * 2^23 + 127 rounds to that
 integer and leaves n + 127 in the low bits of the sum, from which a shift moves it into the

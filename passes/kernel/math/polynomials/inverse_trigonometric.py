@@ -1,4 +1,4 @@
-"""asin, acos, atan of f32; the polynomials are those of SLEEF 3 (sleefsp.c), by Shibata."""
+"""Expansions of asin, acos and atan, with the polynomials of SLEEF 3 (sleefsp.c), by Shibata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""log, log2, log10, log1p.
+"""Expansions of log, log2, log10 and log1p.
 
 x = 2^e m with m in [sqrt(1/2), sqrt(2)), and log m = f - f^2/2 + f^3 P(f) with f = m - 1.
 """

@@ -1,4 +1,4 @@
-"""Powers of f32: x^y = 2^(y log2 |x|), with the sign of x for odd y.
+"""Expansion of f32 powers: x^y = 2^(y log2 |x|), with the sign of x for odd y.
 
 The logarithm, the product and the exponential are computed in f64 by short polynomials, and the
 result is rounded once, so that exact results, such as small integers to small integers, are exact:

@@ -1,4 +1,4 @@
-"""sin and cos: x = n pi/2 + r, then a polynomial in r chosen by n.
+"""Expansions of sin and cos: x = n pi/2 + r, then a polynomial in r chosen by n.
 
 The reduction is done in f64: with pi/2 in two parts for |x| below 2^30, or 2^20 on CPUs without
 fused multiply-add. If an element of a vector is larger, a branch reduces it with 203 bits of 2/pi,

@@ -1,4 +1,4 @@
-"""exp, expm1, tanh, log and log1p of f64, in the same form as those of f32.
+"""Expansions of exp, expm1, tanh, log and log1p for f64, in the same form as those for f32.
 
 e^r is its Taylor polynomial for |r| <= ln2/2, whose next term is below 2^-57. 2^n is a product of
 two powers, as n is from -1076 to 1024, and a single power would be out of range. The logarithm is
@@ -88,7 +88,7 @@ def expand_expm1(b: FloatBuilder, x: SSAValue) -> SSAValue:
     half, other = _halves(b, whole)
     scale, inverse = _power_of_two(b, half), _power_of_two(b, b.sub(0.0, half))
     second = _power_of_two(b, other)
-    # 2^half (2^other (e^r - 1) + 2^other - 2^-half)
+    # The result is 2^half (2^other (e^r - 1) + 2^other - 2^-half).
     grown = b.fma(second, _less_one(b, rest), b.sub(second, inverse))
     return b.select(b.compare("oeq", x, 0.0), x, b.mul(grown, scale))
 
