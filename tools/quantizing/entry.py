@@ -42,7 +42,7 @@ from tcopt.tools.quantizing.measuring import Measurement, PlanSettings
 Told = Callable[[str], object]
 
 BEST = "best"
-"""Method that selects the calibration method with the smallest error."""
+"""Value of `method` that selects the calibration method with the smallest error."""
 
 SAMPLES = 4
 """Default number of samples on which errors are measured."""
@@ -263,7 +263,7 @@ def report(
     if not layers:
         raise _no_layers(graph)
     told(f"{len(layers)} layers, {len(runs)} runs of calibration data")
-    # Always the given model: all layers or none are quantised.
+    # The model is already quantised, so it is the same for any set of layers.
     measurement = Measurement(
         floats, layers, lambda names: graph, runs, PlanSettings(max_error, min_gain, threads)
     )

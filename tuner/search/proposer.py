@@ -54,7 +54,7 @@ _JITTER = 1e-6
 """Relative difference below which estimates count as equal."""
 
 ScoreOf = Callable[["Arm", Points], Scores]
-"""Returns scores of choices of an arm, higher is better."""
+"""Returns scores of choices in an `Arm`, higher is better."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class Proposer:
         return sum(arm.space.size for arm in self.arms)
 
     def arm(self, rule: str) -> Arm | None:
-        """Return a rule's arm, if the rule applies to the task."""
+        """Return the `Arm` of a rule, if the rule applies to the task."""
         return self._by_rule.get(rule)
 
     def default(self) -> Proposal:
@@ -365,7 +365,7 @@ class Proposer:
         return [*unlike, *alike]
 
     def _shares(self, good: Sequence[tuple[str, Choice]]) -> list[int]:
-        """Return the number of chains for each arm: half evenly, half by its share of the best
+        """Return the number of chains for each rule: half evenly, half by its share of the best
         choices.
         """
         wins = np.asarray([sum(rule == arm.rule for rule, _ in good) for arm in self.arms])

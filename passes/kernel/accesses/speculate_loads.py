@@ -26,8 +26,7 @@ _TRAPS = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
 
 @dataclass(frozen=True)
 class SpeculateLoadsPass(ModulePass):
-    """Makes conditional loads of GPU threads unconditional; if the condition is false, they read
-    the start of the buffer.
+    """Makes conditional loads of GPU threads unconditional.
 
         scf.for %a = %c0 to %c8 step %c1 {
           ...
@@ -44,9 +43,10 @@ class SpeculateLoadsPass(ModulePass):
             memref.store %v, %shared[%j] : memref<256xf32, 3>
           }
 
-    With a branch around each load, only one load at a time is in flight. Without it, only the store
-    is conditional, which is a predicated instruction, and the loop can be unrolled. Loads with a
-    default value become loads and selects:
+    If the condition is false, the load reads the start of the buffer. With a branch around each
+    load, only one load at a time is in flight. Without it, only the store is conditional, which is
+    a predicated instruction, and the loop can be unrolled. Loads with a default value become loads
+    and selects:
 
         %v = scf.if %inside -> (f32) { %a = memref.load %x[%i] ... yield %a } else { yield %zero }
         ->

@@ -91,8 +91,7 @@ class EraseUnreadBuffer(RewritePattern):
 
 @dataclass(frozen=True)
 class DcePass(ModulePass):
-    """Removes ops without effects whose results are unused, stores to buffers that are never read,
-    and unused loop-carried values.
+    """Removes unused ops without effects, stores to unread buffers, and unused loop-carried values.
 
     ```mlir
     %0 = arith.addf %a, %b : f32
