@@ -79,7 +79,7 @@ class Accesses:
     parallel: list[ParallelLoop] = field(default_factory=list[ParallelLoop])
 
     def index(self, expr: AffineExpr, operands: Sequence[SSAValue]) -> str:
-        """Return the value of an index expression, an i64."""
+        """Emit an index expression; return its value, an i64."""
         match expr:
             case AffineConstantExpr():
                 return str(expr.value)
@@ -118,7 +118,7 @@ class Accesses:
         return self.writer.assign(f"icmp ult i64 {index}, {extent}")
 
     def fail_unless(self, condition: str, message: str, value: str = "0") -> None:
-        """End the run with a message and a number, unless an i1 holds."""
+        """Emit code that ends the run with a message and a number, unless an i1 holds."""
         w = self.writer
         self.faults.append(message)
         bad, good = w.label(), w.label()
@@ -165,7 +165,7 @@ class Accesses:
         return w.assign(f"getelementptr {element}, ptr {pointer}, i64 {flat}"), flat
 
     def read(self, buffer: SSAValue, places: Sequence[str], who: str) -> str:
-        """Load an element at indices that are in bounds."""
+        """Emit a load of an element at indices that are in bounds."""
         w, type_ = self.writer, element_type(buffer)
         pointer, flat = self.address(buffer, places)
         for around in self.parallel:
@@ -183,7 +183,7 @@ class Accesses:
         return loaded if memory == value else w.assign(f"trunc {memory} {loaded} to {value}")
 
     def write(self, buffer: SSAValue, places: Sequence[str], value: str, who: str) -> None:
-        """Store an element at indices that are in bounds."""
+        """Emit a store of an element at indices that are in bounds."""
         w, type_ = self.writer, element_type(buffer)
         pointer, flat = self.address(buffer, places)
         memory, scalar = memory_text(type_), element_text(type_)
@@ -314,7 +314,7 @@ class Accesses:
     def check(
         self, buffer: SSAValue, places: Sequence[str], doubtful: Sequence[bool], who: str
     ) -> None:
-        """End the run if an index is out of bounds."""
+        """Emit code that ends the run if an index is out of bounds."""
         for dim, (place, doubt, extent) in enumerate(
             zip(places, doubtful, buffer_shape(buffer), strict=True)
         ):

@@ -109,7 +109,7 @@ class Settings:
 
 
 class Ranker:
-    """Rank choices by predicted speed.
+    """Ranks choices by predicted speed.
 
     Attributes:
         examples: number of training examples; 0 before training.

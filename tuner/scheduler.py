@@ -109,7 +109,7 @@ class Expectation:
 
 
 class TaskScheduler:
-    """Choose the task of each batch, and forecast the result.
+    """Chooses the task of each batch, and forecasts the result.
 
     Args:
         tasks: progress of each task, updated by the caller.

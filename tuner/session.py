@@ -114,7 +114,7 @@ class SessionSettings:
 
 
 class Session:
-    """Tune a set of tasks.
+    """Tunes a set of tasks.
 
     Args:
         tasks: what to tune, each with its search.

@@ -174,7 +174,7 @@ class Arm:
 
 
 class Proposer:
-    """Propose distinct choices of a task.
+    """Proposes distinct choices of a task.
 
     Args:
         arms: the rules that apply to it, the default rule first.
