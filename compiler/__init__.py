@@ -1,7 +1,7 @@
-"""The compiler as one call: a model in, native code out, through a printable pipeline.
+"""The compiler as one call: from a model to native code, through a printable pipeline.
 
-What it takes to compile is imported when something is compiled: a program from the cache needs
-none of it, and a worker process, which compiles kernels alone, nothing of the front end.
+Modules that are only needed to compile are imported lazily: loading a cached program needs none of
+them, and worker processes, which only compile kernels, need no front end.
 """
 
 from typing import TYPE_CHECKING, Any

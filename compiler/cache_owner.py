@@ -1,11 +1,12 @@
-"""Whose a cache is: its folder is this user's alone, and its entries have this user's mark.
+"""Ownership of the cache: its folder must be private, and its entries are authenticated.
 
-What is found in a cache becomes code of this process. So a folder that others may write to is not
-used, and an entry counts only with a code that needs the user's key (HMAC, RFC 2104), which is not
-in the folder: what was copied there, from wherever, was not made by this user's compiles.
+Cache entries become code of this process. Therefore a folder that other users can write to is not
+used, and each entry carries a message authentication code (HMAC, RFC 2104) under the user's secret
+key. The key is stored outside the folder, so entries that were not written by this user's compiles
+are rejected.
 
 Environment:
-    XDG_STATE_HOME: where the key is, in `tcopt/cache.key`; by default `~/.local/state`.
+    XDG_STATE_HOME: base folder of the key, `tcopt/cache.key`; by default `~/.local/state`.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ _told: set[str] = set()
 
 
 class CacheWarning(UserWarning):
-    """A cache cannot be used; everything is compiled."""
+    """The cache cannot be used, so everything is compiled."""
 
 
 def obstacle(folder: Path) -> str | None:
-    """Why a folder, if it is there, is not a cache of this user; None if it is one."""
+    """Return why an existing folder cannot be this user's cache; None if it can, or is missing."""
     try:
         facts = os.stat(folder)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        return f"it cannot be looked at ({getattr(error, 'strerror', None) or error})"
+        return f"it cannot be inspected ({getattr(error, 'strerror', None) or error})"
     if not stat.S_ISDIR(facts.st_mode):
         return "it is not a folder"
     if facts.st_uid != os.geteuid():
@@ -51,7 +52,7 @@ def obstacle(folder: Path) -> str | None:
 
 
 def user_key() -> bytes | None:
-    """Return the key of this user, made at the first call; None after a warning if that fails."""
+    """Return this user's key, created at the first call; None, with a warning, if that fails."""
     path = private_path("cache.key")
     if path is None:
         return None
@@ -63,24 +64,24 @@ def user_key() -> bytes | None:
             _keys[path] = key
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
-            tell(f"the cache is not used: its key {path} cannot be used ({reason})")
+            tell(f"the cache is not used: the key file {path} is unusable ({reason})")
             return None
     return _keys[path]
 
 
 def code_of(key: bytes, *parts: bytes) -> bytes:
-    """The code that only who knows a key can give for some bytes."""
+    """Return the authentication code of some bytes under a key."""
     head = b"".join(len(part).to_bytes(8, "little") for part in parts)
     return hmac.digest(key, b"".join((head, *parts)), "sha256")
 
 
 def same_code(one: bytes, other: bytes) -> bool:
-    """Whether two codes are the same, in a time that does not tell where they differ."""
+    """Compare two authentication codes in constant time."""
     return hmac.compare_digest(one, other)
 
 
 def tell(message: str) -> None:
-    """Say once that a cache is not used, as a warning, and each time as a remark."""
+    """Report that a cache is not used: as a remark, and once per message as a warning."""
     notice("cache", "folder", message)
     if message not in _told:
         _told.add(message)

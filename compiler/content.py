@@ -1,4 +1,4 @@
-"""Hashes of what a model is made of: its file, bytes or protobuf, and files beside it."""
+"""Hashes of a model's content: a file, bytes or protobuf message, and external data files."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 Source: TypeAlias = "str | Path | bytes | ModelProto"
-"""A model: a file, its bytes, or decoded."""
+"""A model: the path of a file, its bytes, or a decoded message."""
 
 _CLOCK_SECONDS = 0.02
-"""A file's time of change has steps of a few milliseconds; two changes within one look alike."""
+"""Resolution of file modification times; two changes within it cannot be distinguished."""
 
 Stamp = tuple[int, int, int, int, int]
 
 
 def hash_source(source: Source) -> str | None:
-    """A hash of a model's content; None if it cannot be read.
+    """Return a hash of a model's content; None if it cannot be read.
 
-    A file is hashed as its bytes are. Large content is hashed chunk by chunk, on all cores.
+    The hash of a file is that of its bytes. Large content is hashed in chunks, on all cores.
     """
     if isinstance(source, (str, Path)):
         return hash_file(Path(source))
     try:
         data = source if isinstance(source, (bytes, bytearray, memoryview)) else _serialized(source)
-    except ValueError:  # Larger than protobuf allows.
+    except ValueError:  # The message exceeds protobuf's size limit.
         return None
     return digest_of([data]).hex()
 
 
 def hash_file(path: Path) -> str | None:
-    """A hash of a file's bytes; None if it cannot be read."""
+    """Return a hash of a file's bytes; None if it cannot be read."""
     try:
         with open_file(path) as stream:
             return digest_of_file(stream.fileno(), os.fstat(stream.fileno()).st_size).hex()
@@ -47,9 +47,9 @@ def hash_file(path: Path) -> str | None:
 
 
 def stamp(path: Path) -> Stamp | None:
-    """What changes when a file is written to; None if there is no such file.
+    """Return a stamp that changes whenever a file is written to; None if it does not exist.
 
-    If the file was written to only now, it waits until another change would show.
+    If the file has just been written, this waits until a further write would change the stamp.
     """
     try:
         facts = os.stat(path)
@@ -63,7 +63,7 @@ def stamp(path: Path) -> Stamp | None:
 
 
 def changed_since(paths: Iterable[Path], seconds: float) -> bool:
-    """Whether one of some files was written to at or after a time, or cannot be asked."""
+    """Whether any of the files was modified at or after a time, or is not accessible."""
     try:
         return any(os.stat(p).st_mtime > seconds - _CLOCK_SECONDS for p in paths)
     except OSError:

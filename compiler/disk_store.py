@@ -1,9 +1,9 @@
-"""A bounded folder of entries by key, which any number of processes may use at once.
+"""A size-bounded folder of entries by key, safe for concurrent use by several processes.
 
-Each entry is a file, whole or absent: it is written beside its place and renamed. The least
-recently used go first. Nothing that goes wrong with the folder fails a compile. Who may have
-written what is there is `cache_owner`'s to say; no link is followed, and no file but the store's
-own is read or removed.
+Each entry is a file that is written under a temporary name and then renamed, so it is either
+complete or absent. The least recently used entries are evicted first. I/O errors never fail a
+compile. `cache_owner` authenticates the entries. Links are not followed, and only files of the
+store are read or removed.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _PREFIX = "tcopt-"
 _PRIVATE = 0o700
 _KEPT_SHARE = 0.8
 _FRESH_SECONDS = 60.0
-"""A file used this recently is not marked as used again, which saves a write."""
+"""Entries used within this time are not marked as used again, which saves a write."""
 
 _ABANDONED_SECONDS = 3600.0
 _PARTIAL = ".part"
 _LARGEST_SHARE = 0.5
-"""An entry that would fill more of the store than this is not kept."""
+"""Largest fraction of the store's limit that one entry may take."""
 
 _FREE_SHARE = 0.1
-"""Nor is one that would take more than this of what is free on the disk."""
+"""Largest fraction of the free disk space that one entry may take."""
 
 
 @dataclass(frozen=True)
 class StoreUse:
-    """How full a store is."""
+    """Number and size of the entries of a store."""
 
     entries: int
     bytes: int
@@ -50,12 +50,12 @@ class StoreUse:
 
 
 class DiskStore:
-    """Entries of one kind in a folder, which stores of other kinds may share.
+    """Entries of one kind in a folder that may be shared with stores of other kinds.
 
     Args:
-        folder: made when something is first written.
-        suffix: of the files of this kind.
-        limit: the most bytes they may take.
+        folder: created at the first write.
+        suffix: suffix of the files of this kind.
+        limit: maximum total size in bytes.
     """
 
     def __init__(self, folder: Path, suffix: str, limit: int):
@@ -69,15 +69,15 @@ class DiskStore:
 
     @property
     def obstacle(self) -> str | None:
-        """Why the folder is not used; None if it is."""
+        """Reason why the folder is not used; None if it is used."""
         return self._reason
 
     def path(self, key: str) -> Path:
-        """Where the entry of a key is, if there is one."""
+        """Return the path of the entry of a key, whether it exists or not."""
         return self.folder / key[:2] / (key[2:] + self.suffix)
 
     def get(self, key: str) -> bytes | None:
-        """The bytes that `put` stored under a key; a damaged entry is removed."""
+        """Return the bytes stored by `put` under a key; remove the entry if it is damaged."""
         secret = None if self._reason else user_key()
         data = None if secret is None else _read(self.path(key))
         if secret is None or data is None:
@@ -91,11 +91,11 @@ class DiskStore:
         return body
 
     def has(self, key: str) -> bool:
-        """Whether something is stored under a key, damaged or not."""
+        """Whether an entry exists for a key; it may be damaged."""
         return self._reason is None and self.path(key).is_file()
 
     def put(self, key: str, body: bytes) -> None:
-        """Store bytes with the user's code under a key, in place of what was there."""
+        """Store bytes under a key with the user's authentication code, replacing any old entry."""
         secret = None if self._reason else user_key()
         if secret is not None:
             code = self._code(secret, key, body)
@@ -105,13 +105,13 @@ class DiskStore:
         return code_of(secret, self.suffix.encode(), key.encode(), body)
 
     def write(self, key: str, fill: Callable[[BinaryIO], object], size: int) -> None:
-        """Store what `fill` writes under a key, in place of what was there.
+        """Store the bytes that `fill` writes under a key, replacing any old entry.
 
-        It is stored without a code: whoever reads it has to know what it should be.
+        The entry has no authentication code, so readers must verify it by other means.
 
         Args:
-            fill: writes to a file that can be read, too.
-            size: about how many bytes that will be.
+            fill: writes to a file that is open for reading and writing.
+            size: approximate number of bytes.
         """
         path = self.path(key)
         temporary = None
@@ -138,14 +138,14 @@ class DiskStore:
                 os.utime(path, (now, now), follow_symlinks=False)
 
     def discard(self, key: str) -> None:
-        """Forget what is stored under a key."""
+        """Remove the entry of a key."""
         with suppress(OSError):
             self.path(key).unlink()
 
     def trim(self) -> None:
-        """Keep within the limit, if something was written through this object.
+        """Evict entries until the limit is met, if this object has written any.
 
-        Takes more than is needed away, so that it has nothing to do for some time.
+        Evicts more than necessary, so that the next writes need no eviction.
         """
         if not self._written:
             return
@@ -162,7 +162,7 @@ class DiskStore:
             total -= size
 
     def clear(self) -> int:
-        """Remove every entry; how many there were."""
+        """Remove all entries; return their number."""
         files = self._files()
         for _, _, path in files:
             with suppress(OSError):
@@ -170,15 +170,15 @@ class DiskStore:
         return len(files)
 
     def use(self) -> StoreUse:
-        """How many entries there are, and how much room they take."""
+        """Return the number and total size of the entries."""
         files = self._files()
         return StoreUse(len(files), sum(size for _, size, _ in files), self.limit)
 
     def _is_prepared(self, part: Path) -> bool:
-        """Whether a folder of the store is there and can be written to, after making it."""
+        """Create a folder of the store if necessary; return whether it can be written to."""
         if self._reason is None and not part.is_dir():
             self.folder.mkdir(parents=True, exist_ok=True, mode=_PRIVATE)
-            # Another user may have made it meanwhile.
+            # Another user may have created it in the meantime.
             self._reason = obstacle(self.folder)
             if self._reason is None:
                 part.mkdir(exist_ok=True, mode=_PRIVATE)
@@ -190,7 +190,7 @@ class DiskStore:
         return size <= _FREE_SHARE * shutil.disk_usage(self.folder).free
 
     def _files(self) -> list[tuple[float, int, Path]]:
-        """Time of last use, size and path of each entry; removes what writers left behind."""
+        """Return (time of last use, size, path) of each entry; remove stale temporary files."""
         found: list[tuple[float, int, Path]] = []
         for entry in () if self._reason else _scan(self.folder):
             with suppress(OSError):
@@ -208,7 +208,7 @@ class DiskStore:
 
 
 def _scan(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """The files in the folders of a store; neither is a link."""
+    """Yield the files in the folders of a store, without following links."""
     try:
         parts = [
             entry.path
@@ -223,7 +223,7 @@ def _scan(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def _read(path: Path) -> bytes | None:
-    """The content of a file that is no link, pipe or device; None if there is no such."""
+    """Return the content of a regular file; None if the path is anything else or is missing."""
     try:
         with open_file(path, follow=False) as stream:
             return stream.read()

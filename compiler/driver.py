@@ -1,4 +1,4 @@
-"""From a model to code: runs the pipeline's phases and hands the result to the runtime."""
+"""Driver of a compile: runs the phases of the pipeline and passes the result to the runtime."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ Array = NDArray[Any]
 
 
 class Imported:
-    """A model to be imported, once.
+    """A model that can be imported once.
 
     Attributes:
-        model: what was decoded; None before it was.
-        files: what was read beside the model itself.
-        rest: what of the model comes after the stage that was imported.
+        model: the decoded model; None before it is decoded.
+        files: files that were read in addition to the model itself.
+        rest: part of the model after the imported stage.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Imported:
         self._counts: tuple[Mapping[str, Count], Mapping[str, Count]] = ({}, {})
 
     def module(self) -> ModuleOp:
-        """The graph-level module."""
+        """Import the model and return the graph-level module."""
         model, reader = load_model(self._source, follow_links=self._follow_links)
         self.files = reader.files
         self.model = model = without_defaults(model, {*self._shapes, *self._values})
@@ -92,14 +92,14 @@ class Imported:
         self._counts = found.input_counts, found.output_counts
         (main,) = (op for op in module.ops if isinstance(op, FuncOp) and op.sym_name.data == "main")
         self._arguments, results = dims_of(main)
-        # By name: a pass may have put other results among them.
+        # Matched by name, as passes may insert other results between them.
         self._results = dict(zip(_result_names(module), results, strict=False))
         return module
 
     def describe(self, program: WholeProgram) -> None:
-        """Tell the program of the module what its inputs and outputs are of the model's."""
+        """Set the dimensions and the signature of a program's inputs and outputs from the model."""
         program.inputs = [
-            # A key lies behind what the model has.
+            # The RNG key is an extra trailing input.
             s._replace(dims=d)
             for s, d in zip(program.inputs, self._arguments, strict=False)
         ]
@@ -109,7 +109,7 @@ class Imported:
 
 
 def _result_names(module: ModuleOp) -> list[str]:
-    """What a module calls its results."""
+    """Return the names of a module's results."""
     told = module.attributes["graph.outputs"]
     assert isinstance(told, ArrayAttr)
     return [entry.data for entry in told if isinstance(entry, StringAttr)]
@@ -121,11 +121,11 @@ def _signature(
     input_counts: Mapping[str, Count],
     output_counts: Mapping[str, Count],
 ) -> Signature:
-    """What a program's tensors are of a model's inputs and outputs, some of which are none."""
+    """Describe a program's inputs and outputs as the model declares them, lists included."""
     inputs = {spec.name: spec for spec in program.inputs}
     outputs = {spec.name: spec for spec in program.outputs}
     weights = {name for name, _ in graph_weights(graph)}
-    # Of the outputs, another stage may give some.
+    # The program has only the outputs of its own stage.
     return Signature(
         tuple(
             _declared(info, "input", inputs, input_counts)
@@ -145,7 +145,7 @@ def _signature(
 def _declared(
     info: ValueInfoProto, what: str, given: Mapping[str, TensorSpec], counts: Mapping[str, Count]
 ) -> TensorSpec:
-    """What a model has where a program has tensors."""
+    """Return the declaration of a model's input or output, which may be several tensors."""
     if info.name not in counts:
         return given[info.name]
     if info.type.WhichOneof("value") is not None:
@@ -153,7 +153,7 @@ def _declared(
     values = given.get(tensor_names(info.name, Kind.MAPS, 2)[1])
     if values is not None and counts[info.name] == 2:
         return TensorSpec(info.name, (), values.dtype, any_rank=True, kind=Kind.MAPS)
-    # A sequence of which the model does not even say that it is one.
+    # A sequence without a declared type.
     first = given.get(tensor_names(info.name, Kind.SEQUENCE, 1)[0])
     dtype = np.dtype(np.float32) if first is None else first.dtype
     return TensorSpec(info.name, (), dtype, any_rank=True, kind=Kind.SEQUENCE)
@@ -168,14 +168,14 @@ def compile_model(
     *,
     timed: bool = False,
 ) -> WholeProgram:
-    """The program of a model: its kernels one by one, and the host that calls them.
+    """Compile a model to a program: its kernels one by one, and the host function.
 
     Args:
-        phases: the pipeline, which says what to compile for.
-        cache: where kernels are looked up and kept.
-        workers: processes that compile kernels beside this one, see `KernelBuilder`.
-        timed: whether each run of the program notes the time of its kernels; `phases` are then
-            those that `TargetKind.timed_pipeline` gives.
+        phases: the pipeline, including the target.
+        cache: where kernels are looked up and stored.
+        workers: number of additional processes that compile kernels; see `KernelBuilder`.
+        timed: whether each run of the program records the times of its kernels; `phases` must then
+            come from `TargetKind.timed_pipeline`.
     Raises:
         TcoptError: the model is malformed or not supported, or a pass failed.
     """
@@ -192,7 +192,7 @@ def lower(module: ModuleOp, phases: Sequence[Phase], times: dict[str, float] | N
     """Run the passes of `phases` on a module, in place.
 
     Args:
-        times: if given, receives each phase's seconds by its name.
+        times: receives the seconds of each phase by name, if given.
     Raises:
         PassFailedError: a pass could not rewrite the module.
     """
@@ -211,7 +211,7 @@ def _build(
     *,
     timed: bool,
 ) -> WholeProgram:
-    """The program of an imported model."""
+    """Compile an imported module to a program."""
     by_name = {phase.name: phase for phase in phases}
     for name in ("graph", "te"):
         with report.step(name):
@@ -221,7 +221,7 @@ def _build(
         sequences = take_sequences(module)
         functions = take_kernels(module)
         run_passes(module, by_name["loop"].passes)
-        # Copies of inputs and constants to results are kernels that the host asks for.
+        # Copies from inputs and constants to results become kernels only here.
         functions |= take_kernels(module)
         kernels = builder.build(functions, module, sequences)
     with report.step("host"):
@@ -242,12 +242,12 @@ def declared_specs(
     values: Mapping[str, Array] | None = None,
     dims: Mapping[str, int] | None = None,
 ) -> tuple[list[TensorSpec], list[TensorSpec]]:
-    """What the model says of its inputs and outputs, with open dimensions as None or names.
+    """Return the declared inputs and outputs of a model; open dimensions are None or names.
 
     Args:
-        shapes, values, dims: what is known of the inputs, as `tcopt.compile` takes it.
+        shapes, values, dims: known facts about the inputs, as for `tcopt.compile`.
     Raises:
-        InputError: it does not fit the model.
+        InputError: these do not fit the model.
     """
     model = without_defaults(load_model(source)[0], {*(shapes or {}), *(values or {})})
     graph = model.graph
@@ -258,7 +258,7 @@ def declared_specs(
     found: list[TensorSpec] = []
     for info in typed_outputs(model):
         if info.type.WhichOneof("value") is None:
-            # What the nodes compute is known once they are compiled.
+            # Its type is only known once the nodes are compiled.
             found.append(TensorSpec(info.name, (), np.dtype(np.float32), any_rank=True))
             continue
         item = declared_input(info, "output")

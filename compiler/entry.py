@@ -1,6 +1,6 @@
-"""`tcopt.compile`: a program from the cache, or the compiler's work.
+"""`tcopt.compile`: load a program from the cache, or compile it.
 
-What it takes to compile is imported when something is compiled.
+Modules that are only needed to compile are imported lazily.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 Shapes = Mapping[str, Any]
-"""A shape by the name of an input, of a sequence a list of them, None for no element."""
+"""Shapes by input name: for a sequence a list of shapes, for an absent optional None."""
 Values = Mapping[str, Array]
 
 
@@ -76,36 +76,36 @@ def compile(
 ) -> Model:
     """Compile an ONNX model to native code.
 
-    A model whose inputs have open dimensions, or whose shapes depend on the values of
-    inputs, is compiled at its first run for the shapes and values seen; each new
-    combination is compiled once and kept. The same holds for runs that feed inputs with a
-    default value.
+    A model with open dimensions, or whose shapes depend on input values, is compiled at its first
+    run for the shapes and values seen. Each new combination is compiled once and reused. The same
+    holds for runs that override the default value of an input.
 
     Args:
-        source: a file, its bytes, or a decoded model.
+        source: path of a file, its bytes, or a decoded model.
         target, accuracy, precision: see `tcopt.compiler.pipeline`.
-        shapes: shapes of inputs with open dimensions, to compile for ahead of time; of a
-            sequence a list of shapes, of an optional without an element None. An input with a
-            default value (an initializer) becomes an ordinary input if its shape is given.
-        values: inputs that decide shapes, to specialise on ahead of time.
-        dims: extents of open dimensions by the names that the model gives them.
-        programs_kept: how many combinations are kept, see `Model.programs_kept`.
+        shapes: shapes of inputs with open dimensions, to compile ahead of time: a list of shapes
+            for a sequence, None for an absent optional. An input with a default value (an
+            initializer) becomes an ordinary input if its shape is given.
+        values: values of inputs that determine shapes, to specialise on ahead of time.
+        dims: extents of open dimensions by their names in the model.
+        programs_kept: maximum number of combinations kept in memory, see `Model.programs_kept`.
         progress: called before each step and at the end.
-        cache: whether programs and kernels are looked up and kept on disk; see
-            `compiler.program_cache` and `compiler.kernel_cache`.
-        workers: processes that compile kernels in addition to this one. By default one for each
-            other core, or as many as the environment variable `TCOPT_WORKERS` says; none for a
-            model that is small or whose kernels are all cached.
-        limits: how much the model may ask for, see `tcopt.frontends.onnx.model.limits`.
-        follow_links: whether links of the model's external data may lead out of its folder, as
-            they do in the folders of model hubs. What they lead to is read.
-        plugins: files and modules that bring targets, operators, passes and so on, see
-            docs/plugins.md; they are known from then on.
-        passes: more passes, as text, by where they run: `before:NAME`, `after:NAME` or
+        cache: whether to use the disk cache of programs and kernels; see `compiler.program_cache`
+            and `compiler.kernel_cache`.
+        workers: number of processes that compile kernels in addition to this one. By default one
+            for each other core, or the value of the environment variable `TCOPT_WORKERS`; none for
+            a model that is small or whose kernels are all cached.
+        limits: limits on the resources of a model, see `tcopt.frontends.onnx.model.limits`.
+        follow_links: whether symbolic links of the model's external data may point outside its
+            folder, as in local copies of model hubs. Their targets are read.
+        plugins: files and modules that register targets, operators, passes and so on, see
+            docs/plugins.md; they stay registered.
+        passes: additional passes, as text, by position: `before:NAME`, `after:NAME` or
             `instead-of:NAME` of a pass or a phase of the pipeline.
-        tuned: whether schedules are those of the lock file beside the model (`model.tuned.mlir`
-            for `model.onnx`), if there is one; or the lock file to take.
-        locked: whether every kernel must have an entry in it, and every entry must fit.
+        tuned: whether to use the schedules of the lock file next to the model, if there is one
+            (`model.tuned.mlir` for `model.onnx`); or the path of a lock file.
+        locked: whether every kernel must have an entry in the lock file, and every entry must
+            apply.
     Raises:
         TcoptError: the model is malformed or not supported, or a pass failed.
     """
@@ -135,7 +135,7 @@ def compile(
 
 
 def _model(compiler: _Compiler, given_shapes: Shapes, given_values: Values) -> Model:
-    """The model of a source, compiled as far as its shapes are known."""
+    """Return the model of a source: compiled, or lazy if its shapes are not known."""
     entry = compiler.entry(given_shapes, given_values)
     specializer = _Specializer(compiler.program, given_shapes, given_values)
     declared = None if entry is None else entry.open_inputs()
@@ -167,12 +167,12 @@ def _model(compiler: _Compiler, given_shapes: Shapes, given_values: Values) -> M
 
 
 class _Compiler:
-    """Gives programs of one model for shapes and values, from the cache or anew.
+    """Provides programs of one model for given shapes and values, cached or newly compiled.
 
     Attributes:
         target: see `compile`.
         dims: extents of open dimensions by their names.
-        programs_kept: by each later stage of a model whose shapes depend on data.
+        programs_kept: maximum number of programs kept by each later stage of a staged model.
     """
 
     programs_kept = PROGRAMS_KEPT
@@ -214,11 +214,11 @@ class _Compiler:
 
     @property
     def name(self) -> str:
-        """Name of the model's file without its suffix, or an empty string."""
+        """Name of the model's file without its suffix; empty for a model in memory."""
         return self._source.name
 
     def keep_source(self) -> None:
-        """What was given now is what is compiled later, too."""
+        """Make later compiles use the source as it is now."""
         self._source.keep()
         if self._programs is not None:
             self._programs.source = self._source.value
@@ -226,14 +226,14 @@ class _Compiler:
     def declared(
         self, shapes: Shapes | None = None, values: Values | None = None
     ) -> tuple[list[TensorSpec], list[TensorSpec]]:
-        """What the model says of its inputs and outputs; it is decoded if it was not."""
+        """Return the declared inputs and outputs of the model, decoding it if necessary."""
         from tcopt.compiler.driver import declared_specs
 
         model, self._decoded = self._decoded or self._source.value, None
         return declared_specs(model, shapes, values, self.dims)
 
     def has_decoded_defaults(self) -> bool:
-        """Whether the source is a decoded model that has inputs with a default value."""
+        """Whether the source is a decoded model with default values of inputs."""
         model = self._source.value
         if isinstance(model, bytes | str | Path):
             return False
@@ -242,7 +242,7 @@ class _Compiler:
         return bool(default_names(model))
 
     def defaults(self) -> list[TensorSpec]:
-        """The inputs that have a default value."""
+        """Return the inputs with a default value."""
         from tcopt.compiler.driver import declared_defaults
 
         self._source.check()
@@ -251,7 +251,7 @@ class _Compiler:
     def entry(
         self, shapes: Shapes, values: Values, stage: Stage | None = None
     ) -> ProgramEntry | None:
-        """The cache entry of a compile; None without a cache."""
+        """Return the cache entry of a compile; None without a cache."""
         self._source.check()
         if self._programs is None:
             return None
@@ -266,11 +266,11 @@ class _Compiler:
         entry: ProgramEntry | None = None,
         stage: Stage | None = None,
     ) -> AnyProgram:
-        """The program for these shapes and values.
+        """Return the program for given shapes and values.
 
         Args:
-            entry: its cache entry, if that was looked up already.
-            stage: the part of the model to compile, by default all of it.
+            entry: its cache entry, if already looked up.
+            stage: the part of the model to compile; by default the whole model.
         """
         start = time.perf_counter()
         entry = entry or self.entry(shapes, values, stage)
@@ -300,7 +300,7 @@ class _Compiler:
     def timed_program(
         self, shapes: Shapes, values: Values, stage: Stage | None = None
     ) -> AnyProgram:
-        """The program with clocks around its kernels, and remarks; never from the cache."""
+        """Return the program instrumented with kernel times and remarks; never cached."""
         from tcopt.compiler.facts import with_remarks
 
         with collect_remarks() as remarks:
@@ -320,7 +320,7 @@ class _Compiler:
         timed: bool = False,
         stage: Stage | None = None,
     ) -> tuple[StoredProgram, set[Path]]:
-        """A program, and the files that were read in addition to the model's."""
+        """Compile a program; also return the files that were read in addition to the model's."""
         with quiet_collector(), _enough_memory(), _own_memos():
             from tcopt.compiler import driver
 
@@ -343,7 +343,7 @@ class _Compiler:
                         imported, phases, kept, self._workers, report, timed=timed
                     )
             except (MissingShapesError, MissingValuesError):
-                # What it says of its inputs is asked next.
+                # The caller asks for the declarations of this model next.
                 self._decoded = imported.model
                 raise
             imported.describe(program)
@@ -366,11 +366,11 @@ class _Compiler:
         *,
         timed: bool = False,
     ) -> AnyProgram:
-        """The program of a stage with those after it, which are compiled when they run.
+        """Return the program of a stage, followed by later stages that are compiled at run time.
 
         Args:
-            stage: the part of the model that was compiled; None if it was all of it.
-            timed: whether later programs have clocks, too.
+            stage: the part of the model that was compiled; None for the whole model.
+            timed: whether later programs are instrumented, too.
         """
         first, rest = compiled.program, compiled.rest
         if rest is None:
@@ -390,7 +390,7 @@ class _Compiler:
             missing = [spec for spec in compiled.outputs if spec.name in following.outputs]
             counts = {} if first.signature is None else first.signature.input_counts
             lists = {name: shapes[name] for name in counts if name in shapes}
-            # Values of results of earlier stages are known to those after it.
+            # Later stages know the values of results of earlier ones.
             names = {*counts, *(spec.name for spec in own)}
             given = {name: value for name, value in values.items() if name in names}
             specializer = _Specializer(compile_rest, lists, given, following.measured)
@@ -405,14 +405,14 @@ def _enough_memory() -> Iterator[None]:
         yield
     except MemoryError as error:
         raise ResourceError(
-            f"compiling the model needs more memory than there is: {error}",
-            hint="see whether its tensors are meant to be so large, or end other programs",
+            f"out of memory while compiling the model: {error}",
+            hint="check the sizes of its tensors, or free memory by closing other programs",
         ) from error
 
 
 @contextmanager
 def _own_memos() -> Iterator[None]:
-    """What the compiler remembers while it compiles a model is forgotten afterwards."""
+    """Clear memoised results of the compiler after a model is compiled."""
     try:
         yield
     finally:
@@ -420,7 +420,7 @@ def _own_memos() -> Iterator[None]:
 
 
 class _Specializer(Specialization):
-    """Compiles for the shapes, and where needed the values, of the feeds of a run."""
+    """Compiles for the shapes, and if needed the values, of the inputs of a run."""
 
     def __init__(
         self,
@@ -462,7 +462,7 @@ class _Specializer(Specialization):
 
 
 class _Defaults(Defaults):
-    """Inputs with a default value, of which a model makes constants."""
+    """Inputs with a default value, which the model treats as constants unless they are fed."""
 
     def __init__(self, compiler: _Compiler, shapes: Shapes, values: Values):
         super().__init__()
@@ -478,5 +478,5 @@ class _Defaults(Defaults):
 
 
 def _tensors(feeds: Mapping[str, Feed]) -> dict[str, Array]:
-    """The arrays of all feeds, by the names that a program has for them."""
+    """Return the arrays of all feeds, by the program's tensor names."""
     return dict(pair for name, value in feeds.items() for pair in flat_arrays(name, value))

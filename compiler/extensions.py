@@ -1,7 +1,7 @@
-"""What a program has added to the compiler, or changed of it.
+"""Extensions and modifications of the compiler made by the running program.
 
-Code depends on it and neither the key of anything on disk nor another process tells, so with
-any of it nothing is looked up, kept, or given to workers.
+They affect the generated code, but are not part of cache keys and are unknown to worker processes.
+If there are any, neither the cache nor workers are used.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from tcopt.support.registration import foreign_entries
 
 
 def extensions() -> Iterator[str]:
-    """Descriptions of what is registered in this process that did not come with the package,
-    and of what is another object than when its module was imported.
+    """Describe everything registered in this process that is not part of the package, and every
+    object that was replaced after its module was imported.
 
-    It is looked at anew each time, which takes about a millisecond with the whole compiler
-    loaded. What was not imported has nothing but the package's own.
+    This is computed anew at each call, which takes about a millisecond with the whole compiler
+    loaded. Only imported modules need to be checked.
     """
     yield from foreign_entries()
     yield from altered()
 
 
 def obstacles(*, on_disk: bool = False) -> Iterator[str]:
-    """Why a cache's keys do not tell what code of this process is like; nothing if they do.
+    """Yield reasons why cache keys do not cover this process's compiler; empty if they do.
 
     Args:
-        on_disk: whether the package's files must be what they were, too, as other processes
-            import them.
+        on_disk: whether the package's files must also be unchanged, because other processes import
+            them.
     """
     yield from extensions()
     if not is_current(on_disk=on_disk):
-        yield "files of the package were changed after this process had imported some of them"
+        yield "files of the package changed after this process imported some of them"
 
 
 def is_plain(*, on_disk: bool = False) -> bool:
-    """Whether the cache's keys tell what code of this process is like."""
+    """Whether cache keys fully determine the code that this process generates."""
     return next(obstacles(on_disk=on_disk), None) is None
 
 
 def is_extended() -> bool:
-    """Whether a program has added anything to the compiler, or changed anything of it."""
+    """Whether the running program has extended or modified the compiler."""
     return next(extensions(), None) is not None

@@ -1,4 +1,4 @@
-"""What remarks tell about the kernels of a program."""
+"""Attaches remarks to the kernels of a program."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from tcopt.support.remarks import Remark
 
 
 def with_remarks(program: WholeProgram, remarks: Iterable[Remark]) -> WholeProgram:
-    """The program with the remarks; its timed kernels name the rules that shaped them, and say
-    which are slow and why."""
+    """Set the remarks of a program, and the schedule rule and slowness of its timed kernels."""
     program.remarks = tuple(remarks)
     rules = {
         remark.subject: remark.by

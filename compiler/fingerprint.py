@@ -1,4 +1,4 @@
-"""What identifies this version of the compiler: equal input and equal version, equal code."""
+"""Fingerprint of the compiler's version: equal input and fingerprint give equal code."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from tcopt.support.integrity import Stamp, sources, stamp
 
 _ROOT = Path(__file__).parent.parent
 _TOOLS = ("tools", "tuner", "quantization")
-"""Folders of the package that no program depends on."""
+"""Folders of the package that do not affect programs."""
 
 _FRONT_ENDS = ("frontends",)
-"""Folders that programs depend on, but not their kernels."""
+"""Folders that affect programs, but not their kernels."""
 
 _COMPILED = "__pycache__"
 _LIBRARIES = ("tcopt", "xdsl", "llvmlite", "numpy")
 
 _hashed: dict[str, Stamp | None] = {}
-"""The files that are part of the fingerprint, as they were when they were read for it."""
+"""Stamps of the files that are part of the fingerprint, taken when they were hashed."""
 
 
 @cache
 def fingerprint() -> str:
-    """A hash over what kernels are made by: the compiler's files, the libraries' versions."""
+    """Return a hash of everything that determines kernels: compiler files, library versions."""
     folders = {f.name for f in os.scandir(_ROOT) if f.is_dir()}
     return _hash(folders.difference(_TOOLS, _FRONT_ENDS, (_COMPILED,)), _LIBRARIES)
 
 
 @cache
 def program_fingerprint() -> str:
-    """A hash over what whole programs are made by."""
+    """Return a hash of everything that determines whole programs."""
     return f"{fingerprint()} {_hash(_FRONT_ENDS, ('onnx', 'ml_dtypes'))}"
 
 
 def is_current(*, on_disk: bool = False) -> bool:
-    """Whether the code in this process is what the fingerprint stands for.
+    """Whether the fingerprint matches the code that this process has loaded.
 
-    It is not when files of the package were changed after some of them had been imported.
+    It does not if files of the package changed after some of them were imported.
 
     Args:
-        on_disk: whether the files must be the same now, too, as other processes import them.
+        on_disk: whether the files must still be unchanged, because other processes import them.
     """
     program_fingerprint()
     if not sources().items() <= _hashed.items():
@@ -66,7 +66,7 @@ def _hash(folders: Collection[str], libraries: Sequence[str]) -> str:
 
 
 def _files(folder: Path) -> Iterator[str]:
-    """All files of a folder of the package, whatever they hold."""
+    """Yield the paths of all files of a folder of the package, of any type."""
     for place, inner, names in os.walk(folder):
         inner[:] = [name for name in inner if name != _COMPILED]
         yield from (os.path.join(place, name) for name in names)

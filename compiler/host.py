@@ -1,6 +1,6 @@
-"""The host program of a model: @main, which calls kernels that are compiled apart.
+"""The host function @main of a model, which calls separately compiled kernels.
 
-Its kernels are declarations by the time that its memory is planned.
+When its memory is planned, its kernels are declarations.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tcopt.support.host_calls import HOST_CALL, settings_attribute
 
 
 def take_kernels(module: ModuleOp) -> dict[str, KernelFunction]:
-    """Take the kernels out of a module, and leave declarations, which keep their names taken.
+    """Remove the kernels from a module, leaving declarations so that their names stay reserved.
 
     Returns:
-        The kernels by name, in order.
+        The kernels by name, in their order in the module.
     """
     kernels: dict[str, KernelFunction] = {}
     for op in list(module.ops):
@@ -41,7 +41,7 @@ def take_kernels(module: ModuleOp) -> dict[str, KernelFunction]:
 
 
 def take_sequences(module: ModuleOp) -> dict[str, SequenceOp]:
-    """Take the schedules of functions out of a module; by the functions' names."""
+    """Remove the schedules of functions from a module; return them by function name."""
     found: dict[str, SequenceOp] = {}
     for op in list(module.ops):
         if isinstance(op, SequenceOp):
@@ -51,7 +51,7 @@ def take_sequences(module: ModuleOp) -> dict[str, SequenceOp]:
 
 
 def declare_kernels(module: ModuleOp, kernels: Mapping[str, Kernel]) -> None:
-    """Give calls of kernels the buffers these need, and declarations their types and symbols."""
+    """Add the workspace buffers to kernel calls, and types and symbols to the declarations."""
     types = _TypeReader()
     signatures: dict[str, tuple[Attribute, ...]] = {}
     for host in module.ops:
@@ -59,7 +59,7 @@ def declare_kernels(module: ModuleOp, kernels: Mapping[str, Kernel]) -> None:
             for call in [op for op in host.walk() if isinstance(op, loop.CallOp)]:
                 name = call.callee.string_value()
                 if name not in kernels:
-                    continue  # What the runtime defines.
+                    continue  # A function that the runtime defines.
                 workspace = [types.read(text) for text in kernels[name].workspace]
                 signatures[name] = (*call.arguments.types, *workspace)
                 if workspace:
@@ -87,7 +87,7 @@ def _declaration(name: str, inputs: tuple[Attribute, ...]) -> func.FuncOp:
 
 
 class _TypeReader:
-    """Reads memref types from text, each once."""
+    """Parses memref types, each text once."""
 
     def __init__(self) -> None:
         self._known: dict[str, Attribute] = {}

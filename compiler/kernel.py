@@ -1,4 +1,4 @@
-"""A compiled kernel: object code, and what the host program must know to call it."""
+"""A compiled kernel: object code, and the facts that the host program needs to call it."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _LENGTH_BYTES = 8
 
 @dataclass(frozen=True)
 class Kernel:
-    """One function from the loop level down to machine code.
+    """A function compiled from the loop level to machine code.
 
     Attributes:
-        symbol: the name of the code in its object file.
+        symbol: symbol of the code in its object file.
         code: the object file.
         externals: C functions that the code calls.
-        workspace: types of the buffers that a caller gives after all other arguments.
+        workspace: types of the workspace buffers that a caller passes after all arguments.
         parallel: whether it has a parallel loop.
-        remarks: what passes and rules decided, about no particular place of a model.
-        seconds: how long each phase took when it was compiled.
-        launches: for a device, what a call of the function launches; `code` is then the text of
-            these kernels.
-        host_call: the host function, with its settings, that is called in place of code.
+        remarks: decisions of passes and schedule rules, independent of the location in a model.
+        seconds: compile time of each phase.
+        launches: for a device, the launches that make up a call of the function; `code` is then the
+            source text of their kernels.
+        host_call: host function and its settings, called instead of `code`.
     """
 
     symbol: str
@@ -45,7 +45,7 @@ class Kernel:
     host_call: tuple[str, Mapping[str, Any]] | None = None
 
     def to_bytes(self) -> bytes:
-        """What `from_bytes` reads."""
+        """Serialise the kernel for `from_bytes`."""
         facts: dict[str, Any] = {
             "symbol": self.symbol,
             "externals": self.externals,
@@ -61,7 +61,7 @@ class Kernel:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Kernel:
-        """Read a kernel; raises ValueError if it is none."""
+        """Deserialise a kernel; raise ValueError if the bytes are not one."""
         end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "little")
         try:
             return cls._of(json.loads(data[_LENGTH_BYTES:end]), data[end:])
@@ -83,7 +83,7 @@ class Kernel:
         )
 
     def named(self, nodes: Sequence[Sequence[str]]) -> Kernel:
-        """The kernel as that of a function whose ops come from these nodes."""
+        """Return the kernel with op labels in its host call replaced by the nodes of a function."""
         if self.host_call is None:
             return self
         function, settings = self.host_call
@@ -91,14 +91,15 @@ class Kernel:
         return replace(self, host_call=(function, with_nodes(settings, told)))
 
     def replay_remarks(self, name: str, where: str) -> None:
-        """Pass the remarks on, as made about the function `name` at a place of a model."""
+        """Report the stored remarks as being about the function `name` at a location of a model."""
         if self.remarks:
             replay([replace(r, subject=_named(r.subject, name), where=where) for r in self.remarks])
 
 
 def op_label(number: int) -> str:
-    """What stands for the nodes of an op of a function, by its number, in code for all that are
-    like it."""
+    """Label of an op by its number, which stands for its nodes in code shared by equal
+    functions.
+    """
     return f"#{number}"
 
 
@@ -110,22 +111,22 @@ def _call(facts: Sequence[Any] | None) -> tuple[str, Mapping[str, Any]] | None:
 
 
 def _launch(facts: dict[str, Any]) -> KernelLaunch:
-    """A launch whose tuples JSON has made lists."""
+    """Rebuild a launch from JSON, turning lists back into tuples."""
     return KernelLaunch(
         facts["kernel"], *(tuple(facts[name]) for name in ("grid", "block", "arguments"))
     )
 
 
 def describe_place(function: Operation) -> str:
-    """Where a function comes from, as remarks say it."""
+    """Return the location of a function in the form that remarks use."""
     return (describe_location(nearest_location(function)) or "").strip('"')
 
 
 def without_place(remarks: Sequence[Remark]) -> tuple[Remark, ...]:
-    """Remarks that fit every model with the same kernel."""
+    """Return remarks without function name and location, valid for all models with the kernel."""
     return tuple(replace(r, subject=_named(r.subject, ""), where="") for r in remarks)
 
 
 def _named(subject: str, name: str) -> str:
-    """The subject of a remark about a function, which starts with `@`, under another name."""
+    """Rename the function in the subject of a remark, which starts with `@`."""
     return f"@{name}" if subject.startswith("@") else subject

@@ -1,4 +1,4 @@
-"""All kernels of a model: looked up, or compiled here and in worker processes."""
+"""Builds all kernels of a model: from the cache, in this process, or in worker processes."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ from tcopt.support.remarks import Remark, listening, notice, replay
 _WORKERS_ENVIRONMENT = "TCOPT_WORKERS"
 _MOST_WORKERS = 7
 _FEWEST_OPS = 24
-"""Models with fewer operators are compiled here before a worker has started."""
+"""Smaller models are compiled here before a worker could have started."""
 
 _FEWEST_UNITS = 2
 _REASONS_TOLD = 3
 _REDUCTION_WORK = 8
-"""How much longer a reduction takes to compile than an elementwise stage, about."""
+"""Approximate compile time of a reduction relative to an elementwise stage."""
 
 
 @dataclass
 class KernelCounts:
-    """What became of the kernels of one compile.
+    """Numbers of kernels in one compile.
 
     Attributes:
         distinct: different kernels of the model.
-        cached: those that were found on disk.
-        compiled: those that were compiled.
+        cached: kernels found in the cache.
+        compiled: kernels that had to be compiled.
     """
 
     distinct: int = 0
@@ -62,7 +62,7 @@ class KernelCounts:
 
 
 def most_workers() -> int:
-    """Worker processes of a compile: `TCOPT_WORKERS`, by default one for each other core."""
+    """Default number of worker processes: `TCOPT_WORKERS`, or one for each other core."""
     try:
         return max(0, int(os.environ.get(_WORKERS_ENVIRONMENT, "")))
     except ValueError:
@@ -70,13 +70,13 @@ def most_workers() -> int:
 
 
 class KernelBuilder:
-    """Compiles the kernels of one model; a context manager, which ends its workers.
+    """Compiles the kernels of one model; a context manager that ends its workers on exit.
 
     Args:
         phases: the pipeline.
-        cache: where to look first, and to store what is compiled.
-        workers: processes to use in addition to this one; by default as many as `TCOPT_WORKERS`
-            says, or one for each other core, if the model is large enough.
+        cache: where kernels are looked up and stored.
+        workers: number of processes in addition to this one; by default `TCOPT_WORKERS`, or one for
+            each other core, if the model is large enough.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class KernelBuilder:
         self._workers.stop()
 
     def expect(self, module: ModuleOp) -> None:
-        """Get ready for the kernels of an imported model: start workers if it needs them."""
+        """Prepare for the kernels of an imported model by starting workers if they pay off."""
         self._model_key = self._key_of(module)
         count = self._wanted
         if count is None:
@@ -117,12 +117,12 @@ class KernelBuilder:
         module: ModuleOp,
         sequences: Mapping[str, SequenceOp] | None = None,
     ) -> dict[str, Kernel]:
-        """Kernels by the names of their functions.
+        """Return the kernels by the names of their functions.
 
         Args:
-            functions: what to compile; these ops may be used up.
-            module: where they come from, for its target.
-            sequences: schedules of those that rules are not asked about.
+            functions: functions to compile; the ops may be modified.
+            module: the module they come from, which has the target.
+            sequences: given schedules by function; the others are scheduled by rules.
         Raises:
             TcoptError: a function cannot be compiled.
         """
@@ -184,13 +184,13 @@ class KernelBuilder:
         self._cache.trim()
 
     def _key_of(self, module: ModuleOp) -> str:
-        """Stands for a model in the cache, where its kernels are listed."""
+        """Return the key under which the cache lists the kernels of a model."""
         state = hashlib.blake2b(self._salt.encode(), digest_size=20)
         state.update(CanonicalText.of_model(module).encode())
         return state.hexdigest()
 
     def _all_known(self) -> bool:
-        """Whether the cache has, as far as is known, every kernel of the model."""
+        """Whether the cache is known to contain every kernel of the model."""
         if self._cache is None:
             return False
         listed = self._cache.get(self._model_key)
@@ -198,26 +198,26 @@ class KernelBuilder:
 
 
 def _tell_reasons() -> bool:
-    """Whether the compiler is plain; otherwise a remark says why there is no cache."""
+    """Whether the compiler is unmodified; if not, report in a remark why caching is off."""
     reasons = obstacles()
     first = next(reasons, None)
     if first is None:
         return True
     if listening():
         told = ", ".join((first, *islice(reasons, _REASONS_TOLD - 1)))
-        notice("cache", "kernels", f"neither kept nor given to other processes: {told}")
+        notice("cache", "kernels", f"neither cached nor compiled in other processes: {told}")
     return False
 
 
 def _nodes_of(function: KernelFunction) -> list[tuple[str, ...]]:
-    """The nodes of each op of a function."""
+    """Return the names of the nodes of each op of a function."""
     return [node_names(op.location) for op in function.walk()]
 
 
 def _tell_cycles(
     call: tuple[str, Mapping[str, Any]], form: FunctionType, name: str, place: str
 ) -> None:
-    """A remark on where the cycles of an accelerator's program go."""
+    """Report how an accelerator's program spends its cycles, as a remark."""
     from tcopt.backends.program_reports import report_of_call
 
     types = [type_ for type_ in (*form.inputs, *form.outputs) if isinstance(type_, ContainerType)]
@@ -234,6 +234,6 @@ def _operators(module: ModuleOp) -> int:
 
 
 def _work(unit: Unit) -> int:
-    """About how long a unit takes, for the order: the long ones should not come last."""
+    """Estimate the compile time of a unit, so that the longest are started first."""
     stages = [op for op in unit.function.walk() if isinstance(op, ComputeOp)]
     return sum(_REDUCTION_WORK if stage.is_reduction else 1 for stage in stages)

@@ -1,9 +1,9 @@
-"""The user's cache on disk: compiled kernels, and whole programs, in one folder.
+"""The user's disk cache: compiled kernels and whole programs in one folder.
 
 Environment:
     TCOPT_CACHE_DIR: the folder, by default `tcopt` in `$XDG_CACHE_HOME` or `~/.cache`.
-    TCOPT_CACHE: `0` turns the cache off, `kernels` keeps no whole programs.
-    TCOPT_CACHE_SIZE: the most megabytes it may take, by default 2048; kernels have a quarter.
+    TCOPT_CACHE: `0` disables the cache, `kernels` disables it for whole programs.
+    TCOPT_CACHE_SIZE: maximum size in MiB, by default 2048; a quarter of it is for kernels.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _KERNELS_ONLY = "kernels"
 
 
 class KernelCache(DiskStore):
-    """Compiled kernels by the key of their unit, and small facts about models.
+    """Cache of compiled kernels by the key of their unit, and of small facts about models.
 
     Args:
-        folder: made when something is first written.
-        limit: the most bytes they may take.
+        folder: created at the first write.
+        limit: maximum total size in bytes.
     """
 
     def __init__(self, folder: Path, limit: int = _DEFAULT_MEGABYTES * _MEGABYTE // _KERNELS_SHARE):
@@ -33,13 +33,13 @@ class KernelCache(DiskStore):
 
     @classmethod
     def of_user(cls) -> KernelCache | None:
-        """The cache that the environment names; None if it is turned off."""
+        """Return the cache that the environment variables select; None if it is disabled."""
         folder = None if _setting() in _OFF else _user_folder()
         return None if folder is None else cls(folder, _bytes() // _KERNELS_SHARE)
 
 
 def user_programs() -> DiskStore | None:
-    """Where the environment has whole programs kept; None if they are not."""
+    """Return the store of whole programs that the environment selects; None if disabled."""
     folder = None if _setting() in (*_OFF, _KERNELS_ONLY) else _user_folder()
     if folder is None:
         return None
@@ -63,5 +63,5 @@ def _user_folder() -> Path | None:
     base = os.environ.get("XDG_CACHE_HOME")
     try:
         return (Path(base) if base else Path.home() / ".cache") / "tcopt"
-    except RuntimeError:  # There is no home folder.
+    except RuntimeError:  # The user has no home folder.
         return None

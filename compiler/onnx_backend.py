@@ -1,4 +1,4 @@
-"""The compiler behind ONNX's own backend interface, as its conformance suite drives it.
+"""Implementation of ONNX's backend interface, for its conformance suite.
 
     rep = Backend.prepare(onnx.load("model.onnx"))
     outputs = rep.run([x])
@@ -23,7 +23,7 @@ from tcopt.support.structures import Kind
 
 
 class BackendRep(OnnxBackendRep):
-    """A prepared model: takes its inputs in the model's order, or by name."""
+    """A prepared model, which takes its inputs in the model's order or by name."""
 
     def __init__(self, model: Model):
         self.model = model
@@ -32,11 +32,10 @@ class BackendRep(OnnxBackendRep):
         """Run the model.
 
         Args:
-            inputs: a sequence in the model's order, a mapping by name, or one array. Whatever
-                numpy makes an array of will do; a list of that for a sequence, None for an
-                optional without an element.
+            inputs: a sequence in the model's order, a mapping by name, or one array. Array-likes
+                are converted by numpy; a sequence takes a list of them, an absent optional None.
         Raises:
-            InputError: more or fewer inputs than the model has, or of other types or shapes.
+            InputError: the number, types or shapes of the inputs do not match the model.
         """
         specs = self.model.inputs
         if isinstance(inputs, Mapping):
@@ -52,7 +51,7 @@ class BackendRep(OnnxBackendRep):
 
 
 def _as_arrays(value: Any, kind: Kind | None) -> Any:
-    """What a model takes for an input: an array, a list of them, or None."""
+    """Convert an input to the form that a model takes: an array, a list of them, or None."""
     if value is None or kind is None:
         return value
     if kind.is_sequence and isinstance(value, list | tuple):
@@ -61,11 +60,11 @@ def _as_arrays(value: Any, kind: Kind | None) -> Any:
 
 
 class Backend(OnnxBackend):
-    """ONNX's backend interface over `tcopt.compile` for this machine's CPU."""
+    """ONNX's backend interface on top of `tcopt.compile`, for this machine's CPU."""
 
     @classmethod
     def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> BackendRep:
-        """Compile a model; keywords are those of `tcopt.compile`.
+        """Compile a model; keyword arguments are those of `tcopt.compile`.
 
         Raises:
             TcoptError: the model is malformed or not supported.
@@ -88,7 +87,7 @@ class Backend(OnnxBackend):
         outputs_info: Sequence[tuple[np.dtype, tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """Run one node on arrays; the newest opset unless `opset_version` says otherwise."""
+        """Run one node on arrays, in the newest opset unless `opset_version` is given."""
         arrays = [np.asarray(value) for value in inputs]
         names = [name for name in node.input if name]
         values = [
@@ -105,5 +104,5 @@ class Backend(OnnxBackend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Only the CPU that this process runs on."""
+        """Whether a device is supported: only the CPU of this machine is."""
         return device.split(":")[0] == "CPU"

@@ -1,4 +1,4 @@
-"""Running passes of a pipeline on a module."""
+"""Runs passes of a pipeline on a module."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["new_context", "passes_of", "run_passes", "shared_context"]
 
 
 def shared_context() -> Context:
-    """The context of all passes in this process."""
+    """Return the context shared by all passes in this process."""
     return _context(DIALECTS.generation)
 
 
@@ -30,7 +30,7 @@ def run_passes(module: ModuleOp, passes: Passes | str) -> None:
     """Run passes on a module, in place.
 
     Args:
-        passes: also as text.
+        passes: pass specifications, or their textual form.
     Raises:
         PassFailedError: a pass could not rewrite the module.
     """
@@ -40,7 +40,7 @@ def run_passes(module: ModuleOp, passes: Passes | str) -> None:
 
 
 def passes_of(passes: Passes) -> tuple[ModulePass, ...]:
-    """The passes that specifications name; they have no state, so they are made once."""
+    """Return the passes of some specifications; they are stateless, so they are memoised."""
     return _passes(passes, PASSES.generation)
 
 

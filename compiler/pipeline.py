@@ -1,7 +1,7 @@
-"""The pipeline of a target: phases in order, each a list of passes.
+"""The pipeline of a target: an ordered list of phases, each a list of passes.
 
-A compile is nothing but these passes. `tcopt -p` with the text of the same passes on the imported
-graph gives the same code.
+A compile consists of these passes only. Running `tcopt -p` with the text of the same passes on the
+imported graph gives the same code.
 """
 
 from __future__ import annotations
@@ -18,25 +18,26 @@ from tcopt.targets.interface import lacks_precision
 __all__ = ["HOST_ONLY", "PHASES", "Phase", "kernel_phases", "pipeline"]
 
 HOST_ONLY = "host_only"
-"""The attribute of a pass class which says that it edits nothing but the host function @main."""
+"""Attribute of pass classes that edit only the host function @main."""
 
 
 def pipeline(
     target: str = HOST_KIND, accuracy: str = DEFAULT, precision: str = PRECISE
 ) -> list[Phase]:
-    """The phases of a target, in order.
+    """Return the phases of a target, in order.
 
     Args:
         target: `cpu` for this machine, or a named CPU such as `cpu:cortex-a72`; `opencl`, or a
             named device such as `opencl:mali`; `cuda` for this machine's device, or a named one
-            such as `cuda:sm_80`; any other kind that is registered. A machine's name alone will do.
-        accuracy: `strict`, `default` or `fast`: which faster algorithms that round more may
-            be used; see docs/accuracy.md.
-        precision: `f32`, or what layers round their operands to: `bf16` on CPUs, `f16` on
-            GPUs, both on those that CUDA reaches.
+            such as `cuda:sm_80`; or any other registered kind. The name of a machine alone is also
+            accepted.
+        accuracy: `strict`, `default` or `fast`: which faster algorithms with larger rounding errors
+            may be used; see docs/accuracy.md.
+        precision: `f32`, or the type that layers round their operands to: `bf16` on CPUs, `f16` on
+            GPUs, both on CUDA devices.
     Raises:
-        UnsupportedError: there is no such target, accuracy or precision.
-        InputError: there is no such machine.
+        UnsupportedError: the target, accuracy or precision does not exist.
+        InputError: the machine does not exist.
     """
     _check("accuracy", accuracy, ACCURACIES)
     _check("precision", precision, PRECISIONS)
@@ -47,14 +48,14 @@ def pipeline(
 
 
 def _check(setting: str, value: str, known: Iterable[str]) -> None:
-    """UnsupportedError unless a setting has a value that it may have."""
+    """Raise UnsupportedError if a setting has an unknown value."""
     if value not in known:
         hint = f"it is one of {', '.join(known)}"
         raise UnsupportedError(f"there is no {setting} '{value}'", hint=hint)
 
 
 def kernel_phases(phases: Iterable[Phase]) -> list[Phase]:
-    """What of a pipeline concerns the kernels: passes that do not say that only the host does."""
+    """Return the phases that compile kernels, without the passes for the host function only."""
     from tcopt.support.registry import all_passes
 
     known = all_passes()

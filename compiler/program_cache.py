@@ -1,14 +1,14 @@
-"""Whole programs on disk, found by what a model is made of.
+"""Disk cache of whole programs, keyed by the content of models.
 
-Of one model, options and shapes the cache has
+For each combination of model, options and shapes the cache holds
 
-- a fact, stored beside kernels: which other files the model reads, and what came of it, a
-  program, or that shapes or values of inputs have to be known first,
-- the program, as `Model.save` writes it, under a key that those files' content is part of.
+- a fact, stored with the kernels: which other files the model reads, and the outcome, which is a
+  program, or the information that shapes or values of inputs are needed first,
+- the program, as `Model.save` writes it, under a key that includes those files' content.
 
-A key is a hash over content: the model's and its files', options, the target's facts, given
-shapes and values, and the compiler's version. A file that changes while it is compiled is not
-kept. A lookup needs neither IR nor ONNX.
+A key is a hash of the content of the model and its files, the options, the target's facts, the
+given shapes and values, and the compiler's version. Programs of files that change during the
+compile are not stored. A lookup needs neither IR nor ONNX.
 """
 
 from __future__ import annotations
@@ -58,24 +58,24 @@ _VALUES = "values"
 
 
 _writers: list[Thread] = []
-"""Those that store programs of this process."""
+"""Threads that are storing programs of this process."""
 
 
 def wait_for_writers() -> None:
-    """Return when every program that this process keeps is stored."""
+    """Wait until all programs of this process are stored."""
     for writer in tuple(_writers):
         writer.join()
-        with suppress(ValueError):  # Another thread waits as well.
+        with suppress(ValueError):  # Another thread waits as well and has removed it.
             _writers.remove(writer)
 
 
 class ProgramCache:
-    """What earlier compiles of one model came to.
+    """Cached results of earlier compiles of one model.
 
     Args:
         source: the model.
-        settings: all else that a program depends on.
-        facts, programs: where to keep things.
+        settings: everything else that a program depends on.
+        facts, programs: stores of the two kinds of entries.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class ProgramCache:
 
     @classmethod
     def of_user(cls, source: Source, settings: Sequence[object]) -> ProgramCache | None:
-        """The user's cache; None if it is turned off."""
+        """Return the user's cache; None if it is disabled."""
         facts, programs = KernelCache.of_user(), user_programs()
         if facts is None or programs is None:
             return None
@@ -102,12 +102,12 @@ class ProgramCache:
         values: Mapping[str, Array],
         stage: Stage | None = None,
     ) -> ProgramEntry | None:
-        """The entry for some inputs; None if the cache is of no use to this compile.
+        """Return the entry for some inputs; None if the cache cannot serve this compile.
 
-        Remarks are made by a compile, so the cache is not used while they are collected.
+        Remarks are made during a compile, so the cache is bypassed while they are collected.
 
         Args:
-            stage: the part of the model that is compiled, by default all of it.
+            stage: the part of the model to compile; by default the whole model.
         """
         wait_for_writers()
         mark, content = self._content()
@@ -132,25 +132,25 @@ class ProgramCache:
 
     @property
     def content(self) -> str | None:
-        """The hash of the model, once an entry was asked for."""
+        """Hash of the model; None before the first entry is requested."""
         return None if self._known is None else self._known[1]
 
     def _content(self) -> tuple[Stamp | None, str | None]:
-        """What tells a change of the file, and a hash of the model, made anew after one."""
+        """Return the stamp of the model's file and a hash of the model, updated after a change."""
         mark = None if self._path is None else stamp(self._path)
-        # A decoded model in memory may be edited between two compiles.
+        # A decoded model in memory may be modified between two compiles.
         fixed = isinstance(self.source, bytes) if self._path is None else mark is not None
         if self._known is None or not fixed or self._known[0] != mark:
             self._known = mark, hash_source(self.source)
         return self._known
 
     def _is_still(self, mark: Stamp | None) -> bool:
-        """Whether the model is what it was when it was hashed."""
+        """Whether the model is unchanged since it was hashed."""
         return self._path is None or stamp(self._path) == mark
 
 
 def _digest_in(path: Path) -> bytes:
-    """The digest that a stored program says it has."""
+    """Return the digest at the end of a stored program."""
     try:
         with open_file(path, follow=False) as stream:
             stream.seek(-DIGEST_BYTES, os.SEEK_END)
@@ -160,7 +160,7 @@ def _digest_in(path: Path) -> bytes:
 
 
 def _plain(shape: Any) -> object:
-    """A shape, or the shapes of a sequence, in plain numbers."""
+    """Convert a shape, or the shapes of a sequence, to plain integers."""
     return [_plain(part) for part in shape] if isinstance(shape, Iterable) else shape and int(shape)
 
 
@@ -169,9 +169,9 @@ class StoredProgram:
     """A compiled program.
 
     Attributes:
-        rest: the part of the model that is compiled after it has run; None if there is none.
-        outputs: of that part and this program together; empty if there is no such part.
-        warnings: messages of the placement warnings of the compile.
+        rest: the part of the model that is compiled once this program has run; None if none.
+        outputs: outputs of this program and the rest together; empty without a rest.
+        warnings: placement warnings of the compile, as text.
     """
 
     program: WholeProgram
@@ -182,7 +182,7 @@ class StoredProgram:
 
 @dataclass(frozen=True)
 class _Companion:
-    """Facts that complete a saved program to a `StoredProgram`, cached under a key of their own.
+    """Facts that complete a saved program to a `StoredProgram`, cached under a separate key.
 
     Attributes:
         facts: include the program's signature, which for a stage covers only some tensors.
@@ -242,10 +242,10 @@ class ProgramEntry:
         self._unchanged = unchanged
         self._since = time.time()
         self.files: list[Path] = []
-        """What the program was made of beside the model itself, once that is known."""
+        """Files that the program was read from in addition to the model, once known."""
 
     def program(self) -> StoredProgram | None:
-        """The program, if it is there and undamaged."""
+        """Return the cached program; None if it is missing or damaged."""
 
         companion = self._known(_PROGRAM, _Companion.of)
         if companion is None:
@@ -259,8 +259,8 @@ class ProgramEntry:
         path = self._programs.path(key)
         try:
             if _digest_in(path) != expected:
-                raise InputError(f"{path} is not what was stored")
-            # It checks that the whole file has this digest.
+                raise InputError(f"{path} has changed since it was stored")
+            # `read_program` checks that the whole file has this digest.
             program = read_program(path)
             stored = companion.added_to(program)
         except (TcoptError, FactError):
@@ -271,7 +271,7 @@ class ProgramEntry:
         return stored
 
     def open_inputs(self) -> tuple[list[TensorSpec], list[TensorSpec]] | None:
-        """Inputs and outputs of a model that is known to be compiled when it runs."""
+        """Return the inputs and outputs of a model that is known to be compiled at run time."""
 
         def specs(facts: Facts) -> tuple[list[TensorSpec], list[TensorSpec]]:
             inputs, outputs = ([spec_of(s) for s in facts.items(n)] for n in ("inputs", "outputs"))
@@ -280,7 +280,7 @@ class ProgramEntry:
         return self._known(_OPEN, specs)
 
     def missing_values(self) -> tuple[str, list[str], str | None] | None:
-        """What MissingValuesError says, if it is known that values have to be given."""
+        """Return the arguments of the MissingValuesError that the compile is known to raise."""
 
         def missing(facts: Facts) -> tuple[str, list[str], str | None]:
             return facts.text("message"), facts.texts("names"), facts.text("where") or None
@@ -288,10 +288,10 @@ class ProgramEntry:
         return self._known(_VALUES, missing)
 
     def keep_program(self, compiled: StoredProgram, files: Iterable[Path]) -> None:
-        """Store a program that was compiled since the entry was made.
+        """Store a program that was compiled after the entry was created.
 
         Args:
-            files: those that were read in addition to the model's.
+            files: files that were read in addition to the model's.
         """
         facts = _Companion.facts_of(compiled)
         if len(json.dumps(facts)) > MOST_BYTES // 2:
@@ -308,7 +308,7 @@ class ProgramEntry:
             return
 
         def write() -> None:
-            if not is_current(on_disk=True):  # Workers may have imported what is there now.
+            if not is_current(on_disk=True):  # Workers may have imported the changed files.
                 return
             size = program.size
             digests: list[bytes] = []
@@ -322,11 +322,12 @@ class ProgramEntry:
             self._programs.trim()
             if not digests:
                 return
-            # With the user's code, as all facts: so the program is the user's, too.
+            # All facts carry the user's authentication code, so the digest authenticates the
+            # program.
             self._facts.put(key, digests[0])
             self._keep({"outcome": _PROGRAM, "files": names, **facts})
 
-        # Whoever compiled the program need not wait for the disk; the process ends after it.
+        # The caller need not wait for the disk; the process ends after this thread does.
         writer = Thread(target=write, name="tcopt-keep-program")
         if try_start(writer):
             _writers.append(writer)
@@ -334,24 +335,24 @@ class ProgramEntry:
             write()
 
     def keep_open(self, inputs: Iterable[TensorSpec], outputs: Iterable[TensorSpec]) -> None:
-        """Store that the model is compiled when it runs."""
+        """Store that the model is compiled at run time."""
         if self._may_keep():
             sides = {"inputs": inputs, "outputs": outputs}
             specs = {side: [spec_facts(spec) for spec in given] for side, given in sides.items()}
             self._keep({"outcome": _OPEN, **specs})
 
     def keep_missing_values(self, message: str, names: Iterable[str], where: str | None) -> None:
-        """Store that values of inputs have to be given."""
+        """Store that values of inputs must be given."""
         if self._may_keep():
             facts = {"message": message, "names": list(names), "where": where or ""}
             self._keep({"outcome": _VALUES, **facts})
 
     def _may_keep(self) -> bool:
-        """Whether the model and the compiler are what the key stands for."""
+        """Whether the model and the compiler still match the key."""
         return self._unchanged() and is_plain()
 
     def _known(self, outcome: str, read: Callable[[Facts], T]) -> T | None:
-        """What is known of a compile with this outcome; None if it had another, or is not known."""
+        """Return the stored facts about a compile with this outcome; None if there are none."""
         data = self._facts.get(self._key)
         if data is None:
             return None
@@ -367,7 +368,9 @@ class ProgramEntry:
         self._facts.trim()
 
     def _program_key(self, files: Iterable[str]) -> str | None:
-        """The key of the program for what the other files hold now; None if one is gone."""
+        """Return the key of the program for the current content of the files; None if one
+        is gone.
+        """
         state = hashlib.blake2b(f"program {self._key}".encode(), digest_size=20)
         for name in files:
             content = None if self._folder is None else hash_file(self._folder / name)

@@ -1,4 +1,4 @@
-"""The steps of a compile, told while it runs, and their times."""
+"""Progress reports and times of the steps of a compile."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Progress = Callable[[str, int, int], None]
-"""Called with a step's name, how many steps are done, and how many there are."""
+"""Callback that receives a step's name, the number of steps done, and their total."""
 
 STEPS = ("import", "graph", "te", "kernels", "host")
-"""What a compile goes through. Kernels take the pipeline's phases from `loop` to `code` one by
-one in the step `kernels`, the host program in `host`."""
+"""Steps of a compile.
+
+`kernels` runs the phases from `loop` to `code` for each kernel, `host` for the host function.
+"""
 
 LOAD = "load"
-"""The only step of a compile that finds its program in the cache."""
+"""The only step of a compile whose program is cached."""
 
 
 class Report:
-    """Tells the progress of a compile, and keeps the time of each step."""
+    """Reports the progress of a compile and records the time of each step."""
 
     def __init__(self, progress: Progress | None):
         self.seconds: dict[str, float] = {}
@@ -26,7 +28,10 @@ class Report:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Time a step. Only after the first it is known whether there is anything to compile."""
+        """Time a step.
+
+        The first is reported at its end, once it is known that a compile is needed.
+        """
         first = name == STEPS[0]
         if not first:
             self._tell(name)
@@ -37,12 +42,12 @@ class Report:
             self._tell(name)
 
     def done(self) -> None:
-        """Tell the end."""
+        """Report that the compile is done."""
         if self._progress is not None:
             self._progress("done", len(STEPS), len(STEPS))
 
     def found(self, seconds: float) -> dict[str, float]:
-        """Tell that a program was loaded, which is all there was to do; gives the times."""
+        """Report that the program was loaded from the cache; return the times of the steps."""
         if self._progress is not None:
             self._progress(LOAD, 0, 1)
             self._progress("done", 1, 1)

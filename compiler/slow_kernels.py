@@ -1,4 +1,4 @@
-"""Which kernels of a model would be slow, told without compiling them."""
+"""Finds kernels that would be slow, without generating code for them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _LAST = "schedule"
 
 
 def slow_kernels(module: ModuleOp, phases: list[Phase]) -> list[Remark]:
-    """What is said of slow kernels once all have schedules.
+    """Return the remarks about slow kernels after scheduling.
 
     Args:
-        module: an imported model, which is used up.
+        module: an imported model, which is modified.
         phases: the pipeline of the target.
     Raises:
         PassFailedError: a pass could not rewrite the module.

@@ -1,7 +1,7 @@
-"""The model that is compiled, as it was when it was first read.
+"""The source of a compile: a model that must stay as it was when first read.
 
-A model with open shapes is compiled again for other shapes, and one whose shapes depend on data for
-its later parts, perhaps much later: what was given then has to be what was given first.
+Models with open shapes are recompiled for other shapes, and models with data-dependent shapes are
+compiled in stages, possibly much later. All these compiles must see the same model.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 _HINT = (
-    "compile it again; given as bytes, as in tcopt.compile(path.read_bytes()), a model needs its "
-    "file no more"
+    "compile it again; given as bytes, as in tcopt.compile(path.read_bytes()), a model does not "
+    "need its file any more"
 )
 
 
 class ModelSource:
-    """A file, bytes or a decoded model, which does not change, or is found to have."""
+    """A model as a file, bytes or a decoded message, whose later changes are detected."""
 
     def __init__(self, source: object):
         self._value: Source
@@ -48,43 +48,46 @@ class ModelSource:
 
     @property
     def value(self) -> Source:
-        """What to read the model from; a path as it was given, for messages, as long as it leads
-        to the file: the working directory may change."""
+        """The model to read.
+
+        A path is returned as the user gave it, for messages, unless the working directory has
+        changed since.
+        """
         if self._given is not None and Path(os.path.abspath(self._given)) == self._value:
             return self._given
         return self._value
 
     @property
     def name(self) -> str:
-        """Name of the file without its suffix; an empty string for a model in memory."""
+        """Name of the model's file without its suffix; empty for a model in memory."""
         return "" if self._given is None else self._given.stem
 
     def keep(self) -> None:
-        """Make sure that a decoded model stays as it is, whatever its owner does with it."""
+        """Copy a decoded model, so that later changes by the caller have no effect."""
         if not isinstance(self._value, bytes | str | Path):
             copy = type(self._value)()
             copy.CopyFrom(self._value)
             self._value = copy
 
     def read(self, files: Iterable[Path]) -> None:
-        """Remember other files that were read for the model."""
+        """Record other files that were read for the model."""
         for path in files:
             if path not in self._marks:
                 self._marks[path] = stamp(path)
 
     def hashed(self, content: str | None) -> None:
-        """Remember the hash of the model, with which its file is compared if it seems changed."""
+        """Record the hash of the model, to check a file whose modification time has changed."""
         if isinstance(self._value, Path):
             self._hashes.setdefault(self._value, content)
 
     def check(self, *, was_open: bool = False) -> None:
-        """Check that all files are as they were.
+        """Check that no file has changed.
 
         Args:
-            was_open: they were open meanwhile: one that another took the place of was read as it
-                was, one that was written into was not.
+            was_open: whether the files were open in the meantime. Then a file that was replaced is
+                fine, as its old content was read; one that was overwritten is not.
         Raises:
-            InputError: one has changed, or is gone.
+            InputError: a file has changed or is missing.
         """
         for path, mark in self._marks.items():
             found = stamp(path)
@@ -94,7 +97,7 @@ class ModelSource:
                 continue
             if found is None:
                 raise InputError(
-                    f"{path} is gone, and the model has to be compiled from it once more",
+                    f"{path} is missing, but the model has to be compiled from it again",
                     hint=_HINT,
                 )
             known = self._hashes.get(path)
@@ -108,5 +111,5 @@ class ModelSource:
 
 
 def _is_model(source: Any) -> bool:
-    # By name: a program that is found in the cache has no need of onnx.
+    # Checked by name, as loading a cached program must not import onnx.
     return type(source).__name__ == "ModelProto" and hasattr(source, "CopyFrom")

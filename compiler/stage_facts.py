@@ -1,4 +1,4 @@
-"""The part of a model after a stage as JSON values, and back."""
+"""JSON form of the part of a model after a stage."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Array = NDArray[Any]
 
 
 def rest_facts(rest: Rest) -> dict[str, Any]:
-    """The part after a stage as JSON values."""
+    """Return the part after a stage as JSON values."""
     facts: dict[str, Any] = {"bounded": dict(rest.bounded)}
     return facts if rest.stage is None else {**facts, "stage": stage_facts(rest.stage)}
 
 
 def rest_of(facts: Facts) -> Rest:
-    """The part after a stage from `rest_facts`.
+    """Rebuild the part after a stage from `rest_facts`.
 
     Raises:
-        FactError: they are other facts.
+        FactError: the facts are malformed.
     """
     bounded = facts.facts("bounded")
     stage = _stage_of(facts.facts("stage")) if "stage" in facts else None
@@ -38,7 +38,7 @@ def rest_of(facts: Facts) -> Rest:
 
 
 def stage_facts(stage: Stage) -> dict[str, Any]:
-    """A stage as JSON values; equal stages have equal ones."""
+    """Return a stage as JSON values; equal stages have equal values."""
     return {
         "nodes": list(stage.nodes),
         "outputs": list(stage.outputs),
@@ -80,11 +80,11 @@ def _array_of(facts: Facts) -> tuple[str, Array]:
     except binascii.Error as error:
         raise FactError(f"{spec.name!r} is damaged: {error}") from None
     if len(data) % spec.dtype.itemsize:
-        facts.refuse("bytes", "are no whole elements")
+        facts.refuse("bytes", "is not a whole number of elements")
     return spec.name, _shaped(facts, np.frombuffer(data, spec.dtype), shape)
 
 
 def _shaped(facts: Facts, array: Array, shape: Sequence[int]) -> Array:
     if array.size != prod(shape):
-        facts.refuse("shape", f"is not that of {array.size} elements")
+        facts.refuse("shape", f"does not have {array.size} elements")
     return array.reshape(shape)

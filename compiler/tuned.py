@@ -1,6 +1,6 @@
-"""The lock file of a model: found beside it, part of the pipeline and of the cache's keys.
+"""The lock file of a model: how it is found, and its place in the pipeline and in cache keys.
 
-Nothing here imports xDSL, as a program that the cache has is found without it.
+Nothing here imports xDSL, because loading a cached program does not need it.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from tcopt.support.phases import Phase
 SUFFIX = ".tuned.mlir"
 
 Tuned = bool | str | Path
-"""What `tcopt.compile(tuned=...)` takes: whether to look for a lock file, or which to take."""
+"""Argument `tuned` of `tcopt.compile`: whether to look for a lock file, or its path."""
 
 _SIMPLIFIED = "canonicalize"
-"""The pass after which operators are those that passes with choices see."""
+"""Pass after which operators are in the simple form on which tuned passes decide."""
 
 _FIRST_OF_GRAPH = "set-target"
 
 
 @dataclass(frozen=True)
 class Lock:
-    """A lock file that is to be obeyed.
+    """A lock file to apply.
 
     Attributes:
-        locked: whether all kernels must be in it.
-        digest: a hash of what it holds.
+        locked: whether every kernel must have an entry in it.
+        digest: hash of its content.
     """
 
     path: Path
@@ -41,29 +41,29 @@ class Lock:
 
     @property
     def spec(self) -> PassSpec:
-        """The pass that obeys it."""
+        """Specification of the pass that applies the lock file."""
         given = {"locked": True} if self.locked else {}
         return PassSpec.of("apply-tuning", file=str(self.path), digest=self.digest, **given)
 
 
 def lock_beside(model: str | Path) -> Path:
-    """Where the lock file of a model is: `resnet50.tuned.mlir` for `resnet50.onnx`."""
+    """Return the path of a model's lock file: `resnet50.tuned.mlir` for `resnet50.onnx`."""
     path = Path(model)
     return path.parent / (path.stem + SUFFIX)
 
 
 def find_lock(source: Source, tuned: Tuned, *, locked: bool = False) -> Lock | None:
-    """The lock file for a model; None if there is none, or none is wanted.
+    """Return the lock file for a model; None if there is none or tuning is disabled.
 
     Args:
-        tuned: whether to look beside the model, or the file to take.
-        locked: whether there has to be one, with an entry for every kernel.
+        tuned: whether to look next to the model; or the path of the file.
+        locked: whether there must be a file, with an entry for every kernel.
     Raises:
-        InputError: there is none, and there has to be.
+        InputError: a required file is missing.
     """
     if tuned is False:
         if locked:
-            raise InputError("locked means that schedules are a lock file's, and none is wanted")
+            raise InputError("locked=True needs a lock file, but tuned=False disables it")
         return None
     if tuned is True:
         path = lock_beside(source) if isinstance(source, (str, Path)) else None
@@ -80,7 +80,9 @@ def find_lock(source: Source, tuned: Tuned, *, locked: bool = False) -> Lock | N
 
 
 def with_lock(phases: Sequence[Phase], lock: Lock | None) -> list[Phase]:
-    """A pipeline that obeys a lock file, where operators are simple, and where kernels are made."""
+    """Insert the pass that applies a lock file, after simplification and before kernels are
+    made.
+    """
     if lock is None:
         return list(phases)
     spec, told = lock.spec, list[Phase]()
@@ -94,7 +96,7 @@ def with_lock(phases: Sequence[Phase], lock: Lock | None) -> list[Phase]:
 
 
 def before_choices(passes: Passes) -> Passes:
-    """The passes of the graph after which operators are simple, and choices about them are read."""
+    """Return the graph passes that run before any pass with tunable choices."""
     names = [each.name for each in passes]
     for name in (_SIMPLIFIED, _FIRST_OF_GRAPH):
         if name in names:
@@ -103,6 +105,6 @@ def before_choices(passes: Passes) -> Passes:
 
 
 def _inserted(passes: Passes, spec: PassSpec) -> Passes:
-    """Passes of the graph, with one more where operators are simple."""
+    """Insert a pass into the graph passes, after simplification."""
     before = before_choices(passes)
     return (*before, spec, *passes[len(before) :])

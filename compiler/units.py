@@ -1,7 +1,7 @@
-"""Compile units: one kernel in a module of its own, through the pipeline to object code.
+"""Compile units: one kernel in a module of its own, lowered through the pipeline to code.
 
-After the te level a kernel's code depends on nothing but its own text, so each is lowered
-alone by the same passes as a whole module, here or in another process, and can be kept.
+After the te level a kernel's code depends only on its own text. Each kernel is therefore lowered
+alone by the same passes as a whole module, in this process or another, and can be cached.
 
     te.func @conv(%x: ..., %w: ...) -> tensor<..> {...}
 ->
@@ -62,13 +62,13 @@ class Unit:
     """A kernel to be compiled.
 
     Attributes:
-        key: equal for equal kernels, in every process of this version of the compiler.
-        kept_as: the key on disk: where code has names of the model in it, so has its key.
-        name: what the code will be called.
-        text: the canonical text.
+        key: equal for equal kernels, in all processes of this version of the compiler.
+        kept_as: key in the disk cache; includes names of the model if the code contains them.
+        name: name of the compiled function.
+        text: canonical text of the kernel.
         function: the op itself, which may be lowered in place.
-        module: where it came from, for the attributes that say what to compile for.
-        sequence: its schedule, if that was said.
+        module: module of origin, whose attributes have the target.
+        sequence: its schedule, if one is given.
     """
 
     key: str
@@ -81,11 +81,11 @@ class Unit:
 
     @property
     def ops(self) -> list[Operation]:
-        """The function, and its schedule."""
+        """The function and its schedule, if any."""
         return [self.function, *([] if self.sequence is None else [self.sequence])]
 
     def to_send(self) -> str:
-        """Text to compile in another process: with names where code has them."""
+        """Return the text to compile in another process, with value names if code contains them."""
         if not kind_of(self.module).names_in_code:
             return self.text
         named = ModuleOp([op.clone() for op in self.ops], compile_attributes(self.module))
@@ -98,10 +98,10 @@ class Unit:
 
 
 def kind_of(module: ModuleOp) -> TargetKind:
-    """The kind of target that a module is compiled for.
+    """Return the target kind that a module is compiled for.
 
     Raises:
-        UnsupportedError: it names one that is not registered.
+        UnsupportedError: the target is not registered.
     """
     target = target_facts_of(module)
     return target_named(HOST_KIND if target is None else target.kind)
@@ -114,12 +114,12 @@ def make_unit(
     salt: str,
     sequence: SequenceOp | None = None,
 ) -> Unit:
-    """The unit of a function.
+    """Return the compile unit of a function.
 
     Args:
-        texts: writes the canonical texts of this module.
-        salt: what else the code depends on: the compiler's version and its pipeline.
-        sequence: the function's schedule, unless rules are to write one.
+        texts: writer of the canonical texts of this module.
+        salt: everything else that the code depends on: the compiler's version and the pipeline.
+        sequence: the function's schedule; None to let rules schedule it.
     """
     if sequence is not None:
         _rename(sequence, base_name(symbol_name(function)))
@@ -133,7 +133,7 @@ def make_unit(
 
 
 def _rename(sequence: SequenceOp, function: str) -> None:
-    """Let a sequence be for a function of another name."""
+    """Rename the function that a schedule is for."""
     sequence.sym_name = StringAttr(f"{function}_schedule")
     sequence.function = SymbolRefAttr(function)
 
@@ -143,7 +143,7 @@ def _hash(text: str) -> str:
 
 
 def _names_in(function: Operation) -> list[object]:
-    """All names of values and nodes, as far as code may show them."""
+    """Return all names of values and nodes that may appear in the code."""
     names: list[object] = []
     places: dict[int, tuple[str, ...]] = {}
     for op in walk_ops(function):
@@ -157,16 +157,16 @@ def _names_in(function: Operation) -> list[object]:
 
 
 def compile_unit(unit: Unit, phases: Sequence[Phase]) -> Kernel:
-    """Compile in this process, from the op itself, whose locations errors can name.
+    """Compile in this process, from the op itself, so that errors have source locations.
 
-    The op is used up.
+    The op is modified.
     """
     module = ModuleOp([], compile_attributes(unit.module))
     return _compile(unit.function, module, unit.name, phases, unit.sequence)
 
 
 def compile_text(text: str, name: str, phases: Sequence[Phase]) -> Kernel:
-    """Compile a unit's text; the same code as from the op."""
+    """Compile the text of a unit, to the same code as from the op."""
     from tcopt.support.parsing import TextParser
 
     module = TextParser(shared_context(), text).parse_module()
@@ -196,7 +196,7 @@ def _compile(
         return _compile_as_told(function, module, name, phases, sequence)
     except MemoryError:
         raise
-    # A schedule from a file may leave IR that no rule writes, at which any later pass may fail.
+    # Illegal schedules in a file may produce IR on which any later pass can fail.
     except Exception as error:
         reason = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
         if optional:
@@ -208,7 +208,7 @@ def _compile(
 
 
 def _not_applied(reason: str) -> Remark:
-    """Remark about a tuned schedule that gives way to the default."""
+    """Return a remark about a tuned schedule that is replaced by the default."""
     text = f"its tuned schedule does not apply, so it has the default: {reason}; tune again"
     return Remark("apply-tuning", "@", "", text, missed=True, slow=True)
 
@@ -257,7 +257,7 @@ def _compile_as_told(
 
 
 def _number_places(function: KernelFunction) -> dict[str, str]:
-    """The number of the first op of each node; ops from unknown places are given one as name."""
+    """Map each node to the label of its first op; ops without a node get their label as name."""
     numbers: dict[str, str] = {}
     for number, op in enumerate(function.walk()):
         names = node_names(op.location)
@@ -275,7 +275,7 @@ def _with_numbers(
 
 
 def caller_of(function: KernelFunction, name: str) -> func.FuncOp:
-    """A host function that calls a kernel once."""
+    """Return a host function that calls a kernel once."""
     inputs = list(function.body.block.arg_types)
     results = list(function.function_type.outputs) if isinstance(function, te.FuncOp) else []
     block = Block(arg_types=inputs)
@@ -290,9 +290,9 @@ def caller_of(function: KernelFunction, name: str) -> func.FuncOp:
 
 
 def take_caller(module: ModuleOp) -> func.FuncOp:
-    """The caller, which is not in the module any more."""
+    """Detach the caller from the module and return it."""
     for op in module.ops:
         if isinstance(op, func.FuncOp) and op.sym_name.data == _CALLER:
             op.detach()
             return op
-    raise PassFailedError("the passes on kernels removed the call of one")
+    raise PassFailedError("the kernel passes removed the call of the kernel")

@@ -1,10 +1,10 @@
-"""A process that compiles units for another one, which starts it as `workers` says.
+"""Worker process that compiles units for the process that started it, see `workers`.
 
-It reads messages from its standard input and answers each on its standard output:
+It reads requests from standard input and answers each on standard output:
 
     {"phases": ..., "name": ..., "text": ..., "plugins": ...}  ->  `+` and a kernel, or `-` and why
 
-It ends when its input does, in the middle of work too, so it never outlives its parent.
+It exits when its input is closed, even while compiling, so it never outlives its parent.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ __all__ = ["main", "receive", "send"]
 
 
 def main() -> None:
-    """Serve until the input ends."""
-    # The parent tells the end by closing the pipe; an interrupt is meant for it alone.
+    """Serve requests until the input is closed."""
+    # The parent closes the pipe to end the worker; interrupts are meant for the parent only.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # What anything prints must not end up between the messages.
+    os.dup2(2, 1)  # Printed text must not be mixed with the replies.
     requests = listen(sys.stdin.buffer)
     gc.disable()
     _load()
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def _load() -> None:
-    """Import what compiling a unit needs, as the parent is still at work on the graph."""
+    """Import what compiling a unit needs while the parent is still processing the graph."""
     from tcopt.compiler.passes import passes_of, shared_context
     from tcopt.compiler.pipeline import kernel_phases, pipeline
     from tcopt.schedules.rules.rule import rules_for
@@ -55,7 +55,7 @@ def _load() -> None:
 
 
 def plugins_in(given: Iterable[Any]) -> list[PluginSource]:
-    """Plugins as a request names them: of each the function to call, and the modules."""
+    """Decode the plugins of a request: the function to call, and its modules."""
     from tcopt.support.plugin_modules import ModuleSource, PluginSource
 
     return [

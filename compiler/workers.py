@@ -1,9 +1,8 @@
-"""Processes that compile units beside this one.
+"""Worker processes that compile units in parallel to this process.
 
-They are children that run `compiler.worker`, not forks of this process, which may have threads,
-and they import nothing of the user's program, nor from its folder: see `support.isolated`. Plugins
-whose sources are all that they are are sent to them.
-Whatever goes wrong with one, the units it was given are compiled here.
+They are new processes that run `compiler.worker`, not forks, as this process may have threads. They
+import nothing from the user's program or its folder; see `support.isolated`. Plugins that consist
+of their sources only are sent to them. If a worker fails, its units are compiled in this process.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THR
 
 
 class Workers:
-    """A number of worker processes, which end with this context.
+    """A pool of worker processes, ended when the context exits.
 
     Args:
-        count: how many to start; fewer where the system refuses.
+        count: number of processes to start; fewer if the system refuses.
     """
 
     def __init__(self, count: int):
@@ -54,7 +53,7 @@ class Workers:
         self.stop()
 
     def stop(self) -> None:
-        """End the processes, whatever they are doing."""
+        """End the processes immediately."""
         for process in self.processes:
             process.kill()
         for process in self.processes:
@@ -68,12 +67,12 @@ class Workers:
         compile_here: Callable[[Unit], Kernel],
         done: dict[str, Kernel] | None = None,
     ) -> dict[str, Kernel]:
-        """Compile units, here and in the workers; each takes the next when it is free.
+        """Compile units in this process and the workers; each takes the next unit when idle.
 
         Args:
-            units: those that take longest first.
-            compile_here: compiles one in this process, and raises what cannot be compiled.
-            done: where to put kernels, to watch them come.
+            units: sorted by decreasing compile time.
+            compile_here: compiles a unit in this process, and raises compile errors.
+            done: mapping to store kernels in as they are finished.
         Returns:
             Kernels by key.
         """
@@ -86,20 +85,20 @@ class Workers:
         ]
         for feeder in feeders:
             feeder.daemon = True
-        # What nobody gives to a worker is compiled here.
+        # Units that no worker takes are compiled here.
         feeders = [feeder for feeder in feeders if try_start(feeder)]
         while (unit := _next(waiting)) is not None:
             done[unit.key] = compile_here(unit)
         for feeder in feeders:
             feeder.join()
-        # An error shows again here, with the places in the model that the text leaves out.
+        # Errors are raised again here, with locations in the model, which the text does not have.
         for unit in failed:
             done[unit.key] = compile_here(unit)
         return done
 
 
 def _start() -> subprocess.Popen[bytes] | None:
-    """A new worker; None where the system cannot start one."""
+    """Start a worker; return None if the system cannot start one."""
     command = isolated_command(_CODE)
     if command is None:
         return None
@@ -129,7 +128,7 @@ def _feed(
     done: dict[str, Kernel],
     failed: list[Unit],
 ) -> None:
-    """Give a worker units until none wait; a thread of this process does nothing else."""
+    """Send waiting units to a worker until none is left; runs in a thread of its own."""
     while (unit := _next(waiting)) is not None:
         try:
             reply = _ask(process, unit, phases)
@@ -142,11 +141,11 @@ def _feed(
 
 
 class _Refused(Exception):
-    """A worker answered that a unit cannot be compiled."""
+    """A worker reported that a unit cannot be compiled."""
 
 
 def _ask(process: subprocess.Popen[bytes], unit: Unit, phases: Sequence[Phase]) -> bytes:
-    """The kernel that a worker makes of a unit, as bytes."""
+    """Compile a unit in a worker; return the serialised kernel."""
     assert process.stdin is not None and process.stdout is not None
     request = {
         "phases": [(phase.name, phase.text) for phase in phases],
@@ -162,11 +161,11 @@ def _ask(process: subprocess.Popen[bytes], unit: Unit, phases: Sequence[Phase]) 
 
 
 def plugin_sources(*, all_: bool = False) -> list[object]:
-    """What a worker has to load, too, see `plugins_in`.
+    """Return the plugins that a worker must load, in the form of `plugins_in`.
 
     Args:
-        all_: also what other things than its source decide about, for who keeps nothing of what
-            the worker makes.
+        all_: whether to include plugins that depend on more than their sources, for callers that do
+            not cache the worker's results.
     """
     if not all_ and not told_key():
         return []

@@ -1,1 +1,1 @@
-"""Quantisation of models: ranges found by calibration, layers in 8 bits where these pay."""
+"""Quantisation of models: ranges from calibration, and 8-bit layers where they pay off."""

@@ -1,4 +1,4 @@
-"""Which values of a model become integers, and which of them share a scale."""
+"""Selects the values of a model that become integers, and those that share a scale."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tcopt.quantization.onnx_graph import OnnxGraph
 
 @dataclass(frozen=True)
 class Annotation:
-    """What is to be quantised.
+    """Selection of what to quantise.
 
     Attributes:
-        layers: those that integers compute.
-        values: for each value that is stored as integers, the one whose range decides its scale.
+        layers: layers computed on integers.
+        values: maps each value that is stored as integers to the value whose range sets its scale.
     """
 
     layers: Sequence[Layer]
@@ -23,14 +23,14 @@ class Annotation:
 
 
 def annotate(graph: OnnxGraph, layers: Sequence[Layer]) -> Annotation:
-    """Annotate the data of layers, what carriers bring there, and what is beside layers.
+    """Annotate the data of layers, values passed on by carriers, and values after layers.
 
-    Elements that a carrier only hands on are quantised in front of it, with the same scale, so
-    that what is moved and stored is bytes. A value that others need stays where it is.
+    Elements that a carrier only passes on are quantised before it with the same scale, so that it
+    moves and stores bytes. Values with other users are not quantised earlier.
     """
     wanted = list(dict.fromkeys(name for layer in layers for name in layer.sources))
     wanted = [name for name in wanted if name not in graph.constants]
-    # Values in order, so that what a carrier is given has its scale before what it gives.
+    # In topological order, so that the input of a carrier has its scale before the output.
     places = {name: place for place, name in enumerate(graph.producers)}
     wanted.sort(key=lambda name: places.get(name, -1))
     values: dict[str, str] = {}
@@ -38,7 +38,7 @@ def annotate(graph: OnnxGraph, layers: Sequence[Layer]) -> Annotation:
         values[name] = _shared(graph, name, values)
     for name in reversed(wanted):
         _carry_back(graph, name, values, set(wanted))
-    # Where a carrier gave them no scale, they have their own.
+    # Values whose scale no carrier determines have their own.
     for layer in layers:
         for name in layer.beside:
             values.setdefault(name, name)
@@ -46,7 +46,7 @@ def annotate(graph: OnnxGraph, layers: Sequence[Layer]) -> Annotation:
 
 
 def _shared(graph: OnnxGraph, name: str, values: Mapping[str, str]) -> str:
-    """What decides the scale of a value: itself, or what a carrier has it from."""
+    """Return the value that sets the scale of a value: itself, or the input of its carrier."""
     sources = carried(graph, name)
     if len(sources) == 1 and sources[0] in values:
         return values[sources[0]]
@@ -56,8 +56,9 @@ def _shared(graph: OnnxGraph, name: str, values: Mapping[str, str]) -> str:
 def _carry_back(
     graph: OnnxGraph, name: str, values: dict[str, str], wanted: Collection[str]
 ) -> None:
-    """Quantise what a carrier is given with the scale of what it gives, where nothing else needs
-    that."""
+    """Quantise the inputs of carriers with the scales of their outputs, unless the inputs have
+    other users.
+    """
     pending = [name]
     while pending:
         current = pending.pop()

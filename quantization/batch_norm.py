@@ -1,4 +1,4 @@
-"""Batch normalisation behind a convolution as part of its weights."""
+"""Folding of batch normalisation into the weights of the preceding convolution."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tcopt.quantization.patterns import OnnxPattern, only_user
 
 
 class FoldBatchNorm(OnnxPattern):
-    """Scale the channels of a convolution, not its results.
+    """Scale the weights of a convolution instead of its results.
 
         y = BatchNormalization(Conv(x, w), scale, bias, mean, variance)
     ->

@@ -1,7 +1,7 @@
-"""Bias correction: what rounded weights add to the mean of a channel is taken off its bias.
+"""Bias correction: subtract the mean error of rounded weights from the bias.
 
-After Nagel et al. (2019): for rounded weights W + e a channel's mean is off by e E[x], and E[x] is
-the mean of the data's channels on the calibration data.
+After Nagel et al. (2019): rounded weights W + e shift the mean of a channel by e E[x]. E[x] is the
+mean of each input channel on the calibration data.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Array = NDArray[Any]
 def bias_shifts(
     graph: OnnxGraph, layers: Sequence[Layer], samples: Sequence[Feeds], settings: WeightSettings
 ) -> dict[str, Array]:
-    """What is to be taken off the biases of layers, by name, of those that have one or can."""
+    """Return the bias corrections by layer name, for the layers that have or can get a bias."""
     layers = [layer for layer in layers if _can(graph, layer)]
     axes = {layer.sources[0]: layer.channel for layer in layers}
     means = channel_statistics(graph, axes, samples, "mean")
@@ -41,7 +41,7 @@ def bias_shifts(
 
 
 def _can(graph: OnnxGraph, layer: Layer) -> bool:
-    """Whether a layer has weights, and a constant bias or room for one."""
+    """Whether a layer has weights, and a constant bias or none yet."""
     if layer.weight is None or layer.operator not in ("Conv", "Gemm"):
         return False
     has = len(layer.node.input) > 2 and bool(layer.node.input[2])
@@ -49,7 +49,7 @@ def _can(graph: OnnxGraph, layer: Layer) -> bool:
 
 
 def _mean_of_products(layer: Layer, change: Array, mean: Array) -> Array:
-    """What changes of weights make of the mean of each channel of the result."""
+    """Return the mean change of each result channel due to a change of the weights."""
     if layer.operator == "Gemm":
         turned = bool(attributes_of(layer.node).get("transB", 0))
         return (change if turned else change.T) @ mean

@@ -1,4 +1,4 @@
-"""Scales of activations from what they are on calibration data."""
+"""Calibration of activation scales from observed values."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def calibrate(
     methods: Sequence[str],
     settings: RangeSettings,
 ) -> dict[str, dict[str, Parameters]]:
-    """By method, the parameters of all data of layers, which decide on scales.
+    """Return, for each method, the parameters of all values that layers quantise.
 
     Raises:
-        InputError: a value is not finite on the data.
+        InputError: a value is not finite for the calibration data.
     """
     names = dict.fromkeys(name for layer in layers for name in layer.values)
     names = [name for name in names if name not in graph.constants]
@@ -54,7 +54,7 @@ def _parameters(method: str, values: Distribution, settings: RangeSettings) -> P
 def distributions(
     graph: OnnxGraph, names: Sequence[str], samples: Sequence[Feeds], *, histograms: bool
 ) -> dict[str, Distribution]:
-    """How values are distributed over all runs."""
+    """Return the distributions of values over all runs."""
     kinds = ["minimum", "maximum", *(["histogram"] if histograms else [])]
     runs = observed(graph, dict.fromkeys(names), kinds, samples)
     parts: dict[str, list[Distribution]] = {name: [] for name in names}
@@ -69,7 +69,7 @@ def _distribution(name: str, number: int, told: Mapping[str, Array]) -> Distribu
     if not (np.isfinite(low) and np.isfinite(high)):
         raise InputError(
             f"the value '{name}' is not finite in run {number} of the calibration data",
-            hint="see whether the model's inputs are scaled as it wants them",
+            hint="check the scaling of the model's inputs",
         )
     counts = told.get("histogram")
     return Distribution(low, high, np.ones(1) if counts is None else counts.astype(np.float64))
@@ -78,10 +78,10 @@ def _distribution(name: str, number: int, told: Mapping[str, Array]) -> Distribu
 def channel_statistics(
     graph: OnnxGraph, axes: Mapping[str, int], samples: Sequence[Feeds], statistic: str
 ) -> dict[str, Array]:
-    """A number for each place along an axis of values, over all runs.
+    """Return a statistic for each index along an axis of values, over all runs.
 
     Args:
-        statistic: `mean`, or `magnitude`, the greatest absolute value.
+        statistic: `mean`, or `magnitude`, which is the maximum absolute value.
     """
     kinds = ["mean"] if statistic == "mean" else ["minimum", "maximum"]
     runs = observed(graph, axes, kinds, samples)

@@ -1,4 +1,4 @@
-"""Calibration data: what a model is run on to see what its values are."""
+"""Calibration data: sample inputs of a model."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Data = Feeds | Sequence[Feeds]
 
 
 def samples_of(data: Data, inputs: Sequence[TensorSpec], batch: int | None = None) -> list[Feeds]:
-    """The runs that calibration data is for.
+    """Split calibration data into runs of the model.
 
-    Data is arrays by the names of inputs, or several of these. An array has the shape of its input
-    and makes one run, or has one axis more, in front, along which runs lie, or several times the
-    input's first extent, of which each run gets a part.
+    Data is a mapping from input names to arrays, or a list of mappings. An array has the shape of
+    its input, for a single run; or an additional leading axis over runs; or a multiple of the
+    input's first extent, which is split into runs.
 
     Args:
-        inputs: of the model.
-        batch: the extent of a run where the model leaves an input's first one open; by default all
-            of the array is one run.
+        inputs: inputs of the model.
+        batch: batch size of a run if the model leaves the first extent of an input open; by default
+            the whole array is one run.
     Raises:
-        InputError: data of another form, of other inputs, none at all, or not finite.
+        InputError: the data has a wrong form, names other inputs, is empty or is not finite.
     """
     found: list[Feeds] = []
     for given in _listed_data(data):
@@ -39,7 +39,7 @@ def samples_of(data: Data, inputs: Sequence[TensorSpec], batch: int | None = Non
 
 
 def _listed_data(data: Any) -> list[Any]:
-    """One set of arrays, or several, as a list."""
+    """Return one or several mappings of arrays as a list."""
     if isinstance(data, Mapping):
         return [data]
     if not isinstance(data, list | tuple):
@@ -49,7 +49,7 @@ def _listed_data(data: Any) -> list[Any]:
 
 def _of_another_form(given: Any) -> InputError:
     return InputError(
-        f"calibration data is arrays by the names of inputs, or a list of such, "
+        f"calibration data is a mapping from input names to arrays, or a list of these, "
         f"not {type(given).__name__}",
         hint="give {'name': array}",
     )
@@ -63,13 +63,13 @@ def _runs(data: Any, inputs: Sequence[TensorSpec], batch: int | None) -> list[Fe
     missing = [name for name in names if name not in given]
     if missing:
         raise InputError(
-            f"the calibration data has nothing for {_listed(missing)}",
+            f"the calibration data lacks {_listed(missing)}",
             hint=f"the model's inputs are {_listed(names)}",
         )
     more = [name for name in given if name not in names]
     if more:
         raise InputError(
-            f"the calibration data has {_listed(more)}, which the model does not have",
+            f"the calibration data has {_listed(more)}, which the model does not have as inputs",
             hint=f"the model's inputs are {_listed(names)}",
         )
     parts = {spec.name: _parts(spec, np.asarray(given[spec.name]), batch) for spec in inputs}
@@ -82,11 +82,11 @@ def _runs(data: Any, inputs: Sequence[TensorSpec], batch: int | None) -> list[Fe
 
 
 def _parts(spec: TensorSpec, array: Array, batch: int | None) -> list[Array]:
-    """The runs of one input."""
+    """Split the array of one input into runs."""
     where = f"the calibration data of '{spec.name}'"
     if array.dtype != spec.dtype:
         raise InputError(
-            f"{where} is {array.dtype}, the model wants {np.dtype(spec.dtype)}",
+            f"{where} is {array.dtype}, but the model expects {np.dtype(spec.dtype)}",
             hint=f"convert it, array.astype('{np.dtype(spec.dtype)}')",
         )
     if not array.size:
@@ -105,8 +105,8 @@ def _parts(spec: TensorSpec, array: Array, batch: int | None) -> list[Array]:
     if array.ndim == len(shape) and _fits(array.shape, shape):
         return [array]
     raise InputError(
-        f"{where} has shape {list(array.shape)}, the model wants {_shape_text(shape)}",
-        hint="give that shape, several times its first extent, or one axis more in front of it",
+        f"{where} has shape {list(array.shape)}, but the model expects {_shape_text(shape)}",
+        hint="give that shape, a multiple of its first extent, or an additional leading axis",
     )
 
 
@@ -117,7 +117,7 @@ def _check_finite(array: Array, where: str) -> None:
     place = [int(n) for n in np.unravel_index(int(np.argmin(finite)), array.shape)]
     what = "NaN" if np.isnan(array[tuple(place)]) else "infinity"
     raise InputError(
-        f"{where} has {int((~finite).sum())} elements that are not finite, the first is {what} at "
+        f"{where} has {int((~finite).sum())} elements that are not finite; the first is {what} at "
         f"{place}"
     )
 

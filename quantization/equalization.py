@@ -1,9 +1,9 @@
-"""Cross-layer equalisation: channels between two layers get ranges that are alike.
+"""Cross-layer equalisation: equal weight ranges of the channels between two layers.
 
-After Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction"
-(2019): where f(s x) = s f(x) for s > 0, the channels of a layer's result may be divided by any
-numbers that the next layer's weights are multiplied by. With s = sqrt(r1 / r2), where r1 and r2
-are the ranges of a channel's weights in both layers, these become the same.
+After Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction" (2019):
+if f(s x) = s f(x) for s > 0, the channels of a layer's result can be divided by arbitrary factors
+by which the next layer's weights are multiplied. With s = sqrt(r1 / r2), where r1 and r2 are the
+ranges of a channel's weights in both layers, these ranges become equal.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from tcopt.quantization.onnx_graph import OnnxGraph, attributes_of, is_standard
 from tcopt.quantization.patterns import OnnxPattern, only_user
 
 _HOMOGENEOUS = ("Relu", "LeakyRelu", "PRelu", "Identity", "MaxPool", "AveragePool", "Dropout")
-"""Operators that a positive factor for each channel may be moved through."""
+"""Operators that commute with a positive factor per channel."""
 
 _CLOSE = 1e-2
-"""Ranges are alike when no channel would change by more than this part."""
+"""Maximum relative change of a channel at which ranges count as equal."""
 
 _LARGEST = 1e4
-"""No channel is scaled by more: what has vanished in a network stays as it is."""
+"""Maximum scale factor of a channel, which protects channels whose weights are almost zero."""
 
 
 class EqualizeLayers(OnnxPattern):
-    """Give the weights of two layers in a row equal ranges, channel by channel.
+    """Equalise the weight ranges of two consecutive layers, channel by channel.
 
         y = Conv(Relu(Conv(x, w1, b1)), w2)
     ->
         y = Conv(Relu(Conv(x, w1 / s, b1 / s)), w2 * s)
 
-    In a chain of layers the ranges of one pair depend on the next, so the pattern is there until
-    all are alike, at most `sweeps` times for each.
+    In a chain of layers the ranges of one pair affect the next, so the pattern applies until all
+    ranges are equal, at most `sweeps` times for each layer.
     """
 
     def __init__(self, sweeps: int = 20):
@@ -79,7 +79,7 @@ def _group(node: NodeProto) -> int:
 
 
 def _weights_out(graph: OnnxGraph, node: NodeProto) -> NDArray[np.float64] | None:
-    """A convolution's weights as rows, one for each channel of the result."""
+    """Return a convolution's weights as a matrix with a row for each result channel."""
     if not is_standard(node, "Conv") or (
         len(node.input) > 2 and node.input[2] and (graph.array(node.input[2]) is None)
     ):
@@ -91,7 +91,7 @@ def _weights_out(graph: OnnxGraph, node: NodeProto) -> NDArray[np.float64] | Non
 
 
 def _weights_in(graph: OnnxGraph, node: NodeProto) -> NDArray[np.float64] | None:
-    """A convolution's weights as rows, one for each channel of the data."""
+    """Return a convolution's weights as a matrix with a row for each data channel."""
     if not is_standard(node, "Conv"):
         return None
     weights = graph.array(node.input[1])
@@ -101,7 +101,7 @@ def _weights_in(graph: OnnxGraph, node: NodeProto) -> NDArray[np.float64] | None
 
 
 def _by_input(weights: NDArray[np.float32], group: int) -> NDArray[np.float32]:
-    # [groups, channels of the result in each, channels of the data in each, ...]
+    # [groups, result channels per group, data channels per group, ...]
     parts = weights.reshape(group, weights.shape[0] // group, weights.shape[1], -1)
     return np.moveaxis(parts, 2, 1).reshape(group * weights.shape[1], -1)
 

@@ -1,4 +1,4 @@
-"""How far quantised results are from those in real numbers."""
+"""Errors of quantised results relative to those in floating point."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Results = Mapping[str, Array]
 
 @dataclass
 class ErrorSum:
-    """Squares of differences, and of what they are differences from, over several runs."""
+    """Sums of squared errors and of squared reference values over several runs."""
 
     changes: float = 0.0
     squares: float = 0.0
 
     def add(self, actual: Array, expected: Array) -> None:
-        """Add a run; values that are not floats count as one where they differ."""
+        """Add a run. Elements that are not floats count as 1 if they differ."""
         if expected.dtype.kind != "f":
             self.changes += float(np.count_nonzero(actual != expected))
             self.squares += expected.size
             return
         wide = expected.astype(np.float64)
-        # Infinities of both, and what is not a number in both, are not a change.
+        # Equal infinities, and NaNs in the same position, are not errors.
         same = (actual == wide) | (np.isnan(actual) & np.isnan(wide))
         with np.errstate(invalid="ignore"):
             change = np.where(same, 0.0, actual - wide)
@@ -38,14 +38,14 @@ class ErrorSum:
 
     @property
     def relative(self) -> float:
-        """The root of the mean square of differences, as a part of that of values."""
+        """Root mean square error relative to the root mean square of the reference."""
         if not self.changes:
             return 0.0
         return float(np.sqrt(self.changes / self.squares)) if self.squares else float("inf")
 
     @property
     def sqnr_db(self) -> float:
-        """The ratio of signal to quantisation noise, in decibels."""
+        """Signal-to-quantisation-noise ratio in decibels."""
         if not self.changes:
             return float("inf")
         return 10 * float(np.log10(self.squares / self.changes)) if self.squares else -float("inf")
@@ -54,10 +54,10 @@ class ErrorSum:
 def output_error(
     actual: Sequence[Results], expected: Sequence[Results], names: Collection[str] | None = None
 ) -> float:
-    """The relative error of the output that has the largest, over all runs.
+    """Return the largest relative error of any output, over all runs.
 
     Args:
-        names: of the outputs, by default all.
+        names: names of outputs; by default all.
     """
     sums: dict[str, ErrorSum] = {}
     for ours, theirs in zip(actual, expected, strict=True):

@@ -1,8 +1,8 @@
-"""Functions of each element behind layers: SiLU, GELU, tanh and others.
+"""Elementwise functions after layers: SiLU, GELU, tanh and others.
 
-Where a function reads and gives integers of 8 bits it is a table of 256 numbers, which takes less
-time than what it computes: `y = x * sigmoid(x)` becomes `y = table[x]`. So its argument and its
-result may be quantised with the layer in front of it.
+A function from 8-bit integers to 8-bit integers is a table of 256 entries, which is faster than
+computing it: `y = x * sigmoid(x)` becomes `y = table[x]`. It therefore pays to quantise both its
+argument and its result together with the layer before it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from tcopt.quantization.onnx_graph import OnnxGraph, is_standard
 from tcopt.support.registration import Registry
 
 PARTS: Registry[str, bool] = Registry("part of a function of each element")
-"""By operator, whether it takes so long that a table is faster. Parts have one result; operands
-beside the argument are constants of one element."""
+"""Operators of elementwise functions, by whether they are expensive enough for a table to be
+faster. All have one result; their operands other than the argument are one-element constants.
+"""
 
 for _operator in ("Add", "Sub", "Mul", "Div", "Neg", "Min", "Max", "Clip", "Relu", "HardSigmoid"):
     PARTS[_operator] = False
@@ -33,11 +34,11 @@ _MOST_PARTS = 16
 
 @dataclass(frozen=True)
 class Function:
-    """Nodes that compute a function of each element of one value.
+    """Nodes that compute an elementwise function of one value.
 
     Attributes:
-        argument: the value that it is a function of.
-        result: what it gives.
+        argument: the argument of the function.
+        result: the result of the function.
     """
 
     argument: str
@@ -45,9 +46,9 @@ class Function:
 
 
 def functions_of(graph: OnnxGraph) -> Mapping[str, Function]:
-    """The functions of a model by their arguments, which are used by nothing else.
+    """Return the functions of a model by argument; arguments have no other users.
 
-    Those that end in an output of the model are left out: nothing behind them reads integers.
+    Functions whose result is an output of the model are skipped, as no one reads it as integers.
     """
     found: dict[str, Function] = {}
     order = {name: place for place, name in enumerate(graph.producers)}
@@ -56,7 +57,7 @@ def functions_of(graph: OnnxGraph) -> Mapping[str, Function]:
             continue
         users = graph.users.get(node.output[0], [])
         if users and all(_is_part(user) and len(_operands(graph, user)) == 1 for user in users):
-            continue  # The function goes on.
+            continue  # The function continues with its users.
         argument = _argument(graph, node, order)
         if argument is not None:
             found[argument] = Function(argument, node.output[0])
@@ -68,7 +69,7 @@ def _is_part(node: NodeProto) -> bool:
 
 
 def _operands(graph: OnnxGraph, node: NodeProto) -> set[str]:
-    """The operands of a part that are not constants of one element."""
+    """Return the operands of a part, except one-element constants."""
     found: set[str] = set()
     for name in filter(None, node.input):
         value = graph.constants.get(name)
@@ -78,9 +79,9 @@ def _operands(graph: OnnxGraph, node: NodeProto) -> set[str]:
 
 
 def _argument(graph: OnnxGraph, last: NodeProto, order: Mapping[str, int]) -> str | None:
-    """The value that a node, with those in front of it, computes a function of.
+    """Return the argument of the elementwise function that ends at a node.
 
-    The function is the least one that has a part worth a table.
+    This is the smallest function that contains a part expensive enough for a table.
     """
     parts, operands = [last], _operands(graph, last)
     while len(parts) <= _MOST_PARTS and operands:
@@ -98,7 +99,7 @@ def _argument(graph: OnnxGraph, last: NodeProto, order: Mapping[str, int]) -> st
 
 
 def _serves(graph: OnnxGraph, value: str, parts: list[NodeProto]) -> bool:
-    """Whether a value is computed for these nodes alone."""
+    """Whether a value is used by these nodes only."""
     outputs = {part.output[0] for part in parts}
     users = graph.users.get(value, [])
     return not graph.is_output(value) and all(outputs.intersection(user.output) for user in users)

@@ -1,4 +1,4 @@
-"""What each layer takes: the time of kernels, by the layers that they compute."""
+"""Attribution of kernel times to layers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from tcopt.quantization.onnx_graph import OnnxGraph
 from tcopt.runtime.profile import Profile
 
 Regions = Mapping[str, str]
-"""Nodes by name, and the layer that each goes with."""
+"""Layer that each node is attributed to, by node name."""
 
 
 def regions_of(graph: OnnxGraph, layers: Collection[str]) -> Regions:
-    """The layer that each node goes with: itself, that whose result it uses, or that whose data it
-    makes."""
+    """Attribute each node to a layer: itself, the one whose result it uses, or the one whose data
+    it computes.
+    """
     region: dict[str, str] = {}
     for node in graph.nodes:
         name = node_label(node)
@@ -35,9 +36,9 @@ def regions_of(graph: OnnxGraph, layers: Collection[str]) -> Regions:
 
 
 def layer_times(profile: Profile, regions: Regions, layers: Collection[str]) -> dict[str, float]:
-    """Microseconds of each layer, with what goes with it; what belongs to none is under `""`.
+    """Return the microseconds of each layer and the nodes attributed to it; `""` has the rest.
 
-    A kernel of several layers is all of theirs, in equal parts.
+    The time of a kernel that computes several layers is divided equally among them.
     """
     found = dict.fromkeys(layers, 0.0) | {"": 0.0}
     for call in profile.least().calls():

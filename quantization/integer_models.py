@@ -1,4 +1,4 @@
-"""Models that are quantised already: what they are in floats, and switches for what is rounded."""
+"""Support for quantised models: their float equivalent, and switches for each rounding."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CONTRIB = ("QLinear", "QGemm", "QAttention", "MatMulNBits", "DynamicQuantize", 
 
 
 def integer_node(graph: OnnxGraph) -> NodeProto | None:
-    """A node that says that a model is quantised already."""
+    """Return a node that shows that a model is already quantised; None if there is none."""
     for node in graph.nodes:
         contrib = node.domain == "com.microsoft" and node.op_type.startswith(_CONTRIB)
         if is_standard(node, *_INTEGER) or contrib:
@@ -35,11 +35,11 @@ def integer_node(graph: OnnxGraph) -> NodeProto | None:
 
 @dataclass(frozen=True)
 class _Pair:
-    """A value that is quantised and back.
+    """A value that is quantised and dequantised.
 
     Attributes:
-        value: in floats.
-        real: what is used in its place.
+        value: the value before quantisation.
+        real: the dequantised value, which its users read.
     """
 
     value: str
@@ -47,7 +47,7 @@ class _Pair:
 
 
 def pairs_of(graph: OnnxGraph) -> list[_Pair]:
-    """The values of a model that QuantizeLinear and DequantizeLinear stand behind."""
+    """Return the values of a model that pass through QuantizeLinear and DequantizeLinear."""
     found: list[_Pair] = []
     for node in graph.nodes:
         maker = graph.producers.get(node.input[0]) if node.input else None
@@ -59,10 +59,10 @@ def pairs_of(graph: OnnxGraph) -> list[_Pair]:
 
 
 def in_floats(graph: OnnxGraph) -> OnnxGraph:
-    """A model without quantisation; weights are what their integers stand for.
+    """Return a model without quantisation, with dequantised weights.
 
     Raises:
-        UnsupportedError: operators on integers are left.
+        UnsupportedError: the model has other operators on integers.
     """
     made = graph.copy()
     for node in made.nodes:
@@ -88,7 +88,7 @@ def in_floats(graph: OnnxGraph) -> OnnxGraph:
     left = integer_node(made)
     if left is not None:
         raise UnsupportedError(
-            f"the report is of models with QuantizeLinear and DequantizeLinear, this one has "
+            f"the report supports models with QuantizeLinear and DequantizeLinear, this one has "
             f"{left.op_type}",
             where=left.name,
         )
@@ -97,7 +97,7 @@ def in_floats(graph: OnnxGraph) -> OnnxGraph:
 
 
 def _as_constant(graph: OnnxGraph, node: NodeProto) -> None:
-    """Weights that are dequantised, as weights."""
+    """Replace a dequantised constant by a float weight."""
     integers, scale = graph.array(node.input[0]), graph.array(node.input[1])
     if integers is None or scale is None or scale.ndim > 1:
         return
@@ -114,7 +114,7 @@ def _as_constant(graph: OnnxGraph, node: NodeProto) -> None:
 
 
 def _drop_dead(graph: OnnxGraph) -> None:
-    """Take quantisations away that nothing uses any more."""
+    """Remove unused quantisation nodes."""
     while True:
         dead = [
             node
@@ -130,10 +130,10 @@ def _drop_dead(graph: OnnxGraph) -> None:
 
 
 def switched_pairs(graph: OnnxGraph, floats: OnnxGraph) -> tuple[SwitchedModel, list[Layer]]:
-    """A quantised model with a switch for each value that it quantises, and its layers.
+    """Add a switch for each quantised value of a model; also return its layers.
 
     Args:
-        floats: the same model without quantisation.
+        floats: the equivalent model without quantisation.
     """
     layers = layers_of(floats)
     made, gate = graph.copy(), Switched()
@@ -159,7 +159,9 @@ def switched_pairs(graph: OnnxGraph, floats: OnnxGraph) -> tuple[SwitchedModel, 
 
 
 def _owners(graph: OnnxGraph, floats: OnnxGraph, layers: list[Layer]) -> dict[str, set[str]]:
-    """What is quantised for each layer: its data, and what nothing but it makes or moves."""
+    """Attribute quantised values to layers: their data, and what is computed or moved only for
+    them.
+    """
     names = {layer.name for layer in layers}
     found: dict[str, set[str]] = {name: set() for name in names}
     values = {pair.value for pair in pairs_of(graph)}

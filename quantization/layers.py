@@ -1,8 +1,8 @@
-"""Which nodes are layers that integers can compute, and what hands their values on.
+"""Layers that can be computed on integers, and carriers that pass their values on.
 
-A layer is a product that sums: its data and weights become 8-bit integers. A carrier gives elements
-that it was given, so that these can be integers before it. Both are rules by operator; another one
-is another function with `@layer_rule`.
+A layer is a contraction whose data and weights become 8-bit integers. A carrier passes elements on
+unchanged, so they can become integers before it. Both are defined by a rule per operator; use
+`@layer_rule` to add one.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tcopt.support.registration import Registry
 
 @dataclass(frozen=True)
 class Weight:
-    """A constant operand of a layer.
+    """Constant operand of a layer.
 
     Attributes:
-        place: which input it is.
-        axis: along which channels of the result lie, each with a scale of its own; None where one
-            scale has to do.
-        terms: axes that are summed over, beside channels of the data.
+        place: index of the input.
+        axis: axis of the result channels, each of which has its own scale; None if a single scale
+            must be used.
+        terms: axes that are summed over, in addition to the data channels.
     """
 
     place: int
@@ -34,14 +34,14 @@ class Weight:
 
 @dataclass(frozen=True)
 class Layer:
-    """A node that integers can compute.
+    """A node that can be computed on integers.
 
     Attributes:
-        name: of the node, or what it is called instead.
-        data: which inputs are activations.
-        bias: which input is added to the result for each channel, if it is a constant.
-        channel: the axis of the data whose elements meet different weights.
-        beside: values behind it that become integers with it.
+        name: name of the node, or a substitute for it.
+        data: indices of the inputs that are activations.
+        bias: index of the constant input that is added to each result channel.
+        channel: data axis that is contracted with different weights.
+        beside: values after the layer that become integers together with it.
     """
 
     name: str
@@ -58,22 +58,22 @@ class Layer:
 
     @property
     def result(self) -> str:
-        """The value that it computes."""
+        """Name of the value that the layer computes."""
         return self.node.output[0]
 
     @property
     def sources(self) -> list[str]:
-        """The values that its data are."""
+        """Names of the layer's data inputs."""
         return [self.node.input[place] for place in self.data]
 
     @property
     def values(self) -> list[str]:
-        """The values that become integers with it."""
+        """Names of the values that become integers together with the layer."""
         return [*self.sources, *self.beside]
 
 
 Operands = tuple[tuple[int, ...], Weight | None, int | None, int]
-"""As a rule gives them: `data`, `weight`, `bias` and `channel` of a `Layer`."""
+"""Result of a rule: `data`, `weight`, `bias` and `channel` of a `Layer`."""
 Rule = Callable[[OnnxGraph, NodeProto], Operands | None]
 RULES: Registry[str, Rule] = Registry("layer rule")
 
@@ -90,11 +90,11 @@ def layer_rule(operator: str) -> Callable[[Rule], Rule]:
 
 @dataclass(frozen=True)
 class Behind:
-    """Which values behind layers become integers with them.
+    """Selects the values after layers that become integers together with them.
 
     Attributes:
-        functions: arguments and results of functions of each element, which are tables then.
-        sums: what is added to another computed value, as behind a residual block's last layer.
+        functions: arguments and results of elementwise functions, which become tables.
+        sums: addends of another computed value, as after the last layer of a residual block.
     """
 
     functions: bool = True
@@ -102,7 +102,7 @@ class Behind:
 
 
 def layers_of(graph: OnnxGraph, behind: Behind | None = None) -> list[Layer]:
-    """The layers of a model, in order; by default without what is behind them."""
+    """Return the layers of a model in order; `behind` selects values after them to include."""
     found: list[Layer] = []
     known: Mapping[str, Function] = {}
     if behind is not None and behind.functions:
@@ -115,7 +115,8 @@ def layers_of(graph: OnnxGraph, behind: Behind | None = None) -> list[Layer]:
         if operands is None:
             continue
         data, weight, bias, channel = operands
-        # All operands are of one type; that of what other domains compute may not be known.
+        # All operands have the same type, which may be unknown for results of operators of other
+        # domains.
         typed = data if weight is None else (weight.place,)
         if any(graph.is_float(node.input[place]) for place in typed):
             layer = Layer(name, node, data, weight, bias, channel)
@@ -125,7 +126,7 @@ def layers_of(graph: OnnxGraph, behind: Behind | None = None) -> list[Layer]:
 
 
 def element_types(graph: OnnxGraph) -> list[str]:
-    """The names of the element types of all nodes that could be layers, each once."""
+    """Return the names of the element types of all nodes that match a layer operator."""
     found = {
         graph.element_type(node.input[0])
         for node in graph.nodes
@@ -147,7 +148,7 @@ def _beside(
 
 
 def _with_bias(graph: OnnxGraph, result: str) -> str:
-    """The result of a layer, or what the addition of a constant makes of it."""
+    """Return the result of a layer, after the addition of a constant if there is one."""
     added = _only_addition(graph, result)
     if added is None or not graph.constants.keys() & set(added.input):
         return result
@@ -155,7 +156,7 @@ def _with_bias(graph: OnnxGraph, result: str) -> str:
 
 
 def _only_addition(graph: OnnxGraph, value: str) -> NodeProto | None:
-    """The addition that is all that uses a value."""
+    """Return the addition that is the only user of a value; None if there is none."""
     users = graph.users.get(value, [])
     return users[0] if len(users) == 1 and is_standard(users[0], "Add") else None
 
@@ -165,14 +166,14 @@ def _given(node: NodeProto, place: int) -> str:
 
 
 def _bias(graph: OnnxGraph, node: NodeProto) -> int | None:
-    """The third operand, if it is a vector that is known."""
+    """Return the index of the bias, the third operand, if it is a constant vector."""
     name = _given(node, 2)
     return 2 if name in graph.constants and graph.rank(name) == 1 else None
 
 
 @layer_rule("Conv")
 def conv(graph: OnnxGraph, node: NodeProto) -> Operands | None:
-    """Weights with the channels of the result first."""
+    """Rule for convolutions: result channels are the first axis of the weights."""
     if node.input[1] not in graph.constants:
         return None
     return (0,), Weight(1, 0), _bias(graph, node), 1
@@ -180,7 +181,9 @@ def conv(graph: OnnxGraph, node: NodeProto) -> Operands | None:
 
 @layer_rule("ConvTranspose")
 def conv_transpose(graph: OnnxGraph, node: NodeProto) -> Operands | None:
-    """Weights with the channels of the data first, and of the result second."""
+    """Rule for transposed convolutions: the weights have data channels first, result channels
+    second.
+    """
     if node.input[1] not in graph.constants:
         return None
     axis = 1 if attributes_of(node).get("group", 1) == 1 else None
@@ -189,7 +192,7 @@ def conv_transpose(graph: OnnxGraph, node: NodeProto) -> Operands | None:
 
 @layer_rule("Gemm")
 def gemm(graph: OnnxGraph, node: NodeProto) -> Operands | None:
-    """A matrix product with a bias, if neither is scaled."""
+    """Rule for matrix products with a bias, unless either is scaled."""
     attributes = attributes_of(node)
     scaled = any(attributes.get(name, 1.0) != 1.0 for name in ("alpha", "beta"))
     if scaled or attributes.get("transA", 0) or node.input[1] not in graph.constants:
@@ -200,7 +203,7 @@ def gemm(graph: OnnxGraph, node: NodeProto) -> Operands | None:
 
 @layer_rule("MatMul")
 def matmul(graph: OnnxGraph, node: NodeProto) -> Operands | None:
-    """Of data and weights on either side, or of data and data."""
+    """Rule for products of data with weights on either side, or of data with data."""
     known = [name in graph.constants for name in node.input]
     if all(known):
         return None
@@ -216,7 +219,7 @@ def matmul(graph: OnnxGraph, node: NodeProto) -> Operands | None:
 
 Carried = Callable[[OnnxGraph, NodeProto], tuple[int, ...]]
 CARRIERS: Registry[str, Carried] = Registry("carrier of quantised values")
-"""By operator, which of a node's inputs its result has elements of."""
+"""Indices of the inputs whose elements a node's result has, by operator."""
 
 
 def _first(graph: OnnxGraph, node: NodeProto) -> tuple[int, ...]:
@@ -243,7 +246,7 @@ CARRIERS["Resize"] = _nearest
 
 
 def carried(graph: OnnxGraph, value: str) -> list[str]:
-    """The values whose elements a value has, where a carrier computes it; else none."""
+    """Return the values whose elements a carrier copies to a value; empty for other operators."""
     node = graph.producers.get(value)
     if node is None or node.op_type not in CARRIERS or not is_standard(node, node.op_type):
         return []

@@ -1,4 +1,4 @@
-"""An ONNX model that is edited: its nodes, values and constants by name."""
+"""An editable ONNX model: nodes, values and constants by name."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from tcopt.support.files import open_source
 Array = NDArray[Any]
 
 OPSET = 13
-"""From this version on, what is quantised may have a scale for each channel."""
+"""First opset whose quantisation operators support a scale per channel."""
 _IR_OF_OPSET = 7
 
 
 @dataclass(frozen=True)
 class ValueFacts:
-    """What is known of a value without running the model.
+    """Facts about a value that are known without running the model.
 
     Attributes:
-        dtype: its element type, as `TensorProto` numbers them; 0 if it is not known.
-        rank: None if it is not known.
+        dtype: element type, as numbered by `TensorProto`; 0 if unknown.
+        rank: number of dimensions; None if unknown.
     """
 
     dtype: int = 0
@@ -50,13 +50,13 @@ class ValueFacts:
 
 
 class OnnxGraph:
-    """The main graph of a model, which this one owns.
+    """The main graph of a model, which this object owns.
 
-    Nodes of inner graphs stay as they are; what they use of the main graph is looked at.
+    Nodes of subgraphs are not changed, but their uses of the main graph's values are tracked.
 
     Attributes:
-        model: the model as it stands.
-        facts: of values, as far as they can be inferred.
+        model: the model in its current state.
+        facts: inferred facts about values.
     """
 
     def __init__(self, model: ModelProto, facts: Mapping[str, ValueFacts] | None = None):
@@ -75,12 +75,12 @@ class OnnxGraph:
 
     @property
     def nodes(self) -> list[NodeProto]:
-        """Its nodes, in an order in which they can be computed."""
+        """Nodes of the main graph in topological order."""
         return list(self.graph.node)
 
     @property
     def opset(self) -> int:
-        """The version of the standard operators."""
+        """Version of the standard operators."""
         return domain_opsets(self.model)[""]
 
     @property
@@ -94,7 +94,7 @@ class OnnxGraph:
         return [info.name for info in self.graph.output]
 
     def refresh(self) -> None:
-        """Look at the nodes anew, after they have been changed."""
+        """Update the lookup tables after nodes were changed."""
         self.constants = {tensor.name: tensor for tensor in self.graph.initializer}
         self.producers = {}
         self.users = {}
@@ -112,32 +112,32 @@ class OnnxGraph:
         self._names |= {node.name for node in self.graph.node}
 
     def array(self, name: str) -> Array | None:
-        """The value of a constant."""
+        """Return the value of a constant; None if it is not one."""
         tensor = self.constants.get(name)
         return None if tensor is None else numpy_helper.to_array(tensor)
 
     def is_output(self, name: str) -> bool:
-        """Whether a value is a result of the model."""
+        """Whether a value is an output of the model."""
         return name in self.output_names
 
     def element_type(self, name: str) -> int:
-        """The element type of a value, as `TensorProto` numbers them; 0 if it is not known."""
+        """Return the element type of a value, as numbered by `TensorProto`; 0 if unknown."""
         if name in self.constants:
             return self.constants[name].data_type
         return self.facts.get(name, ValueFacts()).dtype
 
     def is_float(self, name: str) -> bool:
-        """Whether a value is known to have elements of f32."""
+        """Whether a value is known to have f32 elements."""
         return self.element_type(name) == TensorProto.FLOAT
 
     def rank(self, name: str) -> int | None:
-        """How many dimensions a value has, if that is known."""
+        """Return the rank of a value; None if unknown."""
         if name in self.constants:
             return len(self.constants[name].dims)
         return self.facts.get(name, ValueFacts()).rank
 
     def fresh(self, base: str) -> str:
-        """A name that nothing has yet."""
+        """Return an unused name."""
         name, number = base, 0
         while name in self._names:
             number += 1
@@ -146,7 +146,7 @@ class OnnxGraph:
         return name
 
     def add_constant(self, base: str, value: Array) -> str:
-        """A weight; its name."""
+        """Add a weight; return its name."""
         name = self.fresh(base)
         tensor = numpy_helper.from_array(_dense(value), name)
         self.graph.initializer.append(tensor)
@@ -154,7 +154,7 @@ class OnnxGraph:
         return name
 
     def set_constant(self, node: NodeProto, place: int, value: Array) -> None:
-        """Give a node another constant; others that have the old one keep it."""
+        """Replace a constant operand of a node; other users of the old constant keep it."""
         old = node.input[place]
         used = self.users.get(old, [])
         own = sum(list(each.input).count(old) for each in used) == 1
@@ -165,14 +165,14 @@ class OnnxGraph:
         self.refresh()
 
     def add_node(self, operator: str, inputs: Iterable[str], base: str, **attributes: Any) -> str:
-        """A node at the end; `sort` gives it its place. The name of its result."""
+        """Append a node, to be moved to its position by `sort`; return the name of its result."""
         name = self.fresh(base)
         node = helper.make_node(operator, list(inputs), [name], name=name, **attributes)
         self.graph.node.append(node)
         return name
 
     def sort(self) -> None:
-        """Put the nodes into an order in which they can be computed, and forget unused weights."""
+        """Sort the nodes topologically, and remove unused constants."""
         available = {*self.constants, *(info.name for info in self.graph.input)}
         available -= self.producers.keys()
         available |= {tensor.name for tensor in self.graph.initializer} | {""}
@@ -194,7 +194,7 @@ class OnnxGraph:
         self.refresh()
 
     def _keep_weights(self, used: Collection[str]) -> None:
-        """Forget other weights, inputs that they are defaults of with them."""
+        """Remove all other weights, along with inputs that they are the defaults of."""
         unused = {tensor.name for tensor in self.graph.initializer} - set(used)
         if not unused:
             return
@@ -204,7 +204,7 @@ class OnnxGraph:
             entries.extend(kept)
 
     def name_nodes(self) -> dict[str, str]:
-        """Give each node a name that no other has; the names that were changed, by the new ones."""
+        """Give each node a unique name; return the old names of renamed nodes by the new ones."""
         changed: dict[str, str] = {}
         for name, node in labelled(self):
             if node.name != name:
@@ -213,29 +213,29 @@ class OnnxGraph:
         return changed
 
     def copy(self) -> OnnxGraph:
-        """The same model, to be changed on its own."""
+        """Return an independent copy of the model."""
         model = ModelProto()
         model.CopyFrom(self.model)
         return OnnxGraph(model, self.facts)
 
 
 def is_standard(node: NodeProto, *operators: str) -> bool:
-    """Whether a node is one of these operators of ONNX itself."""
+    """Whether a node is one of these operators in ONNX's own domain."""
     return node.op_type in operators and node.domain in STANDARD_DOMAINS
 
 
 def attributes_of(node: NodeProto) -> dict[str, Any]:
-    """The attributes of a node, as Python values."""
+    """Return the attributes of a node as Python values."""
     return {each.name: helper.get_attribute_value(each) for each in node.attribute}
 
 
 def open_graph(source: str | Path | bytes | ModelProto, *, follow_links: bool = False) -> OnnxGraph:
-    """A model to be quantised, with all its weights in it and its functions inlined.
+    """Open a model for quantisation, with all weights loaded and functions inlined.
 
-    Models of opsets before 13 are converted, as scales by channel need it.
+    Models of opsets before 13 are converted, because per-channel scales require it.
 
     Raises:
-        InputError: there is no such file.
+        InputError: the file does not exist.
         ImportModelError: it is not an ONNX model.
         UnsupportedError: it cannot be converted, or is too large for one file.
     """
@@ -252,10 +252,10 @@ def open_graph(source: str | Path | bytes | ModelProto, *, follow_links: bool = 
             tensor.CopyFrom(numpy_helper.from_array(np.array(value), tensor.name))
         size += len(tensor.raw_data)
         if size > MODEL_SIZE_LIMIT:
-            raise UnsupportedError("a model of more than 2 GB is not quantised")
+            raise UnsupportedError("models of more than 2 GB cannot be quantised")
     if model.functions:
         model = _inlined(model)
-    # Before conversion, which wants weights of old versions to be inputs.
+    # Before the conversion, which requires weights of old IR versions to be inputs.
     model.ir_version = max(model.ir_version, _IR_OF_OPSET)
     if domain_opsets(model)[""] < OPSET:
         model = _converted(model)
@@ -270,7 +270,7 @@ def _bytes(source: str | Path | bytes) -> bytes:
 
 
 def _inlined(model: ModelProto) -> ModelProto:
-    """The model without functions of its own, whose nodes are then those of the main graph."""
+    """Return the model with its local functions inlined into the main graph."""
     try:
         return inliner.inline_local_functions(model)
     except Exception as error:
@@ -281,23 +281,23 @@ def _inlined(model: ModelProto) -> ModelProto:
 
 
 def _converted(model: ModelProto) -> ModelProto:
-    """The model in the oldest opset that can be quantised by channel."""
+    """Convert the model to the oldest opset that supports per-channel quantisation."""
     try:
         return onnx.version_converter.convert_version(model, OPSET)
     except Exception as error:
         raise UnsupportedError(
-            f"the model is of opset {domain_opsets(model)['']}, and cannot be converted to "
+            f"the model has opset {domain_opsets(model)['']} and cannot be converted to "
             f"{OPSET}: {str(error).strip().splitlines()[0][:200]}",
             hint=f"export it for opset {OPSET} or later",
         ) from error
 
 
 def _inferred(model: ModelProto) -> dict[str, ValueFacts]:
-    """Element types and ranks, of a model without the content of its weights."""
+    """Infer element types and ranks of a model without the content of its weights."""
     try:
         typed = shape_inference.infer_shapes(model)
     except Exception:
-        # What cannot be inferred is not known; the import says what is wrong with the model.
+        # Facts that cannot be inferred are unknown; the importer reports errors in the model.
         typed = model
     found: dict[str, ValueFacts] = {}
     for info in (*typed.graph.value_info, *typed.graph.input, *typed.graph.output):
@@ -308,7 +308,7 @@ def _inferred(model: ModelProto) -> dict[str, ValueFacts]:
 
 
 def _dense(value: Array) -> Array:
-    """The same array, its elements one after the other; unlike numpy's own, of the same rank."""
+    """Return a contiguous array of the same rank; `ascontiguousarray` makes scalars 1-d."""
     return np.ascontiguousarray(value).reshape(value.shape)
 
 
@@ -319,12 +319,12 @@ def _copy(message: Any) -> Any:
 
 
 def check_model(model: ModelProto) -> None:
-    """Let ONNX's checker read a model that was made.
+    """Run ONNX's checker on a generated model.
 
     Inputs and outputs without a declared type or shape are accepted.
 
     Raises:
-        ImportModelError: it has an objection.
+        ImportModelError: the checker reports an error.
     """
     declared = [*model.graph.input, *model.graph.output]
     kept = [_copy(info.type) for info in declared]
@@ -341,7 +341,7 @@ def check_model(model: ModelProto) -> None:
 
 
 def _complete(info: ValueInfoProto) -> None:
-    """Give a declaration a type and shape, which the checker compares with nothing."""
+    """Complete a declaration with a dummy type and shape, which the checker does not use."""
     kind = info.type.WhichOneof("value")
     if kind is None:
         info.type.tensor_type.elem_type = TensorProto.FLOAT
@@ -350,7 +350,7 @@ def _complete(info: ValueInfoProto) -> None:
 
 
 def labelled(graph: OnnxGraph) -> Iterator[tuple[str, NodeProto]]:
-    """The nodes by names, each of which is one node's only."""
+    """Yield the nodes with unique names."""
     seen: set[str] = set()
     for node in graph.nodes:
         label, number = node_label(node), 0

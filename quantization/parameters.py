@@ -1,4 +1,4 @@
-"""Scales and zero points: integers of 8 bits for real numbers."""
+"""Scales and zero points of 8-bit quantisation."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 LEAST_SCALE = float(np.finfo(np.float32).tiny) * 2**24
-"""Smaller scales would make subnormal products; what has a smaller range is taken for zero."""
+"""Smallest scale for which products are not subnormal; smaller ranges are treated as zero."""
 
 _BIAS_LIMIT = 2**30
 
 
 class Integer(Enum):
-    """The integers that activations are stored in."""
+    """Integer types of activations."""
 
     INT8 = "int8"
     UINT8 = "uint8"
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The least and the greatest."""
+        """Minimum and maximum of the type."""
         return (-128, 127) if self is Integer.INT8 else (0, 255)
 
     @property
@@ -35,12 +35,12 @@ class Integer(Enum):
 
 @dataclass(frozen=True)
 class Parameters:
-    """`real = (integer - zero) * scale`, with integers from `low` to `high`.
+    """Quantisation parameters: `real = (integer - zero) * scale`, for integers within `limits`.
 
     Attributes:
-        scale: f32, one number, or one for each place along `axis`.
-        zero: of the integers' type, as many.
-        axis: None where one scale is all there is.
+        scale: f32; a scalar, or one element for each index along `axis`.
+        zero: zero points, in the integer type and with the shape of `scale`.
+        axis: axis of per-channel scales; None for a single scale.
     """
 
     scale: Array
@@ -49,12 +49,12 @@ class Parameters:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The least and the greatest integer that are used."""
+        """Minimum and maximum of the integers."""
         low, high = (int(n) for n in (np.iinfo(self.zero.dtype).min, np.iinfo(self.zero.dtype).max))
         return low, high
 
     def laid(self, values: Array, rank: int) -> Array:
-        """Scales or zero points as they broadcast against a tensor."""
+        """Reshape scales or zero points so that they broadcast against a tensor."""
         if self.axis is None:
             return values.reshape(())
         shape = [1] * rank
@@ -62,20 +62,20 @@ class Parameters:
         return values.reshape(shape)
 
     def quantize(self, x: Array) -> Array:
-        """The integers of real numbers, as QuantizeLinear computes them."""
+        """Quantise real numbers in the same way as QuantizeLinear."""
         scale, zero = self.laid(self.scale, x.ndim), self.laid(self.zero, x.ndim)
         value = np.rint(x.astype(np.float32) / scale) + zero.astype(np.float32)
         return np.clip(value, *self.limits).astype(self.zero.dtype)
 
     def dequantize(self, integers: Array) -> Array:
-        """The real numbers of integers."""
+        """Convert integers to real numbers."""
         rank = integers.ndim
         scale, zero = self.laid(self.scale, rank), self.laid(self.zero, rank)
         centred = integers.astype(np.int32) - zero.astype(np.int32)
         return (centred.astype(np.float32) * scale).astype(np.float32)
 
     def rounded(self, x: Array) -> Array:
-        """The real numbers that are nearest among those that integers stand for."""
+        """Round to the nearest representable real numbers."""
         return self.dequantize(self.quantize(x))
 
 
@@ -88,13 +88,13 @@ def parameters_for(
     power_of_two: bool = False,
     axis: int | None = None,
 ) -> Parameters:
-    """Parameters whose integers cover ranges; zero is always one of their numbers.
+    """Return parameters whose integers cover the given ranges; zero is always representable.
 
     Args:
-        low, high: finite, of each range; ranges without extent get a scale of 1.
-        symmetric: whether the range around zero is as wide on both sides, so that the zero point is
-            the middle of the integers.
-        power_of_two: whether scales are powers of two, as shifts compute them.
+        low, high: finite bounds of each range; empty ranges get a scale of 1.
+        symmetric: whether ranges are extended to be symmetric around zero, which puts the zero
+            point in the middle of the integers.
+        power_of_two: whether scales are powers of two, so that scaling is a shift.
     """
     least, most = integer.limits
     lows = np.minimum(np.asarray(low, np.float64), 0.0)
@@ -115,7 +115,7 @@ def parameters_for(
 
 
 def bias_integers(bias: Array, scale: Array) -> Array | None:
-    """A bias as integers of 32 bits of a scale; None if they would not hold it."""
+    """Return a bias as 32-bit integers for a scale; None if they would overflow."""
     value = np.rint(bias.astype(np.float64) / scale.astype(np.float64))
     if not np.all(np.abs(value) < _BIAS_LIMIT):
         return None

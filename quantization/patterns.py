@@ -1,4 +1,4 @@
-"""Rewrite patterns on ONNX models: what is done to a model before its layers are quantised."""
+"""Rewrite patterns on ONNX models, applied before layers are quantised."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ _MOST_SWEEPS = 1000
 
 
 class OnnxPattern(ABC):
-    """A rewrite of what begins at a node."""
+    """A rewrite pattern rooted at a node."""
 
     @abstractmethod
     def match_and_rewrite(self, graph: OnnxGraph, node: NodeProto) -> bool:
-        """Rewrite, if the pattern is there; whether it was. Afterwards the same pattern is not
-        there any more."""
+        """Operators of elementwise functions, by whether they are expensive enough for a table to
+        be faster. All have one result; their operands other than the argument are one-element
+        constants.
+        """
 
 
 def rewrite(graph: OnnxGraph, patterns: Sequence[OnnxPattern]) -> int:
-    """Run patterns until none is found; how often one was."""
+    """Apply patterns until none matches; return the number of rewrites."""
     count = 0
     for _ in range(_MOST_SWEEPS):
         for node in graph.nodes:
@@ -36,7 +38,7 @@ def rewrite(graph: OnnxGraph, patterns: Sequence[OnnxPattern]) -> int:
 
 
 def only_user(graph: OnnxGraph, name: str) -> NodeProto | None:
-    """The one node that uses a value which nothing else needs."""
+    """Return the node that is the only user of a value; None if there are others."""
     users = graph.users.get(name, [])
     if len(users) != 1 or graph.is_output(name) or list(users[0].input).count(name) != 1:
         return None

@@ -1,4 +1,4 @@
-"""The plan: which layers are quantised, by what they add to the error and what they save."""
+"""Quantisation plan: selects layers by the error that they add and the time that they save."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 ErrorOf = Callable[[Collection[str]], float]
 
 _POINTS = 12
-"""Of the curve of error against time."""
+"""Number of points on the curve of error against time."""
 
 QUANTIZED, SLOWER, ERROR = "8 bits", "float: saves no time", "float: adds too much error"
 
 
 @dataclass(frozen=True)
 class LayerPlan:
-    """One layer.
+    """Measurements of one layer, and the decision about it.
 
     Attributes:
-        error: at the model's output where only this layer is quantised, relative.
-        sqnr_db: signal to noise of its own result then.
-        float_us, int8_us: what it takes with all that goes with it, microseconds.
-        verdict: what becomes of it, and why.
+        error: relative error at the model's output if only this layer is quantised.
+        sqnr_db: signal-to-noise ratio of the layer's own result in that case.
+        float_us, int8_us: microseconds of the layer and the nodes attributed to it.
+        verdict: whether it is quantised, or why not.
     """
 
     name: str
@@ -34,12 +34,12 @@ class LayerPlan:
 
     @property
     def saved_us(self) -> float:
-        """Microseconds that 8 bits save."""
+        """Microseconds saved by using 8 bits."""
         return self.float_us - self.int8_us
 
     @property
     def gain(self) -> float:
-        """The part of its time that 8 bits save."""
+        """Fraction of the layer's time saved by using 8 bits."""
         return self.saved_us / self.float_us if self.float_us > 0 else 0.0
 
     @property
@@ -49,7 +49,7 @@ class LayerPlan:
 
 @dataclass(frozen=True)
 class Point:
-    """A choice of layers: the error at the output, and the milliseconds expected."""
+    """A selection of layers: the error at the output, and the estimated milliseconds."""
 
     layers: int
     error: float
@@ -58,15 +58,15 @@ class Point:
 
 @dataclass(frozen=True)
 class Plan:
-    """A choice of layers, and what it was made from.
+    """A selection of layers, with the measurements that it is based on.
 
     Attributes:
-        layers: all, in the model's order.
-        error: relative, of the model as it was chosen, on the calibration data.
-        curve: choices from all layers that pay to none.
-        chosen: what was expected of the choice.
-        float_ms, quantized_ms: measured in turns, of the model in floats and as chosen; None if
-            nothing was measured.
+        layers: all layers, in the model's order.
+        error: relative error of the selection on the calibration data.
+        curve: selections from all profitable layers to none.
+        chosen: estimates for the selection made.
+        float_ms, quantized_ms: times of the float model and the selection, measured in interleaved
+            runs; None if not measured.
     """
 
     layers: Sequence[LayerPlan]
@@ -79,13 +79,13 @@ class Plan:
 
     @property
     def quantized(self) -> list[str]:
-        """The layers in 8 bits."""
+        """Names of the layers in 8 bits."""
         return [layer.name for layer in self.layers if layer.is_quantized]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Layers chosen, with the verdict on each, and choices between all and none."""
+    """A selection of layers, with the verdict on each layer and alternative selections."""
 
     verdicts: Mapping[str, str]
     curve: Sequence[Point]
@@ -100,17 +100,17 @@ def choose(
     max_error: float | None = None,
     min_gain: float = 0.0,
 ) -> Choice:
-    """Choose layers.
+    """Select the layers to quantise.
 
-    Those that save too little time stay in floats. Of the others, those that add most error for
-    the time that they save go first, until the error of all that is left is small enough; errors
-    of sets are measured, not added up.
+    Layers that save too little time stay in floats. Of the others, those with the highest error per
+    time saved are dropped, until the error of the remaining set is small enough. Errors of sets are
+    measured, not added up.
 
     Args:
-        error_of: the error at the output of a set of layers.
-        total_ms: what the model takes in floats.
-        max_error: the error that is accepted, relative; by default any.
-        min_gain: the part of its time that a layer has to save.
+        error_of: returns the error at the output for a set of layers.
+        total_ms: time of the float model.
+        max_error: maximum relative error; by default unlimited.
+        min_gain: minimum fraction of its time that a layer must save.
     """
     paying = [layer for layer in layers if layer.saved_us > 0 and layer.gain >= min_gain]
     order = sorted(paying, key=lambda layer: -(layer.error**2) / max(layer.saved_us, 1e-9))

@@ -1,4 +1,4 @@
-"""Models compiled for calibration data, a program for each combination of shapes."""
+"""Models compiled for calibration, one program for each combination of shapes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Array = NDArray[Any]
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 FIRST = "before:graph"
-"""Where of the pipeline passes run on the model as it was imported."""
+"""Pipeline position before all passes on the imported model."""
 
 
 class Programs:
-    """The programs of a model, compiled when they are first asked for.
+    """Programs of a model, compiled on demand.
 
     Args:
-        options: of `tcopt.compile`.
+        options: options of `tcopt.compile`.
     """
 
     def __init__(self, model: ModelProto, **options: Any):
@@ -37,10 +37,10 @@ class Programs:
         self._by_value: set[str] = set()
 
     def program(self, feeds: Feeds) -> Model:
-        """The program for the shapes of a run.
+        """Return the program for the shapes of a run.
 
         Raises:
-            UnsupportedError: the shapes inside depend on data.
+            UnsupportedError: shapes inside the model depend on data.
         """
         shapes = tuple((name, array.shape) for name, array in sorted(feeds.items()))
         while True:
@@ -54,7 +54,7 @@ class Programs:
                 )
                 if len(model.parts) > 1:
                     raise UnsupportedError(
-                        "the shapes inside of the model depend on data, so it is not calibrated"
+                        "shapes inside the model depend on data, so it cannot be calibrated"
                     )
                 self._programs[key] = model
             except MissingValuesError as missing:
@@ -64,7 +64,7 @@ class Programs:
                 self._by_value |= fresh
 
     def run(self, feeds: Feeds) -> dict[str, Array]:
-        """The results of a run by their names."""
+        """Run the model; return its results by name."""
         model = self.program(feeds)
         results = model.run(feeds)
         return {
@@ -73,7 +73,7 @@ class Programs:
 
 
 def with_outputs(graph: OnnxGraph, names: Sequence[str]) -> ModelProto:
-    """A model that gives more of its values, behind its own outputs."""
+    """Return a model with additional outputs, after its own."""
     model = ModelProto()
     model.CopyFrom(graph.model)
     model.graph.output.extend(ValueInfoProto(name=name) for name in names)
@@ -87,18 +87,18 @@ def observed(
     samples: Sequence[Feeds],
     **options: Any,
 ) -> list[dict[str, dict[str, Array]]]:
-    """What is to be known of values in each run, computed in compiled code.
+    """Observe statistics of values in each run, computed in compiled code.
 
     Args:
-        axes: by value, the axis whose places are told apart, None for none.
-        statistics: as the pass `insert-observers` names them.
+        axes: for each value, the axis to keep; None to reduce over all axes.
+        statistics: names of statistics, see the pass `insert-observers`.
     Returns:
-        For each run, by value and statistic.
+        For each run, the statistics by value and name.
     """
     if not axes:
         return [{} for _ in samples]
     own = set(graph.output_names)
-    # The same value may not be two outputs: of outputs the model's own place is observed.
+    # A value must not be an output twice, so inputs and outputs are observed through a copy.
     renamed = _with_copies(graph, [name for name in axes if name in own or _is_input(graph, name)])
     names = [renamed[1].get(name, name) for name in axes]
     given = with_outputs(renamed[0], names)
@@ -124,7 +124,7 @@ def _is_input(graph: OnnxGraph, name: str) -> bool:
 
 
 def _with_copies(graph: OnnxGraph, names: Sequence[str]) -> tuple[OnnxGraph, dict[str, str]]:
-    """A model in which some values have another name too."""
+    """Return a copy of a model with a renamed copy of some values."""
     if not names:
         return graph, {}
     made = graph.copy()

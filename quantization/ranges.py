@@ -1,7 +1,7 @@
-"""Which range of a tensor's values integers should cover: calibration methods.
+"""Calibration methods, which select the range of a tensor's values that integers cover.
 
-A method is given how values are distributed, and gives the ends of a range. What lies outside is
-cut off there. Another one is another function with `@calibration_method`.
+A method maps a distribution of values to the bounds of a range; values outside are clipped. Use
+`@calibration_method` to register another one.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tcopt.support.registration import Registry
 Array = NDArray[Any]
 _BINS = 2048
 _SHARES = tuple(float(n) for n in np.linspace(0.02, 1.0, 99))
-"""Parts of an end of a range that are tried."""
+"""Fractions of a bound that the search tries."""
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """How the values of a tensor are distributed.
+    """Histogram of the values of a tensor.
 
     Attributes:
-        low, high: the least and the greatest.
-        counts: of equal parts of the range between them.
+        low, high: minimum and maximum.
+        counts: number of values in each of the equally wide bins between them.
     """
 
     low: float
@@ -38,12 +38,12 @@ class Distribution:
 
     @property
     def centres(self) -> Array:
-        """The value in the middle of each part."""
+        """Centre of each bin."""
         width = (self.high - self.low) / len(self.counts)
         return np.asarray(self.low + width * (np.arange(len(self.counts)) + 0.5))
 
     def quantile(self, part: float) -> float:
-        """The value below which a part of all values lies."""
+        """Return a quantile of the values, interpolated within bins."""
         total = np.cumsum(self.counts)
         if not total[-1]:
             return self.low
@@ -53,7 +53,7 @@ class Distribution:
 
 
 def merged(distributions: list[Distribution], bins: int = _BINS) -> Distribution:
-    """What several batches have together; each part counts where its middle lies."""
+    """Merge histograms of several batches; each bin is counted at its centre."""
     low = min(d.low for d in distributions)
     high = max(d.high for d in distributions)
     counts = np.zeros(bins, np.float64)
@@ -67,11 +67,11 @@ def merged(distributions: list[Distribution], bins: int = _BINS) -> Distribution
 
 @dataclass(frozen=True)
 class RangeSettings:
-    """What a method is to know beside the values.
+    """Settings of a calibration method.
 
     Attributes:
-        integer, symmetric, power_of_two: as `parameters_for` takes them.
-        percentile: the part of all values that is kept, in percent.
+        integer, symmetric, power_of_two: see `parameters_for`.
+        percentile: percentage of the values that the range must cover.
     """
 
     integer: Integer = Integer.UINT8
@@ -85,7 +85,7 @@ METHODS: Registry[str, Method] = Registry("calibration method")
 
 
 def calibration_method(name: str) -> Callable[[Method], Method]:
-    """Register a method."""
+    """Register a calibration method."""
 
     def register(method: Method) -> Method:
         METHODS[name] = method
@@ -95,10 +95,10 @@ def calibration_method(name: str) -> Callable[[Method], Method]:
 
 
 def find_method(name: str) -> Method:
-    """A method by its name.
+    """Return a method by name.
 
     Raises:
-        InputError: there is none.
+        InputError: no method has this name.
     """
     if name not in METHODS:
         hint = f"it is one of {', '.join([*sorted(METHODS), 'best'])}"
@@ -108,13 +108,13 @@ def find_method(name: str) -> Method:
 
 @calibration_method("minmax")
 def min_max(values: Distribution, settings: RangeSettings) -> tuple[float, float]:
-    """From the least to the greatest value."""
+    """Use the range from the minimum to the maximum."""
     return values.low, values.high
 
 
 @calibration_method("percentile")
 def percentile(values: Distribution, settings: RangeSettings) -> tuple[float, float]:
-    """What is beyond a percentile, in equal parts at both ends, is cut off."""
+    """Clip the values beyond a percentile, an equal share at both ends."""
     beyond = (1 - settings.percentile / 100) / 2
     if settings.symmetric or values.low >= 0 or values.high <= 0:
         beyond *= 2
@@ -125,7 +125,7 @@ def percentile(values: Distribution, settings: RangeSettings) -> tuple[float, fl
 
 @calibration_method("mse")
 def least_squares(values: Distribution, settings: RangeSettings) -> tuple[float, float]:
-    """The range with the least square of what quantisation changes."""
+    """Minimise the mean squared quantisation error."""
     low, high = min(values.low, 0.0), max(values.high, 0.0)
     return _searched(low, high, lambda a, b: squared_error(values, a, b, settings))
 
@@ -133,7 +133,9 @@ def least_squares(values: Distribution, settings: RangeSettings) -> tuple[float,
 def _searched(
     low: float, high: float, score: Callable[[float, float], float]
 ) -> tuple[float, float]:
-    """The range of the least score, by moving both ends towards zero, together and then each."""
+    """Search for the range with the lowest score, by moving both bounds or either of them
+    to zero.
+    """
     best = score(low, high)
     for low_moves, high_moves in ((True, True), (True, False), (False, True)):
         first = low, high
@@ -146,7 +148,7 @@ def _searched(
 
 
 def squared_error(values: Distribution, low: float, high: float, settings: RangeSettings) -> float:
-    """The mean square of what quantisation to a range changes."""
+    """Return the mean squared error of quantising to a range."""
     made = parameters_for(
         low,
         high,
@@ -158,16 +160,16 @@ def squared_error(values: Distribution, low: float, high: float, settings: Range
     scale, zero = float(made.scale), int(made.zero)
     least, most = made.limits
     rounded = (np.clip(np.rint(centres / scale) + zero, least, most) - zero) * scale
-    # Values within a part are spread evenly over it, so more than its middle is to be rounded.
+    # Values are assumed to be spread evenly over a bin, so not only its centre is rounded.
     return float(np.sum(values.counts * (rounded - centres) ** 2) / max(values.counts.sum(), 1))
 
 
 @calibration_method("entropy")
 def entropy(values: Distribution, settings: RangeSettings) -> tuple[float, float]:
-    """The range whose quantised distribution tells least from that of the values.
+    """Minimise the information lost by quantisation.
 
-    What is cut off counts at the end of the range, and the divergence of Kullback and Leibler from
-    the distribution in 256 steps is the least, as TensorRT's calibration has it.
+    Clipped values count at the bounds of the range. The range minimises the Kullback-Leibler
+    divergence from the distribution in 256 steps, as in TensorRT's calibration.
     """
     low, high = min(values.low, 0.0), max(values.high, 0.0)
     if settings.symmetric:
@@ -194,16 +196,19 @@ def _divergence(values: Distribution, centres: Array, low: float, high: float) -
     shared = np.where(used, sums[steps] / np.maximum(places[steps], 1), 0.0)
     p, q = reference / reference.sum(), shared / shared.sum()
     some = p > 0
-    # Where the quantised one has nothing, a small probability stands for it.
+    # A small probability replaces empty bins of the quantised distribution.
     found = np.sum(p[some] * np.log(p[some] / np.maximum(q[some], 1e-9)))
-    # Few values differ from their distribution by chance, the more the more parts share a step:
-    # half of that many, over the values, is what a divergence is expected to be from that alone.
+    # A small sample deviates from its distribution by chance, the more so the more bins share a
+    # step. The expected divergence from that alone is half the number of excess bins over the
+    # sample size.
     by_chance = (used.sum() - np.count_nonzero(places)) / (2 * kept.sum())
     return max(float(found - by_chance), 0.0)
 
 
 def chosen_range(method: str, values: Distribution, settings: RangeSettings) -> tuple[float, float]:
-    """The range that a method gives; of powers of two the better of two neighbours."""
+    """Return the range selected by a method; for power-of-two scales, the better of two
+    neighbours.
+    """
     low, high = find_method(method)(values, settings)
     if not settings.power_of_two or method == "minmax":
         return low, high

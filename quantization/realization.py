@@ -1,7 +1,7 @@
-"""An annotation as QuantizeLinear and DequantizeLinear of a model.
+"""Realises an annotation as QuantizeLinear and DequantizeLinear nodes of a model.
 
-Values that are annotated are stored as integers: whoever uses one gets the real numbers that these
-stand for. Weights and biases become integers in the model itself.
+Annotated values are stored as integers, and their users read the dequantised values. Weights and
+biases become integer constants of the model.
 
     y = Conv(x, w, b)
 ->
@@ -33,25 +33,25 @@ from tcopt.quantization.weights import (
 Array = NDArray[Any]
 
 SWITCHES = "tcopt_quantization_switches"
-"""The input of a model with switches."""
+"""Name of the input of a model with switches."""
 
 
 class Gate(ABC):
-    """What stands behind each dequantisation."""
+    """Decides what is used after each dequantisation."""
 
     @abstractmethod
     def gated(self, graph: OnnxGraph, owner: str, real: str, exact: str) -> str:
-        """The value to use.
+        """Return the name of the value to use.
 
         Args:
-            owner: the value or layer that is quantised.
-            real: the numbers that integers stand for.
-            exact: those that were quantised.
+            owner: switch name of the value or layer that is quantised.
+            real: the dequantised value.
+            exact: the value before quantisation.
         """
 
 
 class Open(Gate):
-    """Nothing: the numbers that integers stand for are used."""
+    """Gate that always uses the dequantised value."""
 
     def gated(self, graph: OnnxGraph, owner: str, real: str, exact: str) -> str:
         return real
@@ -59,10 +59,10 @@ class Open(Gate):
 
 @dataclass
 class Switched(Gate):
-    """A choice by an input of the model, so that one program can say what each part does.
+    """Gate controlled by an input of the model, so one program can measure each quantisation.
 
     Attributes:
-        places: of values and layers in that input.
+        places: indices of values and layers in that input.
     """
 
     places: dict[str, int] = field(default_factory=dict[str, int])
@@ -74,30 +74,30 @@ class Switched(Gate):
         return graph.add_node("Where", [chosen, real, exact], f"{owner}_switched")
 
     def declare(self, graph: OnnxGraph) -> None:
-        """Add the input."""
+        """Add the input to the model."""
         info = helper.make_tensor_value_info(SWITCHES, TensorProto.BOOL, [max(len(self.places), 1)])
         graph.graph.input.append(info)
 
 
 def value_owner(value: str) -> str:
-    """The switch of a value."""
+    """Return the switch name of a value."""
     return f"value {value}"
 
 
 def layer_owner(layer: str) -> str:
-    """The switch of a layer's weights."""
+    """Return the switch name of a layer's weights."""
     return f"weights of {layer}"
 
 
 @dataclass(frozen=True)
 class Realization:
-    """How an annotation is realised.
+    """Parameters for realising an annotation.
 
     Attributes:
-        activations: the parameters of the values that decide on scales.
-        weights: how weights become integers.
-        shifts: what is taken off the biases of layers, by name; those without one get one.
-        behind: which values behind layers become integers with them; None for none.
+        activations: parameters of the values that set scales.
+        weights: settings for weights.
+        shifts: bias corrections by layer name; a layer without a bias gets one.
+        behind: selects the values after layers that become integers, too; None for none.
     """
 
     activations: Mapping[str, Parameters]
@@ -106,7 +106,7 @@ class Realization:
     behind: Behind | None = None
 
     def realize(self, graph: OnnxGraph, annotation: Annotation, gate: Gate | None = None) -> None:
-        """Change a model."""
+        """Insert quantisation into a model."""
         gate = gate or Open()
         users = {name: list(nodes) for name, nodes in graph.users.items()}
         for layer in annotation.layers:
@@ -123,7 +123,7 @@ class Realization:
         graph.sort()
 
     def _value(self, graph: OnnxGraph, value: str, parameters: Parameters, gate: Gate) -> str:
-        """Quantise a value and back."""
+        """Quantise and dequantise a value; return the name of the value to use."""
         scale = graph.add_constant(f"{value}_scale", parameters.scale)
         zero = graph.add_constant(f"{value}_zero_point", parameters.zero)
         integers = graph.add_node("QuantizeLinear", [value, scale, zero], f"{value}_QuantizeLinear")
@@ -133,7 +133,7 @@ class Realization:
         return gate.gated(graph, value_owner(value), real, value)
 
     def _weights(self, graph: OnnxGraph, layer: Layer, data: Parameters | None, gate: Gate) -> None:
-        """Weights as integers, and the bias at the scale of the sums."""
+        """Quantise weights, and the bias at the scale of the accumulator."""
         assert layer.weight is not None
         name = layer.node.input[layer.weight.place]
         values = graph.array(name)
@@ -151,10 +151,10 @@ class Realization:
         parts: tuple[Parameters, Parameters] | None,
         gate: Gate,
     ) -> None:
-        """The bias, at the scale of the sums if 32 bits can hold it.
+        """Quantise the bias at the scale of the accumulator, if it fits 32 bits.
 
         Args:
-            parts: the parameters of data and weights, whose scales multiply.
+            parts: parameters of data and weights; the product of their scales is that of the bias.
         """
         exact, shift = bias_of(graph, layer), self.shifts.get(layer.name)
         if exact is None and shift is None:
@@ -182,7 +182,7 @@ class Realization:
 
 
 def _dequantized(graph: OnnxGraph, name: str, integers: Array, made: Parameters) -> str:
-    """A constant as integers; the real numbers that these stand for."""
+    """Add a constant as dequantised integers; return the name of the dequantised value."""
     inputs = [
         graph.add_constant(f"{name}_quantized", integers),
         graph.add_constant(f"{name}_scale", made.scale),
@@ -193,7 +193,7 @@ def _dequantized(graph: OnnxGraph, name: str, integers: Array, made: Parameters)
 
 
 def _use(node: NodeProto, old: str, new: str) -> None:
-    """Give a node another operand."""
+    """Replace an operand of a node."""
     for place, name in enumerate(node.input):
         if name == old:
             node.input[place] = new
@@ -202,7 +202,7 @@ def _use(node: NodeProto, old: str, new: str) -> None:
 def quantized(
     graph: OnnxGraph, layers: Collection[str], realization: Realization, gate: Gate | None = None
 ) -> OnnxGraph:
-    """A model some of whose layers, by name, are quantised."""
+    """Return a copy of a model with the named layers quantised."""
     made = graph.copy()
     known = layers_of(made, realization.behind)
     chosen = [layer for layer in known if layer.name in layers]

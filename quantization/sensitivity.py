@@ -1,7 +1,7 @@
-"""What each layer's quantisation adds to the error at the output.
+"""Sensitivity analysis: the error at the output due to the quantisation of each layer.
 
-One program computes all of it: the model with a switch at each quantised value and each layer's
-weights, an input that says which of them are rounded. It is run once for each layer.
+All errors are computed by one program: the model with a switch at each quantised value and each
+layer's weights. An input selects which of them are rounded. The model is run once per layer.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from tcopt.quantization.realization import (
 
 @dataclass(frozen=True)
 class SwitchedModel:
-    """A model whose quantisation is an input.
+    """A model whose quantisation is controlled by an input.
 
     Attributes:
-        model: gives its own outputs, and then the results of layers.
-        places: of what is quantised, in the input `SWITCHES`.
-        owners: what is quantised where some layers, by name, are.
-        results: of layers by name, the value that each computes.
+        model: the model, whose outputs are followed by the results of layers.
+        places: indices of quantised values and weights in the input `SWITCHES`.
+        owners: returns the switches of a set of layers, given by name.
+        results: name of the value that each layer computes, by layer.
     """
 
     model: ModelProto
@@ -48,11 +48,11 @@ class SwitchedModel:
 
 @dataclass(frozen=True)
 class LayerError:
-    """What quantising one layer alone does.
+    """Errors due to quantising a single layer.
 
     Attributes:
-        output: the relative error at the model's output.
-        sqnr_db: signal to noise of the layer's own result.
+        output: relative error at the model's output.
+        sqnr_db: signal-to-noise ratio of the layer's own result.
     """
 
     output: float
@@ -62,7 +62,7 @@ class LayerError:
 def switched_model(
     graph: OnnxGraph, layers: Sequence[Layer], realization: Realization
 ) -> SwitchedModel:
-    """A float model with switches for all its layers."""
+    """Return a float model with switches for all its layers."""
     gate, names = Switched(), {layer.name for layer in layers}
     made = quantized(graph, names, realization, gate)
     results = {layer.name: layer.result for layer in layers}
@@ -78,10 +78,10 @@ def switched_model(
 
 
 class Sensitivity:
-    """Errors that sets of layers make, on some runs of the calibration data.
+    """Errors due to quantising sets of layers, on some runs of the calibration data.
 
     Args:
-        samples: the runs.
+        samples: inputs of the runs.
     """
 
     def __init__(self, switched: SwitchedModel, samples: Sequence[Feeds]):
@@ -91,7 +91,7 @@ class Sensitivity:
         self._exact: list[dict[str, np.ndarray]] | None = None
 
     def layer_errors(self, told: Callable[[str], object] | None = None) -> dict[str, LayerError]:
-        """What each layer does alone."""
+        """Return the errors due to quantising each layer alone."""
         names = list(self._switched.results)
         outputs = {name: [ErrorSum() for _ in self._switched.outputs] for name in names}
         own = {name: ErrorSum() for name in names}
@@ -111,7 +111,7 @@ class Sensitivity:
         }
 
     def error(self, layers: Collection[str]) -> float:
-        """The relative error at the output where all these layers are quantised."""
+        """Return the relative error at the output with a set of layers quantised."""
         if self._exact is None:
             self._exact = [self._outputs(feeds, ()) for feeds in self._samples]
         found = [self._outputs(feeds, layers) for feeds in self._samples]

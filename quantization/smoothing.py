@@ -1,8 +1,8 @@
-"""SmoothQuant: outliers of activations moved into weights, where there is a normalisation before.
+"""SmoothQuant: moves outliers of activations from a normalisation into the following weights.
 
-After Xiao et al., "SmoothQuant" (2023): channel j of what a layer norm gives is divided by
-s_j = max|X_j|^strength / max|W_j|^(1 - strength), and row j of the weights multiplied by it. The
-division is part of the norm's own scale and shift.
+After Xiao et al., "SmoothQuant" (2023): channel j of a layer norm's result is divided by s_j =
+max|X_j|^strength / max|W_j|^(1 - strength), and row j of the weights is multiplied by it. The
+division is folded into the scale and shift of the norm.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ STRENGTH = 0.5
 
 @dataclass(frozen=True)
 class _Norm:
-    """Where a normalised value gets its scale and shift.
+    """Scale and shift of a normalised value.
 
     Attributes:
-        value: what is smoothed.
-        operands: nodes and places of their constants that a factor for each channel goes into.
+        value: the value to smooth.
+        operands: nodes, and indices of their constants that absorb a factor per channel.
     """
 
     value: str
@@ -38,7 +38,7 @@ class _Norm:
 
 
 def smooth(graph: OnnxGraph, samples: Sequence[Feeds], strength: float = STRENGTH) -> int:
-    """Smooth all values that can be; how many there were."""
+    """Smooth all values that allow it; return their number."""
     norms = [norm for node in graph.nodes if (norm := _norm(graph, node)) is not None]
     norms = [norm for norm in norms if _products(graph, norm.value)]
     if not norms:
@@ -49,13 +49,13 @@ def smooth(graph: OnnxGraph, samples: Sequence[Feeds], strength: float = STRENGT
 
 
 class SmoothNorm(OnnxPattern):
-    """Move the magnitudes of a norm's channels into the products that take it.
+    """Move the magnitudes of a norm's channels into the products that use it.
 
         y = MatMul(LayerNormalization(x, scale, shift), w)
     ->
         y = MatMul(LayerNormalization(x, scale / s, shift / s), s * w)
 
-    A norm whose scale and shift are a Mul and an Add of their own is taken too.
+    A scale and shift by separate Mul and Add nodes is matched as well.
     """
 
     def __init__(self, magnitudes: Mapping[str, Array], strength: float):
@@ -87,7 +87,7 @@ class SmoothNorm(OnnxPattern):
 
 
 def _norm(graph: OnnxGraph, node: NodeProto) -> _Norm | None:
-    """The norm that a node ends."""
+    """Return the norm that ends at a node; None if there is none."""
     if is_standard(node, "LayerNormalization", "RMSNormalization"):
         axis, rank = attributes_of(node).get("axis", -1), graph.rank(node.input[0])
         places = [place for place in range(1, len(node.input)) if node.input[place]]
@@ -109,7 +109,7 @@ def _norm(graph: OnnxGraph, node: NodeProto) -> _Norm | None:
 
 
 def _checked(graph: OnnxGraph, norm: _Norm) -> _Norm | None:
-    """A norm all of whose constants are vectors of f32."""
+    """Return the norm if all its constants are f32 vectors; otherwise None."""
     arrays = [graph.array(node.input[place]) for node, place in norm.operands]
     fits = all(a is not None and a.ndim == 1 and a.dtype == np.float32 for a in arrays)
     sizes = {a.size for a in arrays if a is not None}
@@ -117,7 +117,7 @@ def _checked(graph: OnnxGraph, norm: _Norm) -> _Norm | None:
 
 
 def _products(graph: OnnxGraph, value: str) -> list[NodeProto]:
-    """The products with weights that take a value; none if anything else does."""
+    """Return the products of a value with weights; empty if it has other users."""
     users = graph.users.get(value, [])
     if graph.is_output(value) or not all(_is_product(graph, user, value) for user in users):
         return []
@@ -134,7 +134,7 @@ def _is_product(graph: OnnxGraph, node: NodeProto, value: str) -> bool:
 
 
 def _row_magnitudes(graph: OnnxGraph, node: NodeProto) -> Array:
-    """The greatest weight that each channel of the data meets."""
+    """Return the maximum absolute weight for each data channel."""
     value = graph.array(node.input[1])
     assert value is not None
     turned = bool(attributes_of(node).get("transB", 0))

@@ -1,4 +1,4 @@
-"""Weights and biases of layers as integers."""
+"""Quantisation of weights and biases."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ _SHARES = np.linspace(0.5, 1.0, 26)
 
 @dataclass(frozen=True)
 class WeightSettings:
-    """How weights become integers.
+    """Settings for the quantisation of weights.
 
     Attributes:
-        per_channel: whether each channel of a result has a scale of its own.
+        per_channel: whether each result channel has its own scale.
         symmetric: whether the zero point is 0.
         power_of_two: whether scales are powers of two.
-        clipped: whether the largest weights may be cut off where that leaves the least square of
-            errors.
+        clipped: whether the largest weights may be clipped if that minimises the squared error.
     """
 
     per_channel: bool = True
@@ -37,10 +36,10 @@ class WeightSettings:
 
 
 def weight_parameters(layer: Layer, weights: Array, settings: WeightSettings) -> Parameters:
-    """The parameters of a layer's weights.
+    """Return the quantisation parameters of a layer's weights.
 
     Raises:
-        InputError: they are not finite.
+        InputError: the weights are not finite.
     """
     assert layer.weight is not None
     if not np.isfinite(weights).all():
@@ -83,16 +82,16 @@ def _errors(rows: Array, parameters: Parameters) -> Array:
 
 
 def bias_of(graph: OnnxGraph, layer: Layer) -> Array | None:
-    """The bias of a layer, if it is a constant."""
+    """Return the bias of a layer if it is a constant; otherwise None."""
     return None if layer.bias is None else graph.array(layer.node.input[layer.bias])
 
 
 def quantized_bias(
     bias: Array, data: Parameters, weights: Parameters
 ) -> tuple[Array, Array] | None:
-    """The integers of a bias and their scale, that of the sums; None if 32 bits cannot hold it."""
+    """Return the integers of a bias and their scale, that of the accumulator; None on overflow."""
     scale = (data.scale * weights.scale).astype(np.float32)
-    # A scale that vanishes would make every bias zero.
+    # An underflowing scale would make every bias zero.
     if not np.all(scale > 0):
         return None
     integers = bias_integers(bias, np.broadcast_to(scale, bias.shape))

@@ -1,1 +1,1 @@
-"""What every other folder may use: errors, discovery, affine index arithmetic."""
+"""Utilities for all other folders: errors, discovery, affine index arithmetic."""

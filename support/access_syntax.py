@@ -1,6 +1,7 @@
 """Textual form of affine accesses: `[%i * 2 + %k - 1, %j]`.
 
-An access is an `AffineMap` over a list of index values. Text shows the values in place.
+An access is an `AffineMap` over a list of index values. The text has the values in place of the
+dimensions.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _PRECEDENCE = {AffineBinaryOpKind.Add: 1}
 def print_expr(
     printer: Printer, expr: AffineExpr, operands: Sequence[SSAValue], level: int = 0
 ) -> None:
-    """Print one index expression with the operands' names in place of dimensions."""
+    """Print an index expression with the operands' names in place of dimensions."""
     match expr:
         case AffineConstantExpr():
             printer.print_string(str(expr.value))
@@ -58,7 +59,7 @@ def print_access(printer: Printer, map: AffineMap, operands: Sequence[SSAValue])
 
 
 def parse_access(parser: Parser) -> tuple[AffineMap, list[SSAValue]]:
-    """Parse `[expr, ...]`; each SSA value becomes one dimension, however often it is used."""
+    """Parse `[expr, ...]`; each distinct SSA value becomes one dimension."""
     map, operands = parser.parse_affine_map_of_ssa_ids()
     dims = [AffineDimExpr(i) for i in range(len(operands))]
     results = tuple(e.replace_dims_and_symbols((), dims) for e in map.results)
@@ -66,7 +67,7 @@ def parse_access(parser: Parser) -> tuple[AffineMap, list[SSAValue]]:
 
 
 def parse_index_expr(parser: Parser) -> tuple[AffineMap, list[SSAValue]]:
-    """Parse one index expression without brackets, as a map with one result."""
+    """Parse an index expression without brackets, as a map with one result."""
     values: list[SSAValue] = []
     expr = _parse_total(parser, values)
     return unique_operands(AffineMap(len(values), 0, (expr,)), values)
@@ -90,7 +91,7 @@ def _parse_term(parser: Parser, values: list[SSAValue]) -> AffineExpr:
         operand = _parse_primary(parser, values)
         if not _is_affine(kind, result, operand):
             parser.raise_error(
-                "an index expression multiplies by constants, and divides by positive ones",
+                "index expressions allow products with constants and division by positive ones",
                 start,
                 parser.pos,
             )
@@ -127,7 +128,7 @@ def _parse_total(parser: Parser, values: list[SSAValue]) -> AffineExpr:
 def unique_operands(
     map: AffineMap, operands: Sequence[SSAValue]
 ) -> tuple[AffineMap, list[SSAValue]]:
-    """Merge dimensions that stand for the same value and drop unused ones."""
+    """Merge dimensions with the same value and drop unused ones."""
     position: dict[SSAValue, int] = {}
     renumber: list[AffineExpr] = [
         AffineDimExpr(position.setdefault(value, len(position))) for value in operands

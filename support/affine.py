@@ -1,8 +1,8 @@
 """Affine index arithmetic with known ranges.
 
 Expressions are xDSL `AffineExpr` over dimensions whose inclusive ranges are known.
-`simplify` brings an expression to a canonical sum of terms and uses the ranges to remove
-every floordiv and mod that they decide, so that index arithmetic stays free of divisions:
+`simplify` brings an expression to a canonical sum of terms and uses the ranges to remove floordiv
+and mod wherever their result is known, so that index arithmetic stays free of divisions:
 
     (d0 * 4 + d1) floordiv 4,  d1 in [0, 3]   ->  d0
     (d0 floordiv 7) * 7 + d0 mod 7            ->  d0
@@ -32,18 +32,18 @@ Range = tuple[int, int]
 """Inclusive lower and upper bound."""
 
 UNBOUNDED: Range = (-(1 << 62), 1 << 62)
-"""The range of a value nothing is known about."""
+"""Range of an unknown value."""
 
 
 class Dim(NamedTuple):
-    """A dimension as a term of a sum."""
+    """A dimension as an atom of a sum."""
 
     position: int
 
 
 @dataclass(frozen=True)
 class FloorDiv:
-    """`operand floordiv divisor`, which the ranges could not remove."""
+    """Irreducible `operand floordiv divisor`."""
 
     operand: LinearSum
     divisor: int
@@ -51,7 +51,7 @@ class FloorDiv:
 
 @dataclass(frozen=True)
 class Mod:
-    """`operand mod divisor`, which the ranges could not remove."""
+    """Irreducible `operand mod divisor`."""
 
     operand: LinearSum
     divisor: int
@@ -61,7 +61,7 @@ Atom = Dim | FloorDiv | Mod
 
 
 class LinearSum(NamedTuple):
-    """`sum(coefficient * atom) + constant`, terms in a fixed order."""
+    """`sum(coefficient * atom) + constant`, with sorted terms."""
 
     terms: tuple[tuple[Atom, int], ...]
     constant: int
@@ -72,11 +72,11 @@ class LinearSum(NamedTuple):
 
     @property
     def is_linear(self) -> bool:
-        """Whether no division is left, which makes interval bounds exact."""
+        """Whether the sum has no divisions, so that its interval bounds are exact."""
         return all(isinstance(atom, Dim) for atom, _ in self.terms)
 
     def coefficient(self, dim: int) -> int:
-        """The factor of dimension `dim` outside of divisions."""
+        """Return the coefficient of dimension `dim` outside of divisions."""
         for atom, factor in self.terms:
             if isinstance(atom, Dim) and atom.position == dim:
                 return factor
@@ -119,7 +119,7 @@ def _atom_range(atom: Atom, ranges: Sequence[Range]) -> Range:
 
 
 def sum_range(value: LinearSum, ranges: Sequence[Range]) -> Range:
-    """Bounds of `value`; exact when it is linear in independent dimensions."""
+    """Return bounds of `value`; exact if it is linear in independent dimensions."""
     low = high = value.constant
     for atom, factor in value.terms:
         atom_low, atom_high = _atom_range(atom, ranges)
@@ -133,7 +133,7 @@ def sum_range(value: LinearSum, ranges: Sequence[Range]) -> Range:
 
 
 def _split(value: LinearSum, divisor: int) -> tuple[LinearSum, LinearSum]:
-    """`value = divisor * quotient + remainder`, moving whole terms only."""
+    """Split `value` into `divisor * quotient + remainder`, without splitting terms."""
     quotient: dict[Atom, int] = {}
     remainder: dict[Atom, int] = {}
     for atom, factor in value.terms:
@@ -150,7 +150,9 @@ def _split(value: LinearSum, divisor: int) -> tuple[LinearSum, LinearSum]:
 def _split_digits(
     value: LinearSum, divisor: int, ranges: Sequence[Range]
 ) -> tuple[LinearSum, LinearSum, int] | None:
-    """`value = factor * high + low` with `0 <= low < factor`, where the factor divides."""
+    """Split `value` into `factor * high + low` with `0 <= low < factor`; `factor` divides
+    `divisor`.
+    """
     for factor in sorted({gcd(divisor, f) for _, f in value.terms} - {1, divisor}, reverse=True):
         high, low = _split(value, factor)
         least, most = sum_range(low, ranges)
@@ -216,9 +218,9 @@ def _recombine(value: LinearSum, ranges: Sequence[Range]) -> LinearSum:
 
 
 def linear_sum(expr: AffineExpr, ranges: Sequence[Range]) -> LinearSum:
-    """Canonical form of `expr` under `ranges` of its dimensions.
+    """Return the canonical form of `expr` for dimensions within `ranges`.
 
-    Symbols are treated as dimensions that follow the `len(ranges)` given ones.
+    Symbols are treated as dimensions that follow the first `len(ranges)` ones.
     """
     if type(expr) is not AffineBinaryOpExpr:
         return _linear_sum(expr, tuple(ranges))
@@ -231,7 +233,7 @@ def _cached_sum(expr: AffineExpr, ranges: tuple[Range, ...]) -> LinearSum:
 
 
 def _linear_sum(expr: AffineExpr, ranges: tuple[Range, ...]) -> LinearSum:
-    # Its parts are not looked up: their hashes would be computed again at each level.
+    # Subexpressions are not memoised, as each level would hash them again.
     kind = type(expr)
     if kind is AffineBinaryOpExpr:
         assert isinstance(expr, AffineBinaryOpExpr)
@@ -292,7 +294,7 @@ def _atom_expr(atom: Atom) -> AffineExpr:
 
 
 def to_expr(value: LinearSum) -> AffineExpr:
-    """The affine expression that a sum stands for."""
+    """Return the affine expression of a sum."""
     result: AffineExpr | None = None
     for atom, factor in value.terms:
         term = _atom_expr(atom)
@@ -308,17 +310,17 @@ def to_expr(value: LinearSum) -> AffineExpr:
 
 
 def simplify(expr: AffineExpr, ranges: Sequence[Range]) -> AffineExpr:
-    """`expr` in canonical form, without the divisions that `ranges` decide."""
+    """Return `expr` in canonical form, without divisions that `ranges` make redundant."""
     return to_expr(linear_sum(expr, ranges))
 
 
 def bounds(expr: AffineExpr, ranges: Sequence[Range]) -> Range:
-    """Inclusive bounds of `expr`."""
+    """Return inclusive bounds of `expr`."""
     return sum_range(linear_sum(expr, ranges), ranges)
 
 
 def coarser(expr: AffineExpr, extent: int, ranges: Sequence[Range]) -> tuple[AffineExpr, int]:
-    """The same condition `0 <= expr < extent` of fewer terms, if there is one.
+    """Return an equivalent of `0 <= expr < extent` with fewer terms, if there is one.
 
     d0 * 4 + d1 < 100,  d1 in [0, 3]    ->  d0 < 25
     d0 floordiv 30 < 7                  ->  d0 < 210
@@ -340,13 +342,15 @@ def coarser(expr: AffineExpr, extent: int, ranges: Sequence[Range]) -> tuple[Aff
 
 
 def extents_to_ranges(extents: Sequence[int]) -> tuple[Range, ...]:
-    """`[n, m]` -> `[(0, n - 1), (0, m - 1)]`; an empty extent gives the single point 0."""
+    """Convert extents to ranges: `[n, m]` -> `[(0, n - 1), (0, m - 1)]`; empty ones become
+    (0, 0).
+    """
     return tuple((0, max(extent - 1, 0)) for extent in extents)
 
 
 def substitute(expr: AffineExpr, dims: Sequence[AffineExpr]) -> AffineExpr:
     """Replace dimension `i` of `expr` by `dims[i]`."""
-    # Asked in this way, as a class pattern asks an abstract class, which takes longer.
+    # Compare types, because class patterns check abstract classes, which is slower.
     kind = type(expr)
     if kind is AffineDimExpr:
         assert isinstance(expr, AffineDimExpr)
@@ -363,7 +367,7 @@ def substitute(expr: AffineExpr, dims: Sequence[AffineExpr]) -> AffineExpr:
 
 
 def _is_simple(kind: AffineBinaryOpKind, lhs: AffineExpr, rhs: AffineExpr) -> bool:
-    """Whether there is nothing to fold in an expression of two."""
+    """Whether an expression of two operands has nothing to fold."""
     if kind is AffineBinaryOpKind.Add:
         return type(lhs) is not AffineConstantExpr and type(rhs) is not AffineConstantExpr
     return (
@@ -375,7 +379,7 @@ def _is_simple(kind: AffineBinaryOpKind, lhs: AffineExpr, rhs: AffineExpr) -> bo
 
 
 def used_dims(expr: AffineExpr) -> set[int]:
-    """The dimensions that occur in `expr`."""
+    """Return the dimensions used by `expr`."""
     found: set[int] = set()
     rest = [expr]
     while rest:
@@ -391,7 +395,7 @@ def used_dims(expr: AffineExpr) -> set[int]:
 
 
 def compact_map(results: Sequence[AffineExpr], num_dims: int) -> tuple[AffineMap, list[int]]:
-    """Drop dimensions that no result uses; returns the map and the positions kept."""
+    """Drop dimensions that no result uses; return the map and the positions that remain."""
     used = sorted(set[int]().union(*map(used_dims, results)))
     if len(used) == num_dims:
         return AffineMap(num_dims, 0, tuple(results)), used

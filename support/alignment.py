@@ -1,5 +1,6 @@
-"""Where buffers start: a promise that the memory plan, kernels, backend and runtime share."""
+"""Alignment of buffers, relied on by the memory plan, kernels, the backend and the runtime."""
 
 ALIGNMENT = 64
-"""Bytes, a cache line and the widest vector: every buffer that generated code is given, or
-reserves, starts at a multiple of it."""
+"""Alignment in bytes of every buffer that generated code receives or allocates: one cache line, or
+the widest vector.
+"""

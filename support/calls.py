@@ -1,4 +1,4 @@
-"""What an op that calls a function by its name must agree with."""
+"""Verification of ops that call a function by name."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def verify_call(
     inputs: Sequence[Attribute],
     outputs: Sequence[Attribute] = (),
 ) -> None:
-    """Check that a call's types are those of the function; an op in no module is not checked.
+    """Check that the types of a call match the function; detached ops are not checked.
 
     Raises:
-        VerifyException: there is no such function, or it has another signature.
+        VerifyException: the function does not exist, or has another signature.
     """
     if not _is_in_module(op):
         return
@@ -29,7 +29,7 @@ def verify_call(
         raise VerifyException(f"there is no function {callee}")
     if (declared.inputs.data, declared.outputs.data) != (tuple(inputs), tuple(outputs)):
         used = FunctionType.from_lists(inputs, outputs)
-        raise VerifyException(f"{callee} has type {declared}, and is called with {used}")
+        raise VerifyException(f"{callee} has type {declared}, but is called with {used}")
 
 
 def _is_in_module(op: Operation) -> bool:

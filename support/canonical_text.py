@@ -1,8 +1,8 @@
-"""The canonical text of a kernel: equal text, equal code.
+"""Canonical text of a kernel: kernels with equal text compile to equal code.
 
-Names of values and places in the model's file say nothing about what a kernel does, and the
-number that made a function's name unique in its module does not either; none of them is in the
-text. The function's base name stays, so that a profile of the generated code can be read.
+The text omits everything that does not affect the computation: value names, locations in the
+model's file, and the suffix that makes a function's name unique in its module. The function's base
+name is kept to make profiles of the generated code readable.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _PREFIX = "tcopt."
 
 
 class CanonicalText:
-    """Writes kernels of one module as modules of their own.
+    """Writes kernels of one module, each as a module of its own.
 
-    The module's `tcopt.` attributes, the target first of all, are part of every text.
+    Every text includes the module's `tcopt.` attributes, in particular the target.
     """
 
     def __init__(self, module: ModuleOp):
@@ -33,14 +33,14 @@ class CanonicalText:
 
     @staticmethod
     def of_model(module: ModuleOp) -> str:
-        """The text of an imported model; weights are in it by name only."""
+        """Return the text of an imported model; weights are represented by their names."""
         printer = _CanonicalPrinter({})
         for op in module.ops:
             printer.print_op(op)
         return printer.text()
 
     def of(self, function: Operation, *beside: Operation) -> str:
-        """The text of a `te.func` or `loop.func`, and of what is said of it beside it."""
+        """Return the text of a `te.func` or `loop.func`, followed by ops that belong to it."""
         printer = _CanonicalPrinter(self._texts)
         printer.print_op(function)
         name = symbol_name(function)
@@ -53,10 +53,10 @@ class CanonicalText:
 
 
 def canonical_text(op: Operation, name: str = "") -> str:
-    """The canonical text of an op of any kind, without what it stands in.
+    """Return the canonical text of any op, without its parent.
 
     Args:
-        name: what a function-like op is called in it, instead of its own name.
+        name: name to print for a function-like op instead of its own.
     """
     printer = _CanonicalPrinter({})
     printer.print_op(op)
@@ -65,7 +65,7 @@ def canonical_text(op: Operation, name: str = "") -> str:
 
 
 class _CanonicalPrinter(Printer):
-    """Numbers all values, and prints each attribute once."""
+    """Printer that numbers all values and caches the text of attributes."""
 
     def __init__(self, texts: dict[Attribute, str]):
         super().__init__(StringIO())
@@ -99,17 +99,17 @@ class _CanonicalPrinter(Printer):
 
 
 def compile_attributes(module: ModuleOp) -> dict[str, Attribute]:
-    """The attributes of a module that passes on kernels may read."""
+    """Return the attributes of a module that kernel passes may read."""
     return {k: v for k, v in module.attributes.items() if k.startswith(_PREFIX)}
 
 
 def symbol_name(function: Operation) -> str:
-    """The name of a function-like op."""
+    """Return the symbol name of a function-like op."""
     symbol = function.properties["sym_name"]
     assert isinstance(symbol, StringAttr)
     return symbol.data
 
 
 def base_name(name: str) -> str:
-    """`conv_add` for `conv_add_12`."""
+    """Strip a numeric suffix: `conv_add` for `conv_add_12`."""
     return _NUMBERED.sub("", name) or name

@@ -1,4 +1,4 @@
-"""A bound on what a process may take, so that it runs out of memory before the machine does."""
+"""Memory limits of child processes, which fail before the machine runs out of memory."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ _SHARE = 0.6
 
 
 def memory_for_child() -> int:
-    """Bytes that a child may have: most of the machine's memory, or of what this process may."""
+    """Return the memory limit of a child in bytes: a fraction of the machine's memory."""
     pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     return int(pages * size * _SHARE)
 
 
 def limit_memory(size: int) -> None:
-    """Let allocations fail in this process beyond so many bytes, as far as the system can."""
+    """Limit the memory of this process, so that larger allocations fail, if the system can."""
     try:
         import resource
-    except ImportError:  # There is no such limit on this system.
+    except ImportError:  # This system has no resource limits.
         return
-    # Of data, not of address space: devices and compilers reserve more of that than they use.
+    # Limit data, not address space, as devices and compilers reserve more address space than they
+    # use.
     limit = getattr(resource, "RLIMIT_DATA", None)
     if limit is not None:
         _, most = resource.getrlimit(limit)

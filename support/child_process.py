@@ -1,7 +1,7 @@
-"""A child that answers one message after the other, in a process group of its own.
+"""A child process that answers one request at a time, in its own process group.
 
-Whatever it does, its parent goes on: a request has a limit of time, after which the child and all
-that it has started are ended; the next request starts another one.
+Nothing that it does can stop its parent: each request has a time limit, after which the child and
+all its descendants are killed. The next request starts another child.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class ChildDied(TcoptError):
     """A child ended without an answer.
 
     Attributes:
-        status: how, such as `SIGSEGV` or `exit status 1`.
-        killed: whether somebody ended it from outside, as a system short of memory does.
+        status: exit status, such as `SIGSEGV` or `exit status 1`.
+        killed: whether it was killed by another process, such as the system when out of memory.
     """
 
     code = "child-died"
@@ -42,23 +42,23 @@ class ChildDied(TcoptError):
 
 
 class ChildLate(TcoptError):
-    """A child gave no answer within its limit, and was ended."""
+    """A child did not answer within its time limit and was killed."""
 
     code = "child-late"
 
 
 class ChildProcess:
-    """A child that runs code of the package, started at the first request.
+    """A child that runs code of the package, started by the first request.
 
     Args:
-        code: what it runs; it reads messages from its standard input and answers each on its
-            standard output, see `support.messages`.
-        environment: variables to set in it.
-        quiet: what it prints is nobody's, as that of foreign code and of devices' compilers.
-        files: descriptors of open files that it has, too.
+        code: Python code to run. It reads messages from standard input and answers each on standard
+            output, see `support.messages`.
+        environment: environment variables to set.
+        quiet: whether to discard its error output, as of third-party code and device compilers.
+        files: file descriptors that it inherits.
 
     Attributes:
-        started: how many there have been.
+        started: number of child processes started so far.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class ChildProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process, if there is one."""
+        """Process id of the child, if it is running."""
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start it, unless it runs.
+        """Start the child unless it is running.
 
         Raises:
             BackendError: the system cannot start a process.
@@ -90,7 +90,7 @@ class ChildProcess:
             return
         command = isolated_command(self._code)
         if command is None:
-            raise BackendError("there is no Python to start a process with")
+            raise BackendError("cannot find the Python interpreter to start a process")
         try:
             self._process = subprocess.Popen(
                 command,
@@ -107,15 +107,15 @@ class ChildProcess:
         self.started += 1
 
     def ask(self, message: bytes, limit: float, *, busy: bool = False) -> bytes:
-        """The answer to a message.
+        """Send a message and return the answer.
 
         Args:
-            limit: seconds that it may take.
-            busy: count processor time of the child instead of elapsed time, so that a busy
-                machine is not a reason to end it. Elapsed time is limited to 50 times as much.
+            limit: time limit in seconds.
+            busy: count processor time of the child instead of elapsed time, so that it is not
+                killed because the machine is busy. Elapsed time is limited to 50 times as much.
         Raises:
-            ChildLate: there was none in time; the child is ended.
-            ChildDied: it ended by itself.
+            ChildLate: no answer came in time; the child is killed.
+            ChildDied: the child exited.
         """
         self.start()
         process = self._process
@@ -139,7 +139,7 @@ class ChildProcess:
             raise ChildDied(status) from None
 
     def stop(self) -> None:
-        """End the child and all that it has started."""
+        """Kill the child and all its descendants."""
         process, self._process = self._process, None
         if process is not None:
             if hasattr(os, "killpg"):
@@ -153,7 +153,7 @@ class ChildProcess:
 
 
 def processor_time(pid: int) -> float | None:
-    """Seconds that a process has run on processors; None if the system does not say it."""
+    """Return the processor time of a process in seconds; None if the system does not report it."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as file:
             fields = file.read().rpartition(")")[2].split()
@@ -163,17 +163,17 @@ def processor_time(pid: int) -> float | None:
 
 
 def _is_readable(stream: IO[bytes], end: float) -> bool:
-    """Wait for an answer, or the end of the stream, until a time."""
+    """Wait until a stream has data or ends; return False if the time is over."""
     return bool(select.select([stream], [], [], max(end - time.monotonic(), 0.0))[0])
 
 
 def read_message(stream: IO[bytes], end: float) -> bytes:
-    """A message that `support.messages.send` wrote.
+    """Read a message written by `support.messages.send`.
 
     Args:
-        end: until when, by `time.monotonic`.
+        end: deadline on the clock `time.monotonic`.
     Raises:
-        TimeoutError: it was not whole by then.
+        TimeoutError: the message was incomplete at the deadline.
         EOFError: the other side has closed the stream.
     """
     return _read(stream, int.from_bytes(_read(stream, _HEAD, end), "little"), end)
@@ -194,7 +194,7 @@ def _read(stream: IO[bytes], count: int, end: float) -> bytes:
 
 
 def exit_status(process: subprocess.Popen[bytes]) -> str:
-    """How a process ended, such as `SIGSEGV` or `exit status 1`."""
+    """Return how a process ended, such as `SIGSEGV` or `exit status 1`."""
     try:
         code = process.wait(_PATIENCE_S)
     except subprocess.TimeoutExpired:

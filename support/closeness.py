@@ -1,8 +1,8 @@
-"""When two values of one tensor count as equal to the check that runs every pass.
+"""Comparison of tensors with a tolerance, for the check that runs each pass.
 
-The tolerance follows the tensor: a share of its largest magnitude, and no constant, so that a
-tensor of small numbers is looked at as closely as one of large ones. Numbers that stand for an
-infinity, such as those of attention masks, do not count for the magnitude of the others.
+The tolerance is a fraction of the tensor's largest magnitude instead of a constant, so that tensors
+of small values are checked as strictly as those of large ones. Huge values that represent infinity,
+as in attention masks, do not contribute to the magnitude.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _STEP_SHARE = 5e-3
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What is accepted.
+    """Tolerance of a comparison.
 
     Attributes:
-        rtol: share of the magnitude for floats of 32 and 64 bits.
-        atol: absolute difference beside it.
-        precision: rounding error of the least precise float that the value was computed with; 32
-            of them are accepted.
-        rounds: whether values were rounded to whole numbers on the way. Then a few of them may be
-            a step away: of integers one, of floats a fiftieth of the magnitude.
-        overflows: whether inputs are so large that floats may overflow. Values beyond 1e30 and
-            NaNs are then not compared.
+        rtol: relative tolerance of 32- and 64-bit floats, as a fraction of the magnitude.
+        atol: absolute tolerance, added to it.
+        precision: rounding error of the least precise float type used to compute the value; 32
+            times as much is accepted.
+        rounds: whether intermediate values were rounded to integers. Then a few elements may be one
+            step off: 1 for integers, a fiftieth of the magnitude for floats.
+        overflows: whether inputs are so large that floats may overflow. Then values above 1e30 and
+            NaNs are not compared.
     """
 
     rtol: float
@@ -49,10 +49,10 @@ class Tolerance:
 def difference(
     actual: Array, expected: Array, tolerance: Tolerance, where: Array | None = None
 ) -> str | None:
-    """What is wrong with a value, or None if nothing is.
+    """Describe how a value differs from the expected one; None if it is within the tolerance.
 
     Args:
-        where: the elements that count, by default all.
+        where: mask of the elements to compare; by default all.
     """
     if actual.shape != expected.shape:
         return f"shape {actual.shape} where {expected.shape} was expected"
@@ -65,7 +65,7 @@ def difference(
     with np.errstate(invalid="ignore"):
         error = np.array(np.abs(a - e))
     error[(a == e) | (np.isnan(a) & np.isnan(e))] = 0.0
-    # A NaN or an infinity on one side only is as wrong as can be.
+    # A NaN or an infinity on one side only is an infinite error.
     error[np.isnan(error)] = np.inf
     if tolerance.overflows:
         fits = np.abs(e) < _OVERFLOW
@@ -99,10 +99,10 @@ def _same_bytes(a: Array, b: Array) -> bool:
 
 
 def allowed_error(e: Array, dtype: np.dtype[Any], tolerance: Tolerance) -> Array:
-    """What each element of an expected value may be off, or one number for all of them.
+    """Return the maximum error of each element of an expected value, or one for all of them.
 
     Args:
-        e: the value as f64; `dtype`: its own type.
+        e: the value as f64; `dtype`: its original type.
     """
     if dtype.kind in "iub":
         return np.asarray(tolerance.atol)
@@ -117,7 +117,7 @@ def allowed_error(e: Array, dtype: np.dtype[Any], tolerance: Tolerance) -> Array
 
 
 def is_step(error: Array, e: Array, dtype: np.dtype[Any], tolerance: Tolerance, count: int) -> bool:
-    """Whether a difference is what rounding to whole numbers may make of a small one."""
+    """Whether errors are explained by rounding of intermediate values to integers."""
     if not tolerance.rounds or count > max(1.0, _STEP_SHARE * error.size):
         return False
     step = 1.0 if dtype.kind in "iu" else _STEP * float(np.abs(e[np.isfinite(e)]).max(initial=0.0))

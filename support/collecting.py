@@ -1,4 +1,4 @@
-"""Lists in context variables, which receive what is reported inside of a context."""
+"""Context variables whose lists collect what is reported within a context."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _T = TypeVar("_T")
 
 @contextmanager
 def collecting(variable: ContextVar[list[_T] | None]) -> Generator[list[_T]]:
-    """Make a new list the value of a variable, and return it."""
+    """Set a context variable to a new list and yield the list."""
     found: list[_T] = []
     token = variable.set(found)
     try:

@@ -1,6 +1,6 @@
-"""Python's garbage collector, which looks less often while much is made and little is garbage.
+"""Runs Python's garbage collector less often while many long-lived objects are created.
 
-It stays on, as the program is not ours: other threads may make garbage meanwhile.
+It is not disabled, as other threads of the user's program may produce garbage.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from contextlib import contextmanager
 from threading import Lock
 
 _SELDOM = 10_000_000
-"""New objects until the young ones are looked at, where Python's default is some hundred. Few
-compiles make so many; who makes more has some of them collected."""
+"""Collection threshold of the youngest generation; Python's default is several hundred.
+
+Few compiles create more objects.
+"""
 
 
 class _Thresholds:
-    """The collector's, raised while anybody is inside."""
+    """The collector's thresholds, raised while any context is active."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -29,7 +31,7 @@ class _Thresholds:
             if self._inside > 1:
                 return
             self._before = self._raised = gc.get_threshold()
-            # 0 is off.
+            # A threshold of 0 disables the collector.
             if 0 < self._before[0] < _SELDOM:
                 self._raised = (_SELDOM, *self._before[1:])
                 gc.set_threshold(*self._raised)
@@ -46,10 +48,10 @@ _thresholds = _Thresholds()
 
 @contextmanager
 def quiet_collector() -> Generator[None]:
-    """Few garbage collections inside: IR and modules are large, and little of it dies in cycles.
+    """Collect garbage rarely within the context: IR is large and has few dead cycles.
 
-    Thresholds are what they were when the last of those inside has left, unless the program has set
-    others meanwhile.
+    The thresholds are restored when the last active context exits, unless the program has changed
+    them.
     """
     _thresholds.enter()
     try:

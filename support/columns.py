@@ -1,9 +1,9 @@
-"""Formulas over numbers or columns: one text for one choice and for a hundred thousand.
+"""Formulas that work on numbers and on arrays: one formula for one or many configurations.
 
     cycles = most(products / 2, loads / 2) * ceil_div(extent, size)
 
-gives a number for numbers, and a numpy array where any of them is one. Plain operators do the same
-by themselves; these are for what Python's `max`, `ceil` and `if` say of numbers alone.
+returns a number if all operands are numbers, and a numpy array if any is one. The functions here
+replace Python's `max`, `ceil` and `if`, which only support numbers.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, cast
 import numpy as np
 
 Column = Any
-"""A number, or a numpy array of one number for each choice."""
+"""A number, or a numpy array with one number per configuration."""
 
 
 def most(*values: Column) -> Column:
-    """The largest of some values."""
+    """Return the elementwise maximum."""
     for value in values:
         if is_column(value):
             return reduce(np.maximum, values)
@@ -26,7 +26,7 @@ def most(*values: Column) -> Column:
 
 
 def least(*values: Column) -> Column:
-    """The smallest of some values."""
+    """Return the elementwise minimum."""
     for value in values:
         if is_column(value):
             return reduce(np.minimum, values)
@@ -34,22 +34,22 @@ def least(*values: Column) -> Column:
 
 
 def where(condition: Column, yes: Column, no: Column) -> Column:
-    """One value where a condition holds, another where it does not; both are computed."""
+    """Select elementwise by a condition; both alternatives are evaluated."""
     if is_column(condition):
         return cast(Any, np.where(condition, yes, no))
     return yes if condition else no
 
 
 def ceil_div(number: Column, divisor: Column) -> Column:
-    """An integer quotient, rounded up."""
+    """Divide integers, rounding up."""
     return -(-number // divisor)
 
 
 def nearest(number: Column) -> Column:
-    """The nearest integer, of two the even one."""
+    """Round to the nearest integer, ties to even."""
     return np.rint(number) if is_column(number) else round(number)
 
 
 def is_column(value: Column) -> bool:
-    """Whether it is one number for each of many choices."""
+    """Whether a value is an array with one number per configuration."""
     return isinstance(value, np.ndarray)

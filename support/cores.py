@@ -12,7 +12,7 @@ THREADS_ENVIRONMENT = "TCOPT_NUM_THREADS"
 
 @cache
 def usable_cores() -> int:
-    """CPUs this process may use at once: those it may run on, within its cgroup's quota."""
+    """Return the number of usable CPUs: the affinity mask, within the cgroup's quota."""
     if not hasattr(os, "sched_getaffinity"):
         return os.cpu_count() or 1
     cores = len(os.sched_getaffinity(0))
@@ -21,7 +21,7 @@ def usable_cores() -> int:
 
 
 def _cpu_quota() -> float | None:
-    """CPUs' worth of time that the cgroup (version 2) of a container allows."""
+    """Return the CPU quota of the container's cgroup (version 2); None if unlimited or unknown."""
     try:
         time, period = _CPU_QUOTA.read_text().split()
         return None if time == "max" else int(time) / int(period)
@@ -31,7 +31,7 @@ def _cpu_quota() -> float | None:
 
 @cache
 def default_threads() -> int:
-    """The number of threads where none is asked for: `TCOPT_NUM_THREADS`, else the cores."""
+    """Return the default number of threads: `TCOPT_NUM_THREADS`, or the number of usable cores."""
     try:
         asked = int(os.environ.get(THREADS_ENVIRONMENT, ""))
     except ValueError:

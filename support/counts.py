@@ -1,4 +1,4 @@
-"""Counts that a user gives, such as the number of threads."""
+"""Validation of counts given by the user, such as the number of threads."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ _MOST = 2**31 - 1
 
 
 def check_count(what: str, number: object) -> int:
-    """Return a number of something, which is at least 1.
+    """Check that a count is an integer of at least 1, and return it.
 
     Raises:
-        InputError: it is not such a number.
+        InputError: the value is not such an integer.
     """
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= _MOST:
         raise InputError(f"the number of {what} should be at least 1, got {number!r}")

@@ -1,4 +1,4 @@
-"""A CPU to generate code for, as plain values: `#target.cpu` outside of IR."""
+"""Target CPU as plain values; the counterpart of `#target.cpu` outside of IR."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 
 @dataclass(frozen=True)
 class CpuTarget:
-    """A CPU; see `dialects.target.CpuTargetAttr`, which says the same within a module."""
+    """A CPU; see `dialects.target.CpuTargetAttr` for the fields."""
 
     triple: str
     cpu: str = "generic"
@@ -22,21 +22,21 @@ class CpuTarget:
     fma_units: int = 2
 
     def facts(self) -> dict[str, str | int]:
-        """The values by name, as JSON has them."""
+        """Return the fields by name as JSON values."""
         return asdict(self)
 
     @property
     def machine(self) -> str:
-        """The architecture, such as `x86_64`."""
+        """Architecture, such as `x86_64`."""
         return self.triple.partition("-")[0]
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """The architecture and the features it has, as hardware intrinsics ask for them."""
+        """The architecture and its features, as queried by hardware intrinsics."""
         return _capabilities(self.machine, self.features)
 
     def vector_lanes(self, bits: int = 32) -> int:
-        """How many elements of the given width one vector register holds."""
+        """Return the number of elements of a given width in one vector register."""
         return max(1, self.vector_bits // bits)
 
 

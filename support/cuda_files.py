@@ -1,7 +1,8 @@
-"""Where NVIDIA's tools lie: ptxas, and libdevice, the library of functions for kernels.
+"""Locates NVIDIA's tools: ptxas, and libdevice, the library of device functions.
 
-Looked for in this order: what an environment variable names, the packages `nvidia-cuda-nvcc-cu12`
-and `nvidia-cuda-nvcc` of this Python, `CUDA_HOME`, the search path, `/usr/local/cuda`.
+The search order is: environment variables with the paths of the files, the packages
+`nvidia-cuda-nvcc-cu12` and `nvidia-cuda-nvcc` of this Python, `CUDA_HOME`, `PATH`,
+`/usr/local/cuda`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 PTXAS_ENVIRONMENT = "TCOPT_PTXAS"
 LIBDEVICE_ENVIRONMENT = "TCOPT_LIBDEVICE"
-"""Name the files themselves."""
+"""Environment variables with the path of the file itself."""
 
 HINT = "pip install nvidia-cuda-nvcc-cu12, or set CUDA_HOME to a CUDA toolkit"
 
@@ -23,12 +24,12 @@ _LIBDEVICE = Path("nvvm/libdevice/libdevice.10.bc")
 
 
 def find_ptxas() -> Path | None:
-    """The assembler of PTX, if there is one."""
+    """Return the path of the PTX assembler, if found."""
     return _find(PTXAS_ENVIRONMENT, Path("bin/ptxas"))
 
 
 def find_libdevice() -> Path | None:
-    """The functions for kernels as LLVM bitcode, if they are there."""
+    """Return the path of the device functions as LLVM bitcode, if found."""
     return _find(LIBDEVICE_ENVIRONMENT, _LIBDEVICE)
 
 
@@ -40,7 +41,7 @@ def _find(environment: str, name: Path) -> Path | None:
 
 
 def _toolkits() -> Iterator[Path]:
-    """Folders laid out as a CUDA toolkit, at least in part."""
+    """Yield folders that may have the layout of a CUDA toolkit."""
     for folder in dict.fromkeys((*sys.path, *site.getsitepackages())):
         packages = Path(folder) / "nvidia"
         if packages.is_dir():

@@ -1,8 +1,8 @@
-"""Resources of a text: tensors whose elements are in its `dialect_resources` section.
+"""Dense resources: tensors whose elements are in the `dialect_resources` section of the text.
 
-xDSL keeps them in a store of the context, which a module does not carry along when it is copied. So
-they become literals when a text has been read, and literals with their values are printed as these
-resources.
+xDSL keeps them in a global store, so copies of a module would lose them. They are therefore
+converted to literals after parsing, and literals with the same values are printed as resources
+again.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from tcopt.support.locations import describe_location
 from tcopt.support.parsing import NORMALIZE
 
 _ALIGNMENT_BYTES = 4
-"""A resource begins with the alignment of its elements."""
+"""A resource starts with the alignment of its elements."""
 
 
 Resources = dict[Attribute, tuple[str, str]]
-"""Literals that were resources: by their values the names, and the texts of the section."""
+"""Literals that were resources, with the resource's name and text."""
 
 
 def resolve_resources(ctx: Context, module: ModuleOp) -> Resources:
-    """Replace the resources of a module's ops by literals; those without data stay.
+    """Replace the resources of a module's ops by literals; resources without data are kept.
 
     Returns:
-        The literals, for `ResourcePrinter`.
+        The literals, to be passed to `ResourcePrinter`.
     Raises:
-        VerificationError: the data of one does not fit its type.
+        VerificationError: the data of a resource does not match its type.
     """
     builtin = ctx.get_optional_dialect(Builtin.name) or Builtin
     interface = builtin.get_interface(OpAsmDialectInterface)
@@ -61,13 +61,13 @@ def resolve_resources(ctx: Context, module: ModuleOp) -> Resources:
                             if (normalize := getattr(op, NORMALIZE, None)) is not None:
                                 normalize()
     finally:
-        # The store is one for all contexts, and renames what the next text calls the same.
+        # All contexts share the store, which would rename equally named resources of the next text.
         interface._blob_storage.clear()  # pyright: ignore[reportPrivateUsage]
     return found
 
 
 class ResourcePrinter(Printer):
-    """Prints literals as the resources that they were in the text read."""
+    """Printer that prints literals as the resources that they were parsed from."""
 
     def __init__(self, stream: Any, resources: Mapping[Attribute, tuple[str, str]], **options: Any):
         super().__init__(stream, **options)
@@ -85,7 +85,7 @@ class ResourcePrinter(Printer):
         self.print_attribute(cast(Any, attribute).type)
 
     def print_resources(self) -> None:
-        """Print the section with the resources that were printed, if there are any."""
+        """Print the resource section, if any resource was printed."""
         if not self._printed:
             return
         entries = ",\n".join(f'      {name}: "{text}"' for name, text in self._printed.items())

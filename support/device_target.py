@@ -1,4 +1,4 @@
-"""A device to run kernels on, as plain values: its attribute outside of IR."""
+"""Target device as plain values; the counterpart of its attribute outside of IR."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DeviceTarget:
-    """A device that kernels were compiled for; see `dialects.target.TargetFacts`.
+    """Device that kernels were compiled for; see `dialects.target.TargetFacts`.
 
     Attributes:
         kind: name of the kind of target, such as `cuda`.

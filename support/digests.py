@@ -1,6 +1,6 @@
-"""A digest of bytes that may be many: a hash of the hashes of chunks, which all cores make.
+"""Parallel digest of large data: a hash of the hashes of its chunks.
 
-The same bytes have the same digest however they are held: in one buffer, in several, in a file.
+Equal bytes have equal digests, whether they are in one buffer, in several, or in a file.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ Bytes: TypeAlias = "bytes | bytearray | memoryview"
 
 DIGEST_BYTES = 32
 CHUNK = 1 << 20
-"""Bytes that are hashed as one: enough that threads do not wait for each other."""
+"""Chunk size in bytes, large enough that threads do not wait for each other."""
 
 _CACHED = 1 << 18
-"""Bytes read at once: they are hashed while they are in the second cache."""
+"""Read size in bytes, so that data is hashed while it is in L2."""
 
 
 def digest_of(buffers: Sequence[Bytes]) -> bytes:
-    """The digest of the bytes of some buffers, one after the other."""
+    """Return the digest of the concatenation of some buffers."""
     views = [memoryview(buffer) for buffer in buffers]
     starts: list[int] = []
     size = 0
@@ -42,10 +42,10 @@ def digest_of(buffers: Sequence[Bytes]) -> bytes:
 
 
 def read_with_digest(descriptor: int, into: memoryview) -> bytes:
-    """Fill a buffer from the start of a file; the digest of what was read.
+    """Fill a buffer from the start of a file; return the digest of the bytes read.
 
     Raises:
-        EOFError: the file has less.
+        EOFError: the file is shorter.
     """
 
     def chunk(begin: int) -> bytes:
@@ -64,10 +64,10 @@ def read_with_digest(descriptor: int, into: memoryview) -> bytes:
 
 
 def digest_of_file(descriptor: int, size: int) -> bytes:
-    """The digest of the first bytes of a file.
+    """Return the digest of the first `size` bytes of a file.
 
     Raises:
-        EOFError: the file has less.
+        EOFError: the file is shorter.
     """
 
     def chunk(begin: int) -> bytes:
@@ -85,7 +85,7 @@ def digest_of_file(descriptor: int, size: int) -> bytes:
 
 
 def combined(chunk: Callable[[int], bytes], size: int) -> bytes:
-    """The digest of so many bytes, given the hash of each chunk by where it starts."""
+    """Combine chunk hashes to the digest of `size` bytes; `chunk` hashes the chunk at an offset."""
     starts = range(0, size, CHUNK)
     state = _state()
     state.update(f"{size}\n".encode())
@@ -99,7 +99,7 @@ def _hashes(chunk: Callable[[int], bytes], starts: range) -> list[bytes]:
 
 
 def _state() -> Any:
-    # Processors have instructions for it: it is twice as fast as any other here.
+    # Processors have SHA-256 instructions, which make it twice as fast as the other hashes.
     return hashlib.sha256()
 
 

@@ -1,7 +1,7 @@
-"""Digits of affine values.
+"""Mixed-radix digits of affine expressions.
 
-An index such as `%jo * 16 + %ji` is a number in mixed radix, whose digits are variables, or parts
-of one: `%f floordiv 8` and `%f mod 8` are the two digits of `%f`.
+An index such as `%jo * 16 + %ji` is a number in mixed radix. Its digits are variables or parts of
+them: `%f floordiv 8` and `%f mod 8` are the two digits of `%f`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Digit:
     """`(source floordiv lower) mod extent`.
 
     Attributes:
-        leading: whether the source has no digit above it, so that no `mod` is needed.
+        leading: whether this is the most significant digit of the source, so no `mod` is needed.
     """
 
     source: LinearSum
@@ -35,7 +35,7 @@ class Digit:
 
     @property
     def dim(self) -> int | None:
-        """The dimension that it is a digit of; None where that is a sum or a part of one."""
+        """Dimension that this is a digit of; None if the source is not a single dimension."""
         match self.source:
             case LinearSum(terms=((Dim(position=position), 1),), constant=0):
                 return position
@@ -44,7 +44,7 @@ class Digit:
 
 
 def digit_of(atom: Atom, ranges: Sequence[Range]) -> Digit:
-    """What a term, without its factor, is a digit of; at least of itself or its operand."""
+    """Return the digit that an atom is of its innermost source."""
     low, high = sum_range(LinearSum(((atom, 1),), 0), ranges)
     if isinstance(atom, Dim):
         return Digit(LinearSum(((atom, 1),), 0), 1, high - low + 1, leading=True)

@@ -1,4 +1,4 @@
-"""Element types as numpy dtypes."""
+"""Conversion of element types to numpy dtypes."""
 
 from __future__ import annotations
 
@@ -46,8 +46,9 @@ _NARROW_FLOATS = tuple(type_ for type_ in _EXTENSIONS if type_ is not BFloat16Ty
 
 
 def is_narrow(element: Attribute) -> bool:
-    """Whether elements are numbers below 16 bits that no processor computes with: floats of 4 or
-    8 bits, integers of 2 or 4. Each is kept in a byte of its own."""
+    """Whether elements have fewer than 16 bits and no processor computes with them: 4- and 8-bit
+    floats, 2- and 4-bit integers. Each element is stored in one byte.
+    """
     if isinstance(element, IntegerType):
         return element.bitwidth in (2, 4)
     return isinstance(element, _NARROW_FLOATS)
@@ -55,10 +56,10 @@ def is_narrow(element: Attribute) -> bool:
 
 @memo(64)
 def numpy_dtype(element: Attribute) -> np.dtype[Any]:
-    """The numpy dtype whose arrays hold elements of a type; i1 is bool, index is int64.
+    """Return the numpy dtype of an element type; i1 is bool, index is int64.
 
     Raises:
-        UnsupportedError: numpy has none.
+        UnsupportedError: numpy has no such dtype.
     """
     if (found := _FLOATS.get(type(element))) is not None:
         return np.dtype(found)

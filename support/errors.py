@@ -1,7 +1,8 @@
-"""The project's exception family.
+"""Exception classes of the project.
 
-Every error a user can cause is a `TcoptError`: it says what is wrong, on which op or
-ONNX node, where that came from, and what to do. Tools print `str(error)` and exit 1.
+Every error that a user can cause is a `TcoptError`. Its message says what is wrong, on which op or
+ONNX node, where that is in the source, and how to fix it. Tools print `str(error)` and exit with
+status 1.
 """
 
 from __future__ import annotations
@@ -18,13 +19,12 @@ _MESSAGE_LENGTH = 20_000
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """The ONNX node that an error is about, as messages tell it.
+    """Description of the ONNX node that an error is about.
 
     Attributes:
-        operator: its operator, after its domain where that is not ONNX's own.
-        opset: the version of the domain's operators that it is written for, None if the model
-            says none.
-        inputs: each as `float32[1x3]`; `?` where nothing is known, `-` where left out.
+        operator: operator name, preceded by its domain unless it is ONNX's own.
+        opset: opset version of the operator's domain; None if the model does not declare one.
+        inputs: types of the inputs, such as `float32[1x3]`; `?` if unknown, `-` if omitted.
     """
 
     operator: str
@@ -37,16 +37,16 @@ class NodeFacts:
 
 
 class TcoptError(Exception):
-    """Base of all errors caused by input.
+    """Base class of all errors caused by input.
 
     Args:
-        message: what is wrong, one sentence without a trailing full stop.
-        op: the operation concerned, named in the message with its location.
-        where: location text, used when there is no op (an ONNX node, a file).
+        message: one sentence that says what is wrong, without a trailing full stop.
+        op: the operation concerned; the message has its name and location.
+        where: location as text if there is no op, such as an ONNX node or a file.
         hint: what the user can do about it.
 
     Attributes:
-        node: the ONNX node concerned, None if there is none.
+        node: the ONNX node concerned; None if there is none.
     """
 
     code: ClassVar[str] = "error"
@@ -68,7 +68,7 @@ class TcoptError(Exception):
 
     @property
     def where(self) -> str | None:
-        """Where it is, as text: an ONNX node, a file, a place in a text."""
+        """Location as text: an ONNX node, a file, or a position in a text."""
         return self._where
 
     @where.setter
@@ -84,7 +84,7 @@ class TcoptError(Exception):
 
 
 def printable(text: str, limit: int, allowed: str = "") -> str:
-    """Text from a file for a terminal: control characters are escaped, its length is bounded."""
+    """Make text from a file safe for a terminal: escape control characters, limit the length."""
     if len(text) > limit:
         text = f"{text[:limit]}..."
     if text.isprintable():
@@ -95,14 +95,14 @@ def printable(text: str, limit: int, allowed: str = "") -> str:
 
 
 def _place(op: Operation) -> str | None:
-    # Without an op at hand, an error has no need of xDSL.
+    # Imported lazily: errors without an op do not need xDSL.
     from tcopt.support.locations import describe_location
 
     return describe_location(op.location)
 
 
 class InputError(TcoptError):
-    """A file or value given to a tool cannot be used."""
+    """A file or value given by the user cannot be used."""
 
     code = "bad-input"
 
@@ -114,31 +114,31 @@ class ImportModelError(TcoptError):
 
 
 class UnsupportedError(TcoptError):
-    """Valid input that the compiler does not handle."""
+    """Valid input that the compiler does not support."""
 
     code = "unsupported"
 
 
 class ParsingError(TcoptError):
-    """IR text, a pipeline or an option does not parse."""
+    """IR text, a pipeline or an option cannot be parsed."""
 
     code = "syntax"
 
 
 class VerificationError(TcoptError):
-    """IR that breaks a dialect's rules."""
+    """IR that violates the rules of its dialect."""
 
     code = "invalid-ir"
 
 
 class PassFailedError(TcoptError):
-    """A pass met IR that it cannot rewrite."""
+    """A pass cannot rewrite the given IR."""
 
     code = "pass-failed"
 
 
 class ScheduleError(TcoptError):
-    """A schedule primitive's precondition does not hold."""
+    """The precondition of a schedule primitive does not hold."""
 
     code = "illegal-schedule"
 
@@ -150,24 +150,24 @@ class BackendError(TcoptError):
 
 
 class ResourceError(TcoptError):
-    """A model needs more memory than there is."""
+    """A model needs more memory than is available."""
 
     code = "out-of-memory"
 
 
 class CancelledError(TcoptError):
-    """A run that was asked to end did, before it was done."""
+    """A run was cancelled before it was done."""
 
     code = "cancelled"
 
 
 class DeadlineError(CancelledError):
-    """A run took longer than it was given."""
+    """A run exceeded its time limit."""
 
     code = "timeout"
 
 
 class MismatchError(TcoptError):
-    """Two results that should agree differ beyond the tolerance."""
+    """Results that should agree differ by more than the tolerance."""
 
     code = "mismatch"

@@ -1,4 +1,4 @@
-"""Packages that only parts of tcopt need, by the extras that install them."""
+"""Optional packages, and the extras of tcopt that install them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ EXTRAS = {
     "openvino": "bench",
     "matplotlib": "bench",
 }
-"""By the name of the module that is imported."""
+"""Name of the extra by the module that is imported."""
 
 
 def missing_package(error: BaseException) -> InputError | None:
-    """The error of an import that fails for want of an extra; None if it fails otherwise."""
+    """Return the error of an import that fails because an extra is missing; None if it is not."""
     if not isinstance(error, ModuleNotFoundError) or error.name is None:
         return None
     module = error.name.partition(".")[0]
     if module not in EXTRAS:
         return None
     return InputError(
-        f"the package of the module '{module}' is not installed",
+        f"the module '{module}' is not installed",
         hint=f"pip install 'tcopt[{EXTRAS[module]}]'",
     )

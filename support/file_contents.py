@@ -1,7 +1,7 @@
-"""What files held when they were looked at, by digest, for who needs the same later.
+"""Contents of recently read files by digest, for later use.
 
-A model of open shapes is compiled again for each new shape, and a file that it was loaded with may
-have been edited meanwhile, or be gone.
+A model with open shapes is recompiled for each new shape, by when files that it was loaded with may
+have been edited or removed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tcopt.support.errors import InputError
 from tcopt.support.files import cannot_read, open_file
 
 _MOST = 16
-"""Contents that are kept, the last ones used."""
+"""Maximum number of contents kept, by most recent use."""
 
 _DIGEST_BYTES = 16
 _contents: OrderedDict[str, bytes] = OrderedDict()
@@ -23,10 +23,10 @@ _lock = Lock()
 
 
 def digest_of_content(path: str | Path) -> str:
-    """A digest of what a file holds, which is kept.
+    """Read a file and remember its content; return the digest.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: the file cannot be read.
     """
     try:
         with open_file(path) as stream:
@@ -43,10 +43,10 @@ def digest_of_content(path: str | Path) -> str:
 
 
 def content(path: str | Path, digest: str = "") -> bytes:
-    """What a file holds, or held when its digest was taken.
+    """Return the content of a file, or the content that it had when its digest was computed.
 
     Raises:
-        InputError: it cannot be read, or is another one than it was.
+        InputError: the file cannot be read, or has changed.
     """
     with _lock:
         if digest in _contents:

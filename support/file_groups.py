@@ -1,4 +1,4 @@
-"""Files of one folder that take their places together."""
+"""Replacement of several files of one folder as a group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # Where there are no such locks.
+except ImportError:  # On systems without these locks.
     fcntl = None
 
 _PATIENCE_SECONDS = 10.0
@@ -20,12 +20,12 @@ _POLL_SECONDS = 0.01
 
 
 def replace_files(moves: Sequence[tuple[Path, Path]]) -> None:
-    """Give files their places, all or, if one fails, none; the disk knows of it afterwards.
+    """Rename files to their final paths, all or none, and flush the folder to disk.
 
     Args:
-        moves: a file and its place in the same folder, for each.
+        moves: pairs of a file and its final path in the same folder.
     Raises:
-        OSError: a place cannot be taken; what was there before is there again.
+        OSError: a file cannot be renamed; the previous files were restored.
     """
     if len(moves) == 1:
         ((source, target),) = moves
@@ -61,14 +61,14 @@ def _restore(old: dict[Path, Path | None]) -> None:
             if second is None:
                 target.unlink()
             else:
-                # Two names of one file: renaming would do nothing.
+                # Renaming has no effect on two links to the same file.
                 if not second.is_symlink() and os.path.samefile(second, target):
                     continue
                 os.replace(second, target)
 
 
 def _second_name(target: Path) -> Path | None:
-    """Another name for what is at a place, a copy where a file has one name only."""
+    """Create a second link to a file, or a copy if the file system has no hard links."""
     second = target.with_name(f".tcopt-{secrets.token_hex(8)}.old")
     try:
         os.link(target, second, follow_symlinks=False)
@@ -83,10 +83,10 @@ def _second_name(target: Path) -> Path | None:
 
 @contextmanager
 def _alone_in(folder: Path) -> Generator[None]:
-    """While files of a folder take their places: others who do so wait.
+    """Lock a folder while its files are replaced; concurrent callers wait.
 
     Raises:
-        OSError: somebody has kept the folder to himself for long.
+        OSError: another process has held the lock for too long.
     """
     if fcntl is None:
         yield
@@ -108,7 +108,7 @@ def _alone_in(folder: Path) -> Generator[None]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Write a folder's entries to the disk, where a system does that."""
+    """Flush a folder's entries to disk, if the system supports it."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

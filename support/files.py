@@ -1,9 +1,9 @@
-"""Files that are written whole or not at all, and files that are read if they are files.
+"""Atomic writing of files, and reading that is restricted to regular files.
 
-What is written goes to a file of an unpredictable name in the same folder, which takes the place
-of the old one when all of it is on the disk. A link is replaced, not followed. What is not a file
-is never replaced: a character device, a pipe or a descriptor of this process (`/dev/stdout`) is
-written to, anything else refused.
+Output goes to a file with an unpredictable name in the same folder, which replaces the old one once
+it is completely on disk. Links are replaced, not followed. Only regular files are replaced:
+character devices, pipes and descriptors of this process (`/dev/stdout`) are written to directly,
+anything else is an error.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _BINARY = getattr(os, "O_BINARY", 0)
 
 
 def as_path(place: object) -> Path:
-    """A path that a caller gave.
+    """Convert an argument to a path.
 
     Raises:
-        InputError: it is not a path, or none that a system could have.
+        InputError: it is not a path, or not a valid one.
     """
     if isinstance(place, bytes):
         place = os.fsdecode(place)
@@ -50,10 +50,10 @@ def as_path(place: object) -> Path:
 
 @contextmanager
 def open_output(path: str | Path) -> Generator[BinaryIO]:
-    """A stream whose content is at `path` when the block has ended, and only if it has no error.
+    """Open a stream whose content replaces `path` when the block ends without an error.
 
     Raises:
-        InputError: the place is not writable; what was there before is still there.
+        InputError: the path is not writable; an old file is left unchanged.
     """
     with open_outputs([path]) as (stream,):
         yield stream
@@ -61,9 +61,9 @@ def open_output(path: str | Path) -> Generator[BinaryIO]:
 
 @contextmanager
 def open_outputs(paths: Sequence[str | Path]) -> Generator[list[BinaryIO]]:
-    """As `open_output` for files of one folder that belong together: all of them, or none.
+    """Open several files of one folder like `open_output`; either all or none are replaced.
 
-    Of two writers at once, the files of one are there in the end.
+    With concurrent writers, all files end up from the same writer.
     """
     outputs: list[_Output] = []
     places = [as_path(path) for path in paths]
@@ -85,42 +85,42 @@ def open_outputs(paths: Sequence[str | Path]) -> Generator[list[BinaryIO]]:
 
 
 def write_output(path: str | Path, content: bytes | str) -> None:
-    """Write a file, as `open_output`.
+    """Write a file in the same way as `open_output`.
 
     Raises:
-        InputError: the place is not writable; what was there before is still there.
+        InputError: the path is not writable; an old file is left unchanged.
     """
     with open_output(path) as stream:
-        # Halves of surrogate pairs have no encoding.
+        # Lone surrogates cannot be encoded.
         text = isinstance(content, str)
         stream.write(content.encode("utf-8", "backslashreplace") if text else content)
 
 
 def cannot_write(path: str | Path, error: OSError) -> InputError:
-    """The error of a file that cannot be written, in words."""
+    """Return the error for a file that cannot be written."""
     return InputError(f"cannot write {path}: {error.strerror or error}")
 
 
 def cannot_read(path: str | Path, error: OSError) -> InputError | ResourceError:
-    """The error of a file that cannot be read, in words."""
+    """Return the error for a file that cannot be read."""
     if error.errno == errno.ENOMEM:
-        return ResourceError(f"there is no memory to read {path}")
+        return ResourceError(f"not enough memory to read {path}")
     return InputError(f"cannot read {path}: {error.strerror or error}")
 
 
 def is_replaced(path: str | Path) -> bool:
-    """Whether writing makes a file at `path`; not if it is written into a device or a pipe."""
+    """Whether writing to `path` replaces a file; False if it is a device or a pipe."""
     place = as_path(path)
     return _own_descriptor(place) is None and not _is_stream(place)
 
 
 def open_file(path: str | Path, *, follow: bool = True) -> IO[bytes]:
-    """Open a file to read it, without a buffer.
+    """Open a regular file for unbuffered reading.
 
     Args:
-        follow: whether `path` itself may be a link.
+        follow: whether `path` itself may be a symbolic link.
     Raises:
-        OSError: there is none, or it is a folder, a device or a pipe, which is not waited for.
+        OSError: the file is missing, or is a folder, device or pipe; this never blocks.
     """
     flags = os.O_RDONLY | _NONBLOCK | _NOCTTY | _BINARY | (0 if follow else _NOFOLLOW)
     descriptor = os.open(path, flags)
@@ -137,10 +137,10 @@ def open_file(path: str | Path, *, follow: bool = True) -> IO[bytes]:
 
 
 def open_source(path: str | Path) -> IO[bytes]:
-    """Open a file or a pipe to read it; a pipe that nobody writes to has an end at once.
+    """Open a file or a pipe for reading; a pipe without a writer is empty.
 
     Raises:
-        OSError: there is none, or it is a folder or a device, which might have no end.
+        OSError: the file is missing, or is a folder or a device, which may be endless.
         InputError: it is not a path.
     """
     descriptor = os.open(as_path(path), os.O_RDONLY | _NONBLOCK | _NOCTTY | _BINARY)
@@ -156,16 +156,16 @@ def open_source(path: str | Path) -> IO[bytes]:
 
 
 class _Output(Protocol):
-    """Where a stream's content goes."""
+    """Destination of an output stream."""
 
     @property
     def stream(self) -> BinaryIO: ...
     def finish(self) -> None:
-        """Make sure that all of it is written."""
+        """Complete the output."""
         ...
 
     def discard(self) -> None:
-        """Close, and leave nothing behind that is not in its place."""
+        """Close, and remove temporary files."""
         ...
 
 
@@ -179,13 +179,13 @@ def _output(path: Path) -> _Output:
 
 
 class _Staged:
-    """A file beside its place."""
+    """A temporary file next to its destination."""
 
     def __init__(self, path: Path):
         self.path = path
         self.in_place = False
         self._mode = _mode_of_old(path)
-        # A name that nobody can guess, made anew: no link of somebody else's is followed.
+        # An unpredictable name and exclusive creation prevent following links of other users.
         self.temporary = path.with_name(f".tcopt-{secrets.token_hex(8)}{_PARTIAL}")
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _BINARY
         mode = 0o666 if self._mode is None else self._mode
@@ -208,13 +208,13 @@ class _Staged:
 
 
 class _Direct:
-    """A device, a pipe or an open descriptor, which gets everything at the end."""
+    """A device, a pipe or an open descriptor, which receives the output at the end."""
 
     def __init__(self, descriptor: int):
         import tempfile
 
         self._descriptor: int | None = descriptor
-        # Writers of archives go back and forth.
+        # Writers of archives need to seek.
         self.stream: Any = tempfile.TemporaryFile()  # noqa: SIM115
 
     def finish(self) -> None:
@@ -235,10 +235,10 @@ class _Direct:
 
 
 def _mode_of_old(path: Path) -> int | None:
-    """The permissions of the file that is replaced; None if there is none, or a link to one.
+    """Return the permissions of the file to be replaced; None if it is missing or a link.
 
     Raises:
-        OSError: what is there is not to be replaced.
+        OSError: the existing file must not be replaced.
     """
     try:
         facts = os.lstat(path)
@@ -258,7 +258,7 @@ def _mode_of_old(path: Path) -> int | None:
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether something is there, through links too, that is not a file and may be written into."""
+    """Whether a path is, possibly through links, a character device or a pipe."""
     with suppress(OSError, ValueError):
         mode = os.stat(path).st_mode
         return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
@@ -266,23 +266,23 @@ def _is_stream(path: Path) -> bool:
 
 
 def _open_stream(path: Path) -> int:
-    """Open a device or a pipe; a pipe that nobody reads from is not waited for."""
+    """Open a device or a pipe for writing; fail at once if the pipe has no reader."""
     try:
         descriptor = os.open(path, os.O_WRONLY | _NONBLOCK | _NOCTTY)
     except OSError as error:
         if error.errno == errno.ENXIO:
-            raise OSError(errno.ENXIO, "nobody reads from this pipe") from error
+            raise OSError(errno.ENXIO, "this pipe has no reader") from error
         raise
     mode = os.fstat(descriptor).st_mode
     if not (stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is not the pipe or device that it was")
+        raise OSError(errno.EINVAL, "the pipe or device was replaced")
     os.set_blocking(descriptor, True)
     return descriptor
 
 
 def _own_descriptor(path: Path) -> int | None:
-    """The descriptor of this process that a path such as `/dev/stdout` stands for."""
+    """Return the descriptor of this process that a path such as `/dev/stdout` refers to."""
     own = {f"/proc/{os.getpid()}/fd", "/dev/fd"}
     place = os.fspath(path)
     for _ in range(_MOST_LINKS):

@@ -1,4 +1,4 @@
-"""Textual form shared by function-like ops: `@f(%x: type) -> type attributes {..} {...}`."""
+"""Textual form of function-like ops: `@f(%x: type) -> type attributes {..} {...}`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xdsl.printer import Printer
 def parse_function(
     parser: Parser,
 ) -> tuple[str, FunctionType, Region, Mapping[str, Attribute]]:
-    """Parse name, signature, attributes and body."""
+    """Parse the name, signature, attributes and body."""
     name = parser.parse_symbol_name().data
     paren = parser.Delimiter.PAREN
     arguments = parser.parse_comma_separated_list(paren, lambda: _parse_argument(parser))
@@ -40,7 +40,7 @@ def print_function(
     body: Region,
     attributes: dict[str, Attribute],
 ) -> None:
-    """Print what `parse_function` reads."""
+    """Print the form that `parse_function` reads."""
     printer.print_string(" ")
     printer.print_symbol_name(name.data)
     printer.enter_scope()

@@ -1,7 +1,7 @@
-"""Attributes of a function's arguments and results that have rules of their own.
+"""Verification of attributes of a function's arguments and results.
 
-xDSL verifies an attribute alone. One that has to fit the type it stands beside, or others of the
-same function, has a method `verify_function`, which `support.verify` calls.
+xDSL verifies each attribute in isolation. An attribute that must match the argument's type, or
+other attributes of the same function, has a method `verify_function`, which `support.verify` calls.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _VISIBILITIES = ("public", "private", "nested")
 
 
 class Position(NamedTuple):
-    """An attribute, and the argument or result that has it, as messages call it."""
+    """An attribute, with the argument or result that has it, named as in messages."""
 
     where: str
     type: Attribute
@@ -27,14 +27,14 @@ class Position(NamedTuple):
 
 @runtime_checkable
 class FunctionAttribute(Protocol):
-    """An attribute that is verified where it stands."""
+    """An attribute with rules about the function that it is attached to."""
 
     @classmethod
     def verify_function(cls, positions: Sequence[Position]) -> None:
-        """Check all attributes of this class of one function.
+        """Check all attributes of this class in one function.
 
         Raises:
-            VerifyException: they do not fit their types, or each other.
+            VerifyException: the attributes do not match their types or each other.
         """
         ...
 
@@ -43,15 +43,15 @@ def verify_function_attributes(function: FuncOp) -> None:
     """Check the attributes of a function's arguments and results.
 
     Raises:
-        VerifyException: one breaks a rule.
+        VerifyException: an attribute violates a rule.
     """
     visibility = function.sym_visibility
     if visibility is not None and visibility.data not in _VISIBILITIES:
         raise VerifyException(
-            f'visibility "{visibility.data}" is none of {", ".join(_VISIBILITIES)}'
+            f'visibility "{visibility.data}" is not one of {", ".join(_VISIBILITIES)}'
         )
     if not function.body.blocks and any(_positions(function)):
-        raise VerifyException("a function without a body has no attributes of arguments or results")
+        raise VerifyException("a function without a body cannot have argument or result attributes")
     found: dict[type[FunctionAttribute], list[Position]] = {}
     for position in _positions(function):
         if isinstance(position.attribute, FunctionAttribute):
@@ -72,7 +72,7 @@ def _positions(function: FuncOp) -> Iterator[Position]:
 def _of_kind(
     what: str, attributes: ArrayAttr[DictionaryAttr] | None, types: Sequence[Attribute]
 ) -> Iterator[Position]:
-    # Where their numbers differ, xDSL's own verifier complains.
+    # xDSL's own verifier reports a mismatch of their numbers.
     for number, (given, type_) in enumerate(zip(attributes or (), types, strict=False)):
         for attribute in given.data.values():
             yield Position(f"{what} {number}", type_, attribute)

@@ -1,7 +1,7 @@
-"""Memory between pages that may not be touched, and who touched them.
+"""Memory between guard pages, and a handler that reports invalid accesses.
 
-For processes that run code which nobody has checked yet: an access outside of the buffers ends
-the process, with a last message that says where it was.
+For processes that run unverified code: an out-of-bounds access ends the process with a final
+message about the address.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 REACH = 1 << 20
-"""Bytes on each side that may be let read: about how far lanes that take no part lie behind."""
+"""Maximum number of bytes on each side made readable; covers the reach of masked lanes."""
 
 
 @dataclass
 class Region:
-    """Memory of one or more buffers between two pages that may not be touched.
+    """Memory of one or more buffers between guard pages.
 
     Attributes:
-        base: of the pages, the first forbidden one included; `pages`: bytes of those between.
-        start, size: of what the buffers take.
-        guard: bytes of forbidden pages on each side.
-        readable: whether the nearest of these, `REACH` bytes at most, may be read for now.
+        base: start of the mapping, including the first guard; `pages`: bytes between the guards.
+        start, size: address and size of the buffers.
+        guard: size of the guard pages on each side in bytes.
+        readable: whether the nearest guard pages, up to `REACH` bytes, are currently readable.
     """
 
     base: int
@@ -55,29 +55,29 @@ class Region:
     readable: bool = False
 
     def free(self) -> None:
-        """Give the memory back."""
+        """Unmap the memory."""
         _libc.munmap(self.base, self.pages + 2 * self.guard)
 
     def let_read(self, readable: bool) -> None:
-        """Let the nearest forbidden pages be read, or forbid it again; nobody may write there.
+        """Make the nearest guard pages readable or inaccessible; they are never writable.
 
-        Loads leave out lanes that are masked wherever these lie, but where the memory of all lanes
-        is forbidden that takes a core hundreds of cycles, which it does not in usual memory.
+        Masked lanes of a load may point anywhere. But if all lanes of a load are in inaccessible
+        memory, it takes hundreds of cycles, unlike in ordinary memory.
         """
         if readable == self.readable:
             return
         reach = min(self.guard, REACH)
         for start in (self.base + self.guard - reach, self.base + self.guard + self.pages):
             if _libc.mprotect(start, reach, _READ if readable else _NONE):
-                raise OSError(ctypes.get_errno(), "cannot change what may be read")
+                raise OSError(ctypes.get_errno(), "cannot change the protection of guard pages")
             if readable:
-                # Pages are there once they have been read; masked lanes do not make them so.
+                # Pages are mapped at the first read, which masked lanes do not cause.
                 for place in range(start, start + reach, PAGE):
                     ctypes.c_uint8.from_address(place).value  # noqa: B018
         self.readable = readable
 
     def __contains__(self, address: int) -> bool:
-        """Whether an address is in the region, or in the forbidden pages around."""
+        """Whether an address is in the region or its guard pages."""
         return self.base <= address < self.base + self.pages + 2 * self.guard
 
 
@@ -91,13 +91,13 @@ def map_region(
     offset: int = -1,
     guard: int = PAGE,
 ) -> Region:
-    """Pages of a file, or of zeros where `offset` is negative, between forbidden ones.
+    """Map pages of a file, or zeroed pages if `offset` is negative, between guard pages.
 
     Args:
-        pages: bytes, a multiple of `PAGE`; `start`: where in them the buffers begin.
-        guard: bytes of forbidden pages on each side, a multiple of `PAGE`.
+        pages: size in bytes, a multiple of `PAGE`; `start`: offset of the buffers.
+        guard: size of the guard pages on each side in bytes, a multiple of `PAGE`.
     Raises:
-        MemoryError: there is too little memory.
+        MemoryError: not enough memory.
     """
     base = _map(None, pages + 2 * guard, _NONE, _PRIVATE | _ANONYMOUS, -1, 0)
     rights = _READ | _WRITE if writable else _READ
@@ -116,7 +116,7 @@ def _map(base: int | None, size: int, rights: int, flags: int, file: int, offset
 
 
 class _Action(ctypes.Structure):
-    """`struct sigaction` of Linux's C libraries."""
+    """`struct sigaction` of the C libraries of Linux."""
 
     _fields_ = [
         ("handler", ctypes.c_void_p),
@@ -127,12 +127,12 @@ class _Action(ctypes.Structure):
 
 
 def on_fault(tell: Callable[[int, int], None]) -> object:
-    """Have bad accesses and instructions tell where and what they were before the process ends.
+    """Install a handler for invalid accesses and instructions that reports them before the end.
 
     Args:
-        tell: is given the address and the signal; it has to end the process.
+        tell: receives the address and the signal number; it must end the process.
     Returns:
-        What must be kept for that.
+        An object to keep alive while the handler is installed.
     """
     if not sys.platform.startswith("linux"):
         return None

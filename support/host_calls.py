@@ -1,4 +1,4 @@
-"""Calls of host functions in IR: what is called, with which settings."""
+"""Calls of host functions in IR: the function and its settings."""
 
 from __future__ import annotations
 
@@ -18,25 +18,27 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 HOST_CALL = "tcopt.host_call"
-"""On the declaration of a function that the runtime defines: `{function = "...", settings}`."""
+"""Attribute on the declaration of a runtime function: `{function = "...", settings}`."""
 
 STRINGS = "graph.strings"
-"""Of a module: the strings of its table, by place."""
+"""Module attribute with the string table."""
 
 TEXT_INPUTS, TEXT_OUTPUTS = "graph.text_inputs", "graph.text_outputs"
-"""Of a module: the names of the inputs and outputs that are places of strings."""
+"""Module attributes with the names of the inputs and outputs that are indices into the string
+table.
+"""
 
 
 def settings_attribute(settings: Mapping[str, Any]) -> DictionaryAttr:
-    """Numbers, strings and lists of them as an attribute."""
+    """Convert numbers, strings and lists of them to an attribute."""
     return DictionaryAttr({name: _attribute(value) for name, value in settings.items()})
 
 
 def plain_settings(attribute: DictionaryAttr) -> dict[str, Any]:
-    """What `settings_attribute` was given.
+    """Convert the result of `settings_attribute` back to plain values.
 
     Raises:
-        VerifyException: the attribute holds something else.
+        VerifyException: the attribute has other values.
     """
     return {name: _plain(value) for name, value in attribute.data.items()}
 
@@ -61,4 +63,4 @@ def _plain(value: Any) -> Any:
         case IntegerAttr() | FloatAttr():
             return value.value.data
         case _:
-            raise VerifyException(f"{value} is not a setting of a host function")
+            raise VerifyException(f"{value} is not a valid setting of a host function")

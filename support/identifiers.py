@@ -1,8 +1,8 @@
-"""Names of models and of IR as names of other languages, so that no text becomes code.
+"""Conversion of names from models and IR to safe identifiers of other languages.
 
-An identifier has letters, digits and underscores of ASCII alone, and bounded length, which every
-language, assembler and linker takes as one word. Each backend's `names.py` is what writes names
-there, by what is said here once.
+An identifier consists of ASCII letters, digits and underscores and has bounded length, so every
+language, assembler and linker accepts it as one word. It cannot inject code. The `names.py` of each
+backend is built on these functions.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _MARKED = re.compile(rf"_x[0-9a-f]{{{_DIGITS}}}", re.ASCII)
 _IN_COMMENTS = frozenset(map(chr, range(ord(" "), 0x7F))) - set("\\")
 _PAIRS = {"??": "?<3f>", "*/": "*<2f>", "/*": "/<2a>"}
-"""What is something else than two characters somewhere: trigraphs, and ends of comments."""
+"""Escapes for trigraphs and comment delimiters."""
 
 
 def identifier(text: str, prefix: str = "v") -> str:
-    """A text as a readable identifier; other texts may give the same."""
+    """Convert a text to a readable identifier; other texts may have the same one."""
     name = _OTHER.sub("_", text)[:_LONGEST]
     return name if _PLAIN.fullmatch(name) else f"{prefix}{name}"
 
 
 def distinct(text: str, prefix: str = "v", taken: Collection[str] = ()) -> str:
-    """A text as an identifier that no other text gives: itself if it is one.
+    """Convert a text to a unique identifier: the text itself if it is one.
 
     Args:
-        taken: words that are not names.
+        taken: reserved words.
     """
     plain = _PLAIN.fullmatch(text) and len(text) <= _LONGEST and text not in taken
     if plain and not _MARKED.fullmatch(text[-_DIGITS - 2 :]):
@@ -41,7 +41,7 @@ def distinct(text: str, prefix: str = "v", taken: Collection[str] = ()) -> str:
 
 
 def comment(text: str) -> str:
-    """A text as one line of a comment, in any language; what it may not hold is shown as <hex>."""
+    """Convert a text to a line of a comment in any language, with unsafe characters as <hex>."""
     shown = "".join(c if c in _IN_COMMENTS else f"<{ord(c):x}>" for c in text[: 2 * _LONGEST])
     for pair, escaped in _PAIRS.items():
         shown = shown.replace(pair, escaped)

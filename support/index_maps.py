@@ -1,4 +1,4 @@
-"""What an affine map of index operands must be, for every op that holds one."""
+"""Verification of affine maps of index operands."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
 def verify_index_map(map: AffineMap, operands: int, what: str = "the access map") -> None:
-    """Check that a map computes integers of 64 bits from its index operands.
+    """Check that a map computes 64-bit integers from its index operands.
 
     Args:
-        operands: how many index operands there are, one for each dimension of the map.
-        what: how messages call the map.
+        operands: number of index operands, one for each dimension of the map.
+        what: name of the map in messages.
     Raises:
-        VerifyException: it has other dimensions, or is not affine in them.
+        VerifyException: the map has other dimensions, or is not affine in them.
     """
     if map.num_dims != operands or map.num_symbols:
         raise VerifyException(f"{what} must have one dimension per index operand")
@@ -34,9 +34,11 @@ def verify_index_map(map: AffineMap, operands: int, what: str = "the access map"
             rest += (expr.lhs, expr.rhs)
         elif isinstance(expr, AffineConstantExpr):
             if not _LEAST <= expr.value <= _MOST:
-                raise VerifyException(f"{what} has a number beyond 64 bits, {expr.value}")
+                raise VerifyException(
+                    f"{what} has the constant {expr.value}, which does not fit 64 bits"
+                )
         elif not isinstance(expr, AffineDimExpr) or expr.position >= operands:
-            raise VerifyException(f"{what} has {expr}, which stands for no operand")
+            raise VerifyException(f"{what} has {expr}, which has no operand")
 
 
 def _verify_operation(expr: AffineBinaryOpExpr, what: str) -> None:
@@ -50,7 +52,7 @@ def _verify_operation(expr: AffineBinaryOpExpr, what: str) -> None:
             divisor = expr.rhs
             if not isinstance(divisor, AffineConstantExpr) or divisor.value <= 0:
                 raise VerifyException(
-                    f"{what} has '{expr.kind.get_token()}' by something else than a positive number"
+                    f"{what} has '{expr.kind.get_token()}' by anything but a positive constant"
                 )
 
 

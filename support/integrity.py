@@ -1,13 +1,12 @@
-"""What the package's modules were when they were imported, to tell what was changed since.
+"""Detection of changes made to the package's modules after their import.
 
-A program may put a function of its own in the place of one of the package, change a table that
-the package calls a constant, or a method of an operator. Code depends on all of these, and no
-hash of the package's files tells. So each module's names, tables and classes are noted when it
-has been imported, and compared when it matters, which takes microseconds a module as long as
-nothing has changed.
+A program may replace a function of the package, a method of an operator, or an entry of a table
+that the package treats as constant. All of these affect the generated code, but not the hash of the
+package's files. Therefore the names, tables and classes of each module are recorded after its
+import and compared when needed, which takes microseconds per module if nothing has changed.
 
-Names in capitals are constants: what dictionaries, lists and sets of such a name hold is part of
-what is compared. Other module-level objects are state, of which only the name is.
+Names in capitals are constants: the contents of dictionaries, lists and sets with such names are
+compared. Other module-level objects are state, of which only the identity is compared.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ from typing import Any, cast
 
 _PACKAGE = "tcopt"
 _FREE = (f"{_PACKAGE}.tools", f"{_PACKAGE}.tuner", f"{_PACKAGE}.quantization")
-"""Modules that make no code."""
+"""Modules that do not affect generated code."""
 
 _WRITTEN_BY_PYTHON = frozenset(
     ("__warningregistry__", "__abstractmethods__", "_abc_impl", "__annotations__", "__slotnames__")
 )
 
 Stamp = tuple[int, int]
-"""Time of change in nanoseconds and size of a file."""
+"""Modification time in nanoseconds and size of a file."""
 
 
 class _Space:
-    """The names of a module, a class or a table, and the objects that they stood for.
+    """Snapshot of the names and objects of a module, class or table.
 
     Attributes:
-        now: the mapping itself.
-        values: the objects.
+        now: the live mapping.
+        values: the recorded objects.
     """
 
     def __init__(self, owner: ModuleType | type | dict[Any, object], label: str):
@@ -47,7 +46,7 @@ class _Space:
         self._note()
 
     def changes(self) -> Iterator[str]:
-        """Names of what is another object now."""
+        """Yield the names of objects that were replaced."""
         found = list(self._differing())
         yield from (f"{self._label}.{name}" for name in found)
         if not found:
@@ -68,10 +67,10 @@ class _Space:
             yield "order"
 
     def _matters(self, name: Any) -> bool:
-        """Whether a new name may stand for another thing than before."""
+        """Whether a new name may shadow something that was used before."""
         value = self.now[name]
         if isinstance(self._owner, ModuleType):
-            # A package gets a name for each module that is imported from it.
+            # A package gets an attribute for each imported submodule.
             return not isinstance(value, ModuleType)
         if isinstance(self._owner, type):
             inherited = (vars(base) for base in self._owner.__mro__[1:])
@@ -80,7 +79,7 @@ class _Space:
 
 
 class _List:
-    """A constant that is a list or a set."""
+    """Snapshot of a constant list or set."""
 
     def __init__(self, table: list[object] | set[object], label: str):
         self._table = table
@@ -88,13 +87,13 @@ class _List:
         self._content = table.copy()
 
     def changes(self) -> Iterator[str]:
-        """The name, if the content is another one now."""
+        """Yield the name if the content has changed."""
         if not _equal(self._table, self._content):
             yield self._label
 
 
 def note(module: ModuleType) -> None:
-    """Note all that there is to compare of a module, of a plugin too."""
+    """Record the state of a module, which may be a plugin."""
     name, space = module.__name__, vars(module)
     own = [v for v in space.values() if isinstance(v, type) and v.__module__ == name]
     inner = [v for c in own for v in vars(c).values() if isinstance(v, type)]
@@ -109,17 +108,17 @@ def note(module: ModuleType) -> None:
 
 _spaces: dict[str, list[_Space]] = {}
 _lists: dict[str, list[_List]] = {}
-"""By the names of modules."""
+"""Snapshots by module name."""
 
 _sources: dict[str, Stamp] = {}
-"""The files that code of the package in this process was read from, as they were then."""
+"""Stamps of the files that code in this process was loaded from, at the time of import."""
 
 
 def altered() -> Iterator[str]:
-    """What of the package's modules a program has changed since they were imported."""
+    """Yield the names of objects of the package that were changed since their import."""
     for spaces in list(_spaces.values()):
         for space in spaces:
-            # Objects that are the same are not compared; nearly always all are.
+            # Lists compare identical objects quickly, and nearly all are identical.
             if not _equal(list(space.now.values()), space.values):
                 yield from space.changes()
     for lists in list(_lists.values()):
@@ -128,18 +127,18 @@ def altered() -> Iterator[str]:
 
 
 def forget(name: str) -> None:
-    """Compare a module no more."""
+    """Stop comparing a module."""
     _spaces.pop(name, None)
     _lists.pop(name, None)
 
 
 def sources() -> dict[str, Stamp]:
-    """The files that code of the package in this process was read from, as they were then."""
+    """Return the stamps of the package's files that were imported, at the time of import."""
     return dict(_sources)
 
 
 def stamp(path: str) -> Stamp | None:
-    """What changes when a file is written to; None if there is no such file."""
+    """Return a stamp that changes whenever a file is written to; None if it does not exist."""
     try:
         facts = os.stat(path)
     except OSError:
@@ -148,13 +147,13 @@ def stamp(path: str) -> Stamp | None:
 
 
 def watch() -> None:
-    """Note modules of the package as they are imported from now on."""
+    """Record the state of package modules imported from now on."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())  # pyright: ignore[reportArgumentType]
 
 
 class _Finder:
-    """Finds modules of the package where Python does."""
+    """Import hook that wraps Python's loader for modules of the package."""
 
     def find_spec(
         self, fullname: str, path: Any = None, target: ModuleType | None = None
@@ -177,8 +176,8 @@ class _Loader(SourceFileLoader):
 
 
 def _equal(one: object, other: object) -> bool:
-    """Whether two lists hold the same; objects that are the same are not compared."""
+    """Whether two lists are equal; identical objects are not compared."""
     try:
         return bool(one == other)
-    except Exception:  # What is there now may compare as it likes.
+    except Exception:  # A replaced object may have any comparison method.
         return False

@@ -1,9 +1,8 @@
-"""Python processes that the project starts: they import what this one would, and nothing else.
+"""Isolated Python child processes, which import only what this process would.
 
-They run in Python's isolated mode, in a folder of the package: neither the current folder, nor
-the folder of the user's script, nor the environment's variables for Python name places to import
-from. Modules of the standard library come first, whatever else is found elsewhere. The package is
-the one of this process, however it was found.
+They run in Python's isolated mode in the package's folder, so they do not import from the current
+folder, the folder of the user's script, or the folders named by environment variables. The standard
+library takes precedence. The package is the one of this process, wherever it was found.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-"""The folder of the package, where such a process runs."""
+"""Root folder of the package, the working directory of child processes."""
 
 _BOOT = """import json, sys
 given = json.loads(sys.argv.pop(1))
@@ -31,9 +30,9 @@ spec.loader.exec_module(sys.modules["tcopt"])
 
 
 def isolated_command(code: str) -> list[str] | None:
-    """The command that runs code, which may import the package; None where there is no Python.
+    """Return the command that runs code that may import the package; None without a Python.
 
-    What the caller appends to it is in `sys.argv` from 1 on.
+    Arguments appended by the caller are `sys.argv[1:]`.
     """
     if not sys.executable or getattr(sys, "frozen", False):
         return None
@@ -43,13 +42,13 @@ def isolated_command(code: str) -> list[str] | None:
 
 
 def child_environment(**changes: str) -> Mapping[str, str]:
-    """The environment of such a process."""
+    """Return the environment of a child process."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
     return {**kept, **changes}
 
 
 def import_path() -> list[str]:
-    """Where such a process imports from, the standard library first."""
+    """Return the import path of a child process, with the standard library first."""
     skipped = {"", _current_folder(), _script_folder()}
     found = [entry for entry in sys.path if os.path.isabs(entry) and entry not in skipped]
     own = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib")})
@@ -64,22 +63,22 @@ def import_path() -> list[str]:
 def _current_folder() -> str:
     try:
         return os.getcwd()
-    except OSError:  # It was removed.
+    except OSError:  # The current folder was removed.
         return ""
 
 
 def _script_folder() -> str:
-    """Python puts the folder of a script in front of all others."""
+    """Return the folder of the script, which Python puts first in the import path."""
     script = getattr(sys.modules.get("__main__"), "__file__", None)
     return os.path.dirname(os.path.abspath(script)) if script else ""
 
 
 def end_process(process: subprocess.Popen[bytes]) -> None:
-    """End a child, whatever it is doing, and close the pipes to it."""
+    """Kill a child and close its pipes."""
     process.kill()
     process.wait()
     for stream in (process.stdin, process.stdout):
         if stream is not None:
-            # What was still to be written is nobody's any more.
+            # Unwritten data is discarded.
             with suppress(OSError):
                 stream.close()

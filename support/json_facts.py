@@ -1,4 +1,4 @@
-"""JSON from anywhere as typed values: what is not as it should be is said, with its place."""
+"""Typed access to untrusted JSON, with the position of errors."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ T = TypeVar("T")
 
 
 class FactError(ValueError):
-    """JSON that does not hold what it should."""
+    """JSON with missing or wrong values."""
 
 
 class Facts:
-    """A JSON object, whose members are asked for by name and type.
+    """A JSON object with typed access to its members.
 
     Args:
-        members: the values by name.
-        place: where the object is, for messages.
+        members: values by name.
+        place: position of the object, for messages.
     """
 
     def __init__(self, members: dict[str, Any], place: str = ""):
@@ -44,39 +44,39 @@ class Facts:
         return _typed(self._get(name), bool, self._at(name))
 
     def number(self, name: str, least: int = 0, most: int = _LARGEST) -> int:
-        """An integer in a range."""
+        """Return an integer within bounds."""
         return _number(self._get(name), self._at(name), least, most)
 
     def facts(self, name: str) -> Facts:
-        """An object in this one."""
+        """Return a nested object."""
         return Facts(_object(self._get(name), self._at(name)), self._at(name))
 
     def items(self, name: str) -> list[Facts]:
-        """A list of objects."""
+        """Return a list of objects."""
         values, at = self._list(name), self._at(name)
         return [Facts(_object(v, f"{at}[{i}]"), f"{at}[{i}]") for i, v in enumerate(values)]
 
     def texts(self, name: str) -> list[str]:
-        """A list of texts."""
+        """Return a list of strings."""
         at = self._at(name)
         return [_typed(v, str, f"{at}[{i}]") for i, v in enumerate(self._list(name))]
 
     def numbers(self, name: str, least: int = 0, most: int = _LARGEST) -> list[int]:
-        """A list of integers in a range."""
+        """Return a list of integers within bounds."""
         return numbers(self._get(name), self._at(name), least, most)
 
     def lists(self, name: str, read: Callable[[Any, str], T]) -> list[T]:
-        """A list of anything that `read` takes: a value and its place."""
+        """Return a list whose items are decoded by `read`, called with a value and its position."""
         at = self._at(name)
         return [read(value, f"{at}[{i}]") for i, value in enumerate(self._list(name))]
 
     def integers(self, name: str) -> dict[str, int]:
-        """An object of integers."""
+        """Return an object with integer values."""
         found = self.facts(name)
         return {n: _number(v, found._at(n), -_LARGEST, _LARGEST) for n, v in found._pairs()}
 
     def texts_and_numbers(self, name: str) -> dict[str, str | int]:
-        """An object of texts and non-negative integers."""
+        """Return an object with values that are strings or non-negative integers."""
         found = self.facts(name)
         return {
             n: v if isinstance(v, str) else _number(v, found._at(n), 0, _LARGEST)
@@ -84,11 +84,11 @@ class Facts:
         }
 
     def values(self) -> dict[str, Any]:
-        """All members, as they are."""
+        """Return all members unchecked."""
         return dict(self._members)
 
     def refuse(self, name: str, message: str) -> NoReturn:
-        """Raise the error of a member that is not what it should be."""
+        """Raise the error of a member with a wrong value."""
         raise FactError(f"{self._at(name)} {message}")
 
     def _pairs(self) -> Iterator[tuple[str, Any]]:
@@ -99,7 +99,7 @@ class Facts:
 
     def _get(self, name: str) -> Any:
         if name not in self._members:
-            raise FactError(f"there is no {self._at(name)}")
+            raise FactError(f"{self._at(name)} is missing")
         return self._members[name]
 
     def _at(self, name: str) -> str:
@@ -107,14 +107,14 @@ class Facts:
 
 
 def parse_facts(data: bytes | str) -> Facts:
-    """A JSON object.
+    """Parse a JSON object.
 
     Raises:
-        FactError: it is none, is nested too deeply, names a member twice, or has a number that is
-            none or that no 64 bits hold.
+        FactError: the text is not an object, is nested too deeply, repeats a member, or has numbers
+            that are not finite or exceed 64 bits.
     """
     if len(data) > MOST_BYTES:
-        raise FactError(f"the JSON text has {len(data)} bytes, at most {MOST_BYTES} are read")
+        raise FactError(f"the JSON text has {len(data)} bytes, more than the limit of {MOST_BYTES}")
     try:
         value = json.loads(
             data,
@@ -136,7 +136,7 @@ def parse_facts(data: bytes | str) -> Facts:
 
 
 def numbers(value: Any, at: str, least: int = 0, most: int = _LARGEST) -> list[int]:
-    """A value that has to be a list of integers in a range."""
+    """Check that a value is a list of integers within bounds, and return it."""
     return [_number(v, f"{at}[{i}]", least, most) for i, v in enumerate(_listed(value, at))]
 
 
@@ -155,7 +155,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise FactError(f"the member {twice!r} is there twice")
+        raise FactError(f"the member {twice!r} is repeated")
     return found
 
 
@@ -177,7 +177,7 @@ def _number(value: Any, at: str, least: int, most: int) -> int:
 
 
 _NAMES: dict[type, str] = {
-    str: "a text",
+    str: "a string",
     bool: "true or false",
     int: "an integer",
     dict: "an object",
@@ -194,7 +194,7 @@ def _listed(value: Any, at: str) -> list[Any]:
 
 
 def _typed(value: Any, wanted: type[T], at: str) -> T:
-    # True is an integer to Python.
+    # In Python, bool is a subclass of int.
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
         raise FactError(f"{at} should be {_NAMES[wanted]}")
     return value

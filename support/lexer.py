@@ -1,9 +1,9 @@
-"""The lexer of IR texts: xDSL's, with bounded time, and strings in any alphabet.
+"""Lexer of IR text: xDSL's, with linear run time and strings in any alphabet.
 
-xDSL matches a string with `(a+|b)*`, whose time doubles with every character of a string that is
-never closed. It takes a string with escapes for bytes as soon as one is not ASCII, while the
-printer escapes all that is not. Numbers of thousands of digits, which Python refuses to read, and
-characters that are digits of another script are errors of the text here.
+xDSL matches strings with `(a+|b)*`, which takes exponential time for an unterminated string. It
+reads a string as escaped bytes as soon as one character is not ASCII, while the printer escapes all
+of these. This lexer also reports errors for numbers of thousands of digits, which Python refuses to
+convert, and for digits of other scripts.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from xdsl.utils.lexer import Position, Span
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 _MOST_DIGITS = 400
-"""More than any float has in front of its point; integers have at most 64 bits anyway."""
+"""More than any float has before its decimal point; integers have at most 64 bits."""
 
 
 class BoundedLexer(MLIRLexer):
-    """Splits a text into tokens, in time that grows with its length."""
+    """Lexer whose run time is linear in the length of the text."""
 
-    # The same strings as xDSL's pattern, each of which has one way to match.
+    # Equivalent to xDSL's pattern, but matches each string in only one way.
     _unescaped_characters_regex = re.compile(
         r'"[^"\\\n\v\f]*(?:\\(?:["nt\\]|[0-9A-Fa-f]{2})[^"\\\n\v\f]*)*"'
     )

@@ -1,4 +1,4 @@
-"""Number literals whose type stands elsewhere in the text."""
+"""Number literals whose type is elsewhere in the text."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from xdsl.utils.hints import isa
 from tcopt.support.memo import memo
 
 Integers: TypeAlias = DenseArrayBase[IntegerType]
-"""A list of numbers as an attribute."""
+"""Attribute for a list of integers."""
 
 INTEGERS = DenseArrayBase.constr(i64)
-"""Constraint of properties that list numbers."""
+"""Constraint of properties that are lists of integers."""
 
 
 def integers(attr: Integers) -> tuple[int, ...]:
-    """The numbers that an attribute lists."""
+    """Return the integers of a list attribute."""
     return _numbers(attr.data.data, attr.elt_type.width.data)
 
 
@@ -46,13 +46,13 @@ _NAN = _DOUBLE.pack(math.nan)
 
 @memo(4096)
 def number_list(*numbers: int) -> Integers:
-    """An attribute that lists numbers."""
+    """Return an attribute for a list of integers."""
     return DenseArrayBase.from_list(i64, numbers)
 
 
 @memo(1024)
 def segment_sizes(*sizes: int) -> Integers:
-    """The property of an op that says how many operands each group has."""
+    """Return the property with the sizes of an op's operand groups."""
     return DenseArrayBase.from_list(i32, sizes)
 
 
@@ -62,22 +62,22 @@ def _numbers(data: bytes, bits: int) -> tuple[int, ...]:
 
 
 def number_attr(value: float | int, type: Attribute) -> IntegerAttr | FloatAttr:
-    """A typed attribute for a number literal.
+    """Return the typed attribute of a number literal.
 
     Raises:
-        VerifyException: the type has no such number.
+        VerifyException: the type cannot represent the number.
     """
     if isa(type, IndexType) or isa(type, IntegerType):
         if not math.isfinite(value) or value != int(value):
-            raise VerifyException(f"{value} is not a number of type {type}")
+            raise VerifyException(f"{value} is not a value of type {type}")
         return IntegerAttr(int(value), type)
     if not isinstance(type, AnyFloat):
-        raise VerifyException(f"there are no numbers of type {type}")
+        raise VerifyException(f"there are no number literals of type {type}")
     return FloatAttr(float(value), type)
 
 
 def parse_number(parser: Parser) -> int | float:
-    """A number, or `inf`, `-inf`, `nan`; `nan(0x7FF8000000000001)` is the one of these bits."""
+    """Parse a number, `inf`, `-inf` or `nan`; `nan(0x7FF8000000000001)` gives the bits of a NaN."""
     negative = parser.parse_optional_punctuation("-") is not None
     if parser.parse_optional_keyword("inf"):
         return -math.inf if negative else math.inf
@@ -92,7 +92,7 @@ def parse_number(parser: Parser) -> int | float:
 
 
 def print_number(printer: Printer, attr: IntegerAttr | FloatAttr) -> None:
-    """Print what `parse_number` reads: a number without its type."""
+    """Print a number without its type, in the form that `parse_number` reads."""
     if isinstance(attr, IntegerAttr):
         printer.print_string(str(attr.value.data))
     elif _is_printed_in_digits(attr.value.data, attr.type):
@@ -102,7 +102,7 @@ def print_number(printer: Printer, attr: IntegerAttr | FloatAttr) -> None:
 
 
 def float_text(value: float) -> str:
-    """The digits that give a 64-bit float again, or what `parse_number` reads in their place."""
+    """Return the text from which `parse_number` reads exactly this 64-bit float."""
     if math.isnan(value):
         return "nan" if _DOUBLE.pack(value) == _NAN else f"nan(0x{_bits(value):X})"
     text = repr(value)
@@ -113,7 +113,7 @@ def float_text(value: float) -> str:
 
 
 def _is_printed_in_digits(value: float, type: Attribute) -> bool:
-    """Whether xDSL prints a float in digits, from which a reader without its type has it again."""
+    """Whether xDSL prints a float in decimals that parse exactly without its type."""
     if not math.isfinite(value):
         return False
     if float(f"{value:.5e}") == value:
@@ -128,7 +128,7 @@ def _bits(value: float) -> int:
 
 
 def parse_rows(parser: Parser, keyword: str) -> list[list[int]]:
-    """Lists of integers behind a keyword, `by [0, 1] [1, 0]`; none without the keyword."""
+    """Parse lists of integers after a keyword, `by [0, 1] [1, 0]`; empty without the keyword."""
     rows: list[list[int]] = []
     if parser.parse_optional_keyword(keyword):
         square = parser.Delimiter.SQUARE
@@ -143,6 +143,6 @@ def _integer(parser: Parser) -> int:
 
 
 def print_rows(printer: Printer, keyword: str, rows: Sequence[Sequence[int]]) -> None:
-    """Print what `parse_rows` reads."""
+    """Print the form that `parse_rows` reads."""
     if rows:
         printer.print_string(f" {keyword} " + " ".join(str(list(row)) for row in rows))

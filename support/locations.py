@@ -1,8 +1,8 @@
-"""Source locations: given to every parsed op, and kept through rewrites.
+"""Source locations of ops, assigned by the parser and preserved by rewrites.
 
-A message about an op is only useful when it says where the op came from. xDSL's parser
-leaves locations unknown and its rewriter drops them, so text is read with `LocatedParser`
-and patterns are run by `tcopt.support.rewriting`.
+A message about an op is only useful with the op's location. xDSL's parser leaves locations unknown
+and its rewriter drops them, so text is parsed by `LocatedParser` and patterns are applied by
+`tcopt.support.rewriting`.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def describe_location(location: Attribute) -> str | None:
 
 
 def is_known(location: LocationAttr) -> bool:
-    """Whether a location says anything."""
+    """Whether a location is known."""
     return not isinstance(location, UnknownLoc)
 
 
 def set_location(ops: Iterable[Operation], location: LocationAttr) -> None:
-    """Give `location` to every op in `ops`, nested ops included, that has none."""
+    """Set the location of every op in `ops` that has none, including nested ops."""
     for root in ops:
         for op in root.walk():
             if not is_known(op.location):
@@ -53,7 +53,7 @@ def set_location(ops: Iterable[Operation], location: LocationAttr) -> None:
 
 
 def nearest_location(op: Operation) -> LocationAttr:
-    """The op's own location, or that of the closest enclosing op that has one."""
+    """Return the location of an op, or of the closest enclosing op that has one."""
     current: Operation | None = op
     while current is not None:
         if is_known(current.location):

@@ -1,9 +1,9 @@
-"""Register tiles of matrix products: how many rows by how many vectors are computed at once.
+"""Register tiles of matrix products: the number of rows and vectors computed at once.
 
-A tile keeps `rows x vectors` accumulators in registers through the reduction. For each step
-of it, it loads `vectors` vectors of the right operand, and for each row broadcasts one element
-of the left. Both who stores the right operand in panels of a tile's width and who schedules
-the product ask this model.
+A tile keeps `rows x vectors` accumulators in registers throughout the reduction. Each reduction
+step loads `vectors` vectors of the right operand and broadcasts one element of the left operand for
+each row. This cost model is used both to pack the right operand into panels of a tile's width and
+to schedule the product.
 """
 
 from __future__ import annotations
@@ -15,34 +15,37 @@ from tcopt.support.columns import Column, ceil_div, most, where
 from tcopt.support.memo import memo
 
 MAX_ROWS = 8
-"""Rows of the left operand may lie a power of two apart, and fall into the same set of a cache
-of 8 ways."""
+"""Rows of the left operand may have power-of-two strides, and then fall into one set of an 8-way
+cache.
+"""
 
 _FMA_LATENCY = 4
 _FMAS = 2
 _LOADS = 2
 _ISSUE = 4
-"""What a core does in a cycle: multiply-adds, loads, and instructions of any kind. Typical of
-cores with two vector units; only ratios matter here."""
+"""Throughput of a core per cycle: multiply-adds, loads, and instructions in total.
+
+Typical of cores with two vector units; only ratios matter.
+"""
 
 _STREAM = 0.5
-"""Vectors a cycle that come from beyond the first level of cache."""
+"""Vectors per cycle from beyond L1."""
 
 
 class MatmulTile(NamedTuple):
-    """Rows of the left operand by vectors of the right one: numbers, or columns of many tiles."""
+    """Tile of rows of the left operand by vectors of the right one; each a number or a column."""
 
     rows: Column
     vectors: Column
 
 
 def fits(tile: MatmulTile, registers: int) -> Column:
-    """Whether accumulators, the vectors of a step and one broadcast are in registers."""
+    """Whether the accumulators, one step's vectors and one broadcast fit in registers."""
     return tile.rows * tile.vectors + tile.vectors + 1 <= registers
 
 
 def step_cycles(tile: MatmulTile) -> Column:
-    """Cycles that one step of the reduction takes, by the busiest resource."""
+    """Return the cycles of one reduction step, by the busiest resource."""
     products = tile.rows * tile.vectors
     loads = tile.rows + tile.vectors
     return most(
@@ -55,11 +58,11 @@ def step_cycles(tile: MatmulTile) -> Column:
 
 
 def tile_cost(rows: int, columns: int, lanes: int, tile: MatmulTile) -> Column:
-    """Cycles of one step of the reduction over all of a product's tiles, tails included.
+    """Return the cycles of one reduction step over all tiles of a product, including tails.
 
     Args:
-        rows, columns: the extents of the product.
-        lanes: elements of a vector; the last tile of columns is computed in full.
+        rows, columns: extents of the product.
+        lanes: elements per vector; the last tile of columns is computed in full.
     """
     full, rest = rows // tile.rows, rows % tile.rows
     tail = where(rest > 0, step_cycles(MatmulTile(rest, tile.vectors)), 0.0)
@@ -70,13 +73,13 @@ def tile_cost(rows: int, columns: int, lanes: int, tile: MatmulTile) -> Column:
 def best_tile(
     rows: int, columns: int, lanes: int, registers: int, vectors: int | None = None
 ) -> MatmulTile:
-    """The tile of lowest cost; among those within 2% of it, the one of most accumulators.
+    """Return the tile with the lowest cost; among those within 2%, the one with most accumulators.
 
     Args:
-        rows, columns: the extents of the product, at least 1.
-        lanes: elements of a vector.
-        registers: vector registers.
-        vectors: the tile's vectors, where they are given.
+        rows, columns: extents of the product, at least 1.
+        lanes: elements per vector.
+        registers: number of vector registers.
+        vectors: fixed number of vectors per tile, if given.
     """
     widths = range(1, min(4, ceil(columns / lanes)) + 1) if vectors is None else (vectors,)
     tiles = [MatmulTile(r, v) for v in widths for r in range(1, min(rows, MAX_ROWS) + 1)]

@@ -1,7 +1,7 @@
-"""Tables of results that are asked for again and again while a model is compiled.
+"""Memoisation of results that are used repeatedly during a compile.
 
-They are bounded, and empty again when the compile is over: what they hold is of use to the model
-that is compiled and to hardly any other, and a process may compile any number of them.
+The caches are bounded and cleared after the compile, as their contents are rarely useful for other
+models, and a process may compile any number of models.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _tables: list[Callable[[], None]] = []
 
 
 def memo(most: int) -> Callable[[Callable[..., T]], _lru_cache_wrapper[T]]:
-    """As `functools.lru_cache`, for so many results, until `clear_memos`."""
+    """Memoise like `functools.lru_cache` with a given size, until `clear_memos` is called."""
 
     def decorate(function: Callable[..., T]) -> _lru_cache_wrapper[T]:
         table = lru_cache(maxsize=most)(function)
@@ -27,11 +27,11 @@ def memo(most: int) -> Callable[[Callable[..., T]], _lru_cache_wrapper[T]]:
 
 
 def on_clear(clear: Callable[[], None]) -> None:
-    """Have a table of another kind emptied with the others; the call is for good."""
+    """Register a function that clears another cache together with these."""
     _tables.append(clear)
 
 
 def clear_memos() -> None:
-    """Empty all tables."""
+    """Clear all caches."""
     for clear in _tables:
         clear()

@@ -1,4 +1,4 @@
-"""Whether there is memory, asked beforehand where its lack would end the process."""
+"""Check of available memory, for allocations whose failure would end the process."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import mmap
 
 
 def can_map(size: int) -> bool:
-    """Whether the system gives so many bytes of address space; they are given back at once."""
+    """Whether the system can map `size` bytes of address space; they are released at once."""
     try:
-        # Never touched, so it costs nothing.
+        # The memory is never touched, so this is cheap.
         mmap.mmap(-1, size).close()
     except (OSError, ValueError, OverflowError):
         return False

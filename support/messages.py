@@ -1,4 +1,4 @@
-"""Messages between processes: a length, then that many bytes."""
+"""Messages between processes, each preceded by its length."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Part = bytes | bytearray | memoryview
 
 
 def send(stream: IO[bytes], message: bytes) -> None:
-    """Write one message."""
+    """Write a message."""
     stream.write(_LENGTH.pack(len(message)) + message)
     stream.flush()
 
 
 def receive(stream: IO[bytes]) -> bytes:
-    """Read one message; raises EOFError where the stream ends."""
+    """Read a message; raise EOFError at the end of the stream."""
     head = stream.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         raise EOFError
@@ -34,9 +34,9 @@ def receive(stream: IO[bytes]) -> bytes:
 
 
 def listen(stream: IO[bytes]) -> SimpleQueue[bytes]:
-    """Return a queue of the messages that a thread reads; the process ends when the stream does.
+    """Read messages in a thread; return their queue. The process exits when the stream ends.
 
-    So a child never outlives its parent, even in the middle of native code that does not end.
+    This ensures that a child does not outlive its parent, even while it runs native code.
     """
     messages: SimpleQueue[bytes] = SimpleQueue()
 
@@ -52,14 +52,14 @@ def listen(stream: IO[bytes]) -> SimpleQueue[bytes]:
 
 
 def pack(facts: Mapping[str, Any], parts: Sequence[Part] = ()) -> bytes:
-    """One message of facts, as JSON has them, and of parts that are bytes."""
+    """Encode JSON facts and binary parts as one message."""
     sizes = [memoryview(part).nbytes for part in parts]
     head = json.dumps({"facts": dict(facts), "sizes": sizes}).encode()
     return b"".join([_LENGTH.pack(len(head)), head, *parts])
 
 
 def unpack(message: bytes) -> tuple[dict[str, Any], list[memoryview]]:
-    """The facts and parts of a message; raises ValueError if it is none."""
+    """Decode the facts and parts of a message; raise ValueError if it is malformed."""
     (length,) = _LENGTH.unpack_from(message)
     start = _LENGTH.size + length
     head = json.loads(message[_LENGTH.size : start])
@@ -68,5 +68,5 @@ def unpack(message: bytes) -> tuple[dict[str, Any], list[memoryview]]:
         parts.append(view[start : start + size])
         start += size
     if start != len(message):
-        raise ValueError("a message of another length than it says")
+        raise ValueError("the length of a message does not match its header")
     return head["facts"], parts

@@ -6,30 +6,30 @@ from collections import deque
 from collections.abc import Hashable
 
 UNLIMITED = 1 << 60
-"""The capacity of an edge that no cut takes."""
+"""Capacity of an edge that must not be cut."""
 
 
 class Network:
-    """Nodes with edges of integer capacities between a source and a sink."""
+    """Flow network with integer capacities between a source and a sink."""
 
     def __init__(self) -> None:
         self.places: dict[Hashable, int] = {}
         self.edges: list[list[int]] = []
-        """Of each node, the numbers of the edges that leave it; n ^ 1 is the way back of n."""
+        """Indices of the edges that leave each node; edge n ^ 1 is the reverse of edge n."""
         self.ends: list[int] = []
         self.capacities: list[int] = []
         self.source = self.node("source")
         self.sink = self.node("sink")
 
     def node(self, name: Hashable) -> int:
-        """The node of a name, a new one at first."""
+        """Return the node with a name, adding it if necessary."""
         if name not in self.places:
             self.places[name] = len(self.edges)
             self.edges.append([])
         return self.places[name]
 
     def connect(self, start: int, end: int, capacity: int) -> None:
-        """An edge, which a cut between its ends takes."""
+        """Add a directed edge."""
         if start == end or capacity <= 0:
             return
         for here, there, limit in ((start, end, capacity), (end, start, 0)):
@@ -38,7 +38,9 @@ class Network:
             self.capacities.append(limit)
 
     def sink_side(self) -> set[int]:
-        """The nodes on the sink's side of the cheapest cut; of several, the smallest set."""
+        """Return the nodes on the sink's side of the minimum cut; the smallest set if not
+        unique.
+        """
         while True:
             levels = self._levels()
             if levels[self.sink] < 0:
@@ -55,7 +57,9 @@ class Network:
         return found
 
     def _levels(self) -> list[int]:
-        """The distance of each node from the source over edges that are not full; -1 if none."""
+        """Return each node's distance from the source in the residual network; -1 if
+        unreachable.
+        """
         levels = [-1] * len(self.edges)
         levels[self.source] = 0
         pending = deque([self.source])
@@ -68,7 +72,7 @@ class Network:
         return levels
 
     def _augment(self, levels: list[int], nexts: list[int]) -> bool:
-        """Fill one shortest path from the source to the sink; whether there was one."""
+        """Augment along one shortest path; return whether there was one."""
         path: list[int] = []
         node = self.source
         while node != self.sink:

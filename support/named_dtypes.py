@@ -1,4 +1,4 @@
-"""Numpy dtypes by name; nothing here needs the compiler's IR."""
+"""Numpy dtypes by name, independent of the compiler's IR."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def named_dtype(name: str) -> np.dtype[Any]:
-    """The numpy dtype of a name, of those that `ml_dtypes` adds too; TypeError if none."""
+    """Return a dtype of numpy or `ml_dtypes` by name; raise TypeError if there is none."""
     try:
         return np.dtype(name)
     except TypeError:

@@ -1,6 +1,6 @@
-"""Where a kernel call comes from: ONNX nodes, operators and the work they do.
+"""Origin of a kernel call: ONNX nodes, operators and the amount of work.
 
-`lower-graph-to-te{origins=true}` writes it on each call of the host function, where it stays
+`lower-graph-to-te{origins=true}` records it on each call of the host function, where it is kept
 down to the kernel level:
 
     func.call @fused_conv_relu(...) {tcopt.origin = {
@@ -28,18 +28,18 @@ from xdsl.utils.hints import isa
 from tcopt.support.locations import describe_location, nearest_location
 
 ORIGIN = "tcopt.origin"
-"""The attribute of a call that says where it comes from."""
+"""Attribute of a call with its origin."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a call comes from.
+    """Origin of a kernel call.
 
     Attributes:
-        nodes: names of the ONNX nodes, or source lines, without repetition.
+        nodes: names of the ONNX nodes, or source lines, without duplicates.
         ops: names of the graph ops without `graph.`, in order.
-        results: types of the results, as `1x4x56x56x16xf32`; blocked channels show in them.
-        work: scalar operations, as `GraphOp.work` counts them.
+        results: types of the results, such as `1x4x56x56x16xf32`, including blocked channels.
+        work: number of scalar operations, as counted by `GraphOp.work`.
     """
 
     nodes: tuple[str, ...]
@@ -48,7 +48,7 @@ class Origin:
     work: int
 
     def attribute(self) -> DictionaryAttr:
-        """The attribute that holds this."""
+        """Return the origin as an attribute."""
         return DictionaryAttr(
             {
                 "nodes": ArrayAttr(StringAttr(name) for name in self.nodes),
@@ -60,7 +60,7 @@ class Origin:
 
     @classmethod
     def of(cls, attribute: DictionaryAttr) -> Origin:
-        """What `attribute` made an attribute of; other entries are left aside."""
+        """Decode an attribute; unknown entries are ignored."""
         work = attribute.data.get("work")
         return cls(
             strings(attribute.data.get("nodes")),
@@ -71,7 +71,7 @@ class Origin:
 
 
 def call_origin(call: Operation) -> Origin:
-    """The origin written on a call; without one, what its location tells."""
+    """Return the origin recorded on a call, or the nodes of its location."""
     attribute = call.attributes.get(ORIGIN)
     if isinstance(attribute, DictionaryAttr):
         return Origin.of(attribute)
@@ -79,12 +79,12 @@ def call_origin(call: Operation) -> Origin:
 
 
 def strings(attribute: Attribute | None) -> tuple[str, ...]:
-    """The strings of an array attribute."""
+    """Return the strings of an array attribute."""
     return tuple(s.data for s in attribute) if isa(attribute, ArrayAttr[StringAttr]) else ()
 
 
 def node_names(location: Attribute) -> tuple[str, ...]:
-    """The names in a location: of nodes if it has any, otherwise source lines."""
+    """Return the node names in a location, or its source line."""
     match location:
         case NameLoc():
             return (location.desc.data,)

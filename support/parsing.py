@@ -1,7 +1,7 @@
-"""The parsers of IR texts: xDSL's, that read all that its printer prints, with errors in place.
+"""Parsers of IR text: xDSL's, extended to everything that its printer prints.
 
-Whatever a text holds, reading it gives a module or an error that is meant for a reader:
-`ParseError`, or `VerificationError` where an op or attribute refuses what it is made of.
+Parsing any text results in a module or in an error with a readable message: `ParseError`, or
+`VerificationError` if an op or attribute is invalid.
 """
 
 from __future__ import annotations
@@ -36,34 +36,36 @@ from tcopt.support.lexer import BoundedLexer
 from tcopt.support.locations import describe_location, is_known
 
 _MOST_NESTED = 60
-"""Ops inside of ops. Loop nests have a few dozen levels; Python's stack holds a few more."""
+"""Maximum nesting of ops. Loop nests have a few dozen levels; Python's stack allows a few more."""
 
 _MOST_BITS = 64
-"""Of an integer type."""
+"""Maximum width of an integer type."""
 
 _MOST_ELEMENTS = 1 << 26
-"""Elements of a literal. One number may stand for all of them, so a short text asks for much."""
+"""Maximum number of elements of a literal. A splat makes a short text expand to this many."""
 
 NORMALIZE = "normalize_parsed"
-"""The method of ops that hold more than one form of what a text says: it chooses theirs."""
+"""Method of ops with several equivalent forms that converts a parsed op to the canonical one."""
 
 _UNREADABLE = (ArithmeticError, AssertionError, LookupError, NotImplementedError, ValueError)
-"""What xDSL's readers of numbers and types raise at what they have no room for."""
+"""Exceptions that xDSL raises for numbers and types that it cannot represent."""
 
 _NOT_UNIFORM = (MLIRTokenKind.STRING_LIT, MLIRTokenKind.GREATER, MLIRTokenKind.L_SQUARE)
-"""What the inside of a dense literal begins with unless it is one number."""
+"""First tokens of a dense literal that is not a splat."""
 
 _DEFINITION = re.compile(r"^([#!][\w$.-]+)\s*=(?!=)", re.MULTILINE)
-"""An alias of an attribute or type on a line of its own."""
+"""Definition of an attribute or type alias on a line of its own."""
 
 _MISSING = re.compile(r"expected '\W+'|'\W+' expected", re.IGNORECASE)
-"""Messages of xDSL about punctuation that does not follow."""
+"""xDSL's messages about missing punctuation."""
 
 _T = TypeVar("_T")
 
 
 class _Element(AttrParser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
-    """A number of a dense literal; a float in hexadecimal is its bits, as it is printed."""
+    """A number of a dense literal; hexadecimal floats are bit patterns, as the printer
+    writes them.
+    """
 
     def to_type(self, parser: AttrParser, type: Any) -> Any:
         if isinstance(type, AnyFloat) and self.span.text[:2] == "0x":
@@ -73,7 +75,7 @@ class _Element(AttrParser._TensorLiteralElement):  # pyright: ignore[reportPriva
 
 
 class TextParser(Parser):
-    """A parser of what is printed."""
+    """Parser of everything that the printer prints."""
 
     _TensorLiteralElement = _Element
 
@@ -109,7 +111,7 @@ class TextParser(Parser):
         return parse(attr_or_dialect_name, is_type)
 
     def _define_alias(self, name: str) -> None:
-        """Read the definition of an alias that follows its use, if there is one."""
+        """Parse the definition of an alias that is used before it is defined."""
         if self._definitions is None:
             found = _DEFINITION.finditer(self.lexer.input.content)
             self._definitions = {match[1]: match.end() for match in found}
@@ -144,13 +146,15 @@ class TextParser(Parser):
         return self._affine(super().parse_affine_map_of_ssa_ids)
 
     def _affine(self, parse: Callable[[], _T]) -> _T:
-        """xDSL folds as it parses, and knows no product of two variables."""
+        """Turn exceptions about non-affine products, which xDSL raises while folding, into
+        errors.
+        """
         start = self.pos
         try:
             return parse()
         except (NotImplementedError, ZeroDivisionError):
             self.raise_error(
-                "an index expression multiplies by constants, and divides by positive ones",
+                "index expressions allow products with constants and division by positive ones",
                 start,
                 self.pos,
             )
@@ -159,17 +163,17 @@ class TextParser(Parser):
         start = self.pos
         type_: Any = super()._parse_optional_integer_or_float_type()
         if isinstance(type_, IntegerType) and type_.bitwidth > _MOST_BITS:
-            self.raise_error(f"an integer of more than {_MOST_BITS} bits", start, self.pos)
+            self.raise_error(f"integer types have at most {_MOST_BITS} bits", start, self.pos)
         return cast(TypeAttribute | None, type_)
 
     def parse_optional_float(self, *, allow_negative: bool = True) -> float | None:
-        # The printer writes numbers of arrays by their bits where they are not finite, or long.
+        # The printer writes array elements as bit patterns if they are not finite, or are long.
         if self._array_element is not None and self._current_token.text[:2] == "0x":
             return _float_of_bits(self.parse_integer(), self._array_element)
         return super().parse_optional_float(allow_negative=allow_negative)
 
     def _parse_builtin_densearray_attr(self) -> DenseArrayBase | None:
-        # The type stands in front of the numbers, whose reader is not told it.
+        # The type precedes the numbers, but is not passed to the function that reads them.
         name = self.lexer.input.content[self._current_token.span.end :].partition(":")[0].strip()
         floats = cast(dict[str, AnyFloat], self._builtin_float_types)  # pyright: ignore
         self._array_element = floats.get(name)
@@ -178,7 +182,7 @@ class TextParser(Parser):
         return attribute
 
     def parse_dense_int_or_fp_elements_attr(self, type: Any) -> DenseIntOrFPElementsAttr[Any]:
-        # One number for all elements is not repeated in a list of them.
+        # A splat is not expanded to a list of equal elements.
         start = self._current_token.span.start
         self.parse_punctuation("<", " in dense attribute")
         if self._current_token.kind in _NOT_UNIFORM:
@@ -196,12 +200,12 @@ class TextParser(Parser):
         start = self.pos
         type_ = super()._parse_dense_literal_type()
         if (count := prod(type_.get_shape())) > _MOST_ELEMENTS:
-            self.raise_error(f"a literal of {count} elements", start, self.pos)
+            self.raise_error(f"the literal has too many elements ({count})", start, self.pos)
         return type_
 
 
 class LocatedParser(TextParser):
-    """A parser that gives each op without a written `loc(...)` its file, line and column."""
+    """Parser that sets the location of ops without `loc(...)` to their file, line and column."""
 
     def __init__(self, ctx: Context, text: str, name: str = "<unknown>"):
         super().__init__(ctx, text, name)

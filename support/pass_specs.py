@@ -1,4 +1,4 @@
-"""Passes of a pipeline as data: a name and options, and the text of them."""
+"""Passes of a pipeline as data: names and options, and their text."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _ESCAPES = str.maketrans(
     {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\f": "\\f", "\v": "\\v"}
 )
 _NO_WORDS = ("true", "false")
-"""What is a truth value where it has no quotes."""
+"""Words that are booleans unless quoted."""
 
 
 class PassSpec(NamedTuple):
-    """A pass as a pipeline names it.
+    """A pass with its options, as named in a pipeline.
 
     Attributes:
-        name: of the pass.
-        options: names, as text has them, and values, in their order.
+        name: name of the pass.
+        options: option names as in the text, with their values, in order.
     """
 
     name: str
@@ -30,12 +30,12 @@ class PassSpec(NamedTuple):
 
     @classmethod
     def of(cls, name: str, **options: Value) -> PassSpec:
-        """A pass with options by the names of its fields."""
+        """Create a specification; options are given by their field names."""
         given = ((key.replace("_", "-"), (value,)) for key, value in options.items())
         return cls(name, tuple(given))
 
     def having(self, **options: Value) -> PassSpec:
-        """The same pass with these options, whatever they were."""
+        """Return the same pass with some options set, replacing old values."""
         changed = PassSpec.of(self.name, **options).options
         names = {name for name, _ in changed}
         kept = (option for option in self.options if option[0] not in names)
@@ -62,10 +62,10 @@ def _value_text(value: Value) -> str:
 
 
 def passes_text(passes: Iterable[PassSpec]) -> str:
-    """The text that reads as these passes."""
+    """Return the text of a pipeline of passes."""
     return ",".join(map(str, passes))
 
 
 def specs(*passes: str | PassSpec) -> Passes:
-    """Passes, of which those without options may be names alone."""
+    """Return specifications; passes without options may be given by name."""
     return tuple(PassSpec(each) if isinstance(each, str) else each for each in passes)

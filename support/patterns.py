@@ -1,4 +1,4 @@
-"""Regular expressions of models, compiled by RE2 (google-re2), which takes linear time."""
+"""Regular expressions of models, compiled by RE2 (google-re2), which matches in linear time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tcopt.support.errors import InputError
 from tcopt.support.extras import missing_package
 
 _LONGEST = 1 << 16
-"""Longest pattern, in characters."""
+"""Maximum length of a pattern in characters."""
 
 
 class PatternError(InputError):
-    """A regular expression is malformed, or too large."""
+    """A regular expression is malformed or too large."""
 
 
 @lru_cache(maxsize=64)
@@ -22,7 +22,7 @@ def compile_pattern(pattern: str, **options: bool) -> Any:
     """Compile a regular expression.
 
     Args:
-        options: of RE2, such as `longest_match`.
+        options: options of RE2, such as `longest_match`.
     Raises:
         PatternError: the pattern is malformed, or too large.
         InputError: RE2 is not installed.
@@ -32,7 +32,9 @@ def compile_pattern(pattern: str, **options: bool) -> Any:
     except ImportError as error:
         raise missing_package(error) or error from None
     if len(pattern) > _LONGEST:
-        raise PatternError(f"the pattern has {len(pattern)} characters, at most {_LONGEST} can be")
+        raise PatternError(
+            f"the pattern has {len(pattern)} characters, more than the limit of {_LONGEST}"
+        )
     settings = re2.Options()
     settings.log_errors = False
     for name, value in options.items():

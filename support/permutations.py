@@ -1,7 +1,7 @@
-"""Index maps that are permutations: each point of one box is read from its own point of another.
+"""Index maps that are permutations, i.e. bijections between the points of two boxes.
 
-An index such as `d0 * 64 + d1` is a number in mixed radix, see `digits`. A map is a permutation
-where every index has all its digits in order, and every axis all of its own.
+An index such as `d0 * 64 + d1` is a number in mixed radix, see `digits`. A map is a permutation if
+every index consists of digits in order, and every axis is split completely into digits.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from tcopt.support.digits import Digit, digit_of
 def inverse_permutation(
     indices: Sequence[AffineExpr], extents: Sequence[int], source: Sequence[int]
 ) -> tuple[AffineExpr, ...] | None:
-    """The point that each element goes to, from the one it is read at.
+    """Invert an index map: return the position that each element is written to, by source index.
 
     Args:
-        indices: the place read, in terms of the axes.
-        extents: of the axes.
-        source: extents of what is read.
+        indices: indices of the element read, in terms of the axes.
+        extents: extents of the axes.
+        source: extents of the tensor that is read.
     Returns:
-        Each axis in terms of the indices; None if some element is not read exactly once.
+        Each axis in terms of the indices; None if an element is not read exactly once.
     """
     if prod(extents) != prod(source):
         return None
@@ -68,8 +68,9 @@ def inverse_permutation(
 
 
 def _digits(total: LinearSum, ranges: Sequence[Range]) -> list[tuple[int, Digit]] | None:
-    """Of an index the axes and their digits, the lowest first; None if it is not a number in
-    mixed radix."""
+    """Split an index into (axis, digit) pairs, least significant first; None if it is not a number
+    in mixed radix.
+    """
     found: list[tuple[int, Digit]] = []
     below = 1
     for atom, factor in sorted(total.terms, key=lambda term: term[1]):
@@ -88,16 +89,16 @@ def stride_in_groups(
     group: int,
     shape: Sequence[int],
 ) -> int | None:
-    """How far apart neighbours along a dimension lie, where those of each group are evenly so.
+    """Return the stride between neighbours along a dimension, within groups of neighbours.
 
     Args:
-        exprs: the place of each point, in terms of the dimensions.
-        extents: of the dimensions.
-        dim: the dimension that is cut into groups.
-        group: neighbours in a group.
-        shape: the row-major extents that places are in.
+        exprs: indices of each point, in terms of the dimensions.
+        extents: extents of the dimensions.
+        dim: the dimension that is divided into groups.
+        group: number of neighbours in a group.
+        shape: extents of the row-major tensor that is indexed.
     Returns:
-        A number of elements; None if it varies inside of a group.
+        The stride in elements; None if it is not constant within groups.
     """
     ranges: list[Range] = [*extents_to_ranges(extents), (0, group - 1)]
     ranges[dim] = (0, max(-(-extents[dim] // group) - 1, 0))

@@ -1,8 +1,7 @@
-"""Pipelines as data: passes with their options, in phases.
+"""Pipelines as data: phases of passes with their options.
 
-Text is for people and other processes: `str` of a pass or a phase prints it, and a phase that is
-made of text reads it. Nothing here needs xDSL, since a pipeline is told before it is known whether
-there is anything to compile.
+`str` prints a pass or a phase as text, and a phase can be created from its text. Nothing here needs
+xDSL, because a pipeline is created before it is known whether anything must be compiled.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ from tcopt.support.pass_specs import Passes, PassSpec, Value, passes_text
 from tcopt.support.suggestions import suggest
 
 PHASES = ("import", "graph", "te", "loop", "schedule", "kernel", "code")
-"""Names of all phases of a compile; `import` and `code` hold no passes."""
+"""Names of all phases of a compile; `import` and `code` have no passes."""
 
 KERNEL_PHASES = ("loop", "schedule", "kernel")
-"""The phases that each kernel goes through, and that may be run on one kernel alone."""
+"""Phases that each kernel goes through, which can be run on a single kernel."""
 
 
 @dataclass(frozen=True, init=False)
 class Phase:
-    """A named stretch of a pipeline; `--compile-to` stops after one.
+    """A named part of a pipeline; `--compile-to` stops after one.
 
     Attributes:
-        name: as `--compile-to` takes it.
-        passes: what runs, in order.
+        name: name of the phase, as in `--compile-to`.
+        passes: passes to run, in order.
     """
 
     name: str
@@ -36,9 +35,9 @@ class Phase:
     def __init__(self, name: str, passes: str | Iterable[PassSpec] = ()):
         """
         Args:
-            passes: also as text.
+            passes: pass specifications, or their text.
         Raises:
-            ParsingError: the text does not parse.
+            ParsingError: the text is malformed.
         """
         if isinstance(passes, str):
             from tcopt.support.pipelines import parse_specs
@@ -56,23 +55,23 @@ class Phase:
         return f"{self.name}: {self.text}"
 
     def without(self, *names: str) -> Phase:
-        """The phase without the passes of these names."""
+        """Return the phase without the passes of these names."""
         return Phase(self.name, (each for each in self.passes if each.name not in names))
 
     def mapped(self, change: Callable[[PassSpec], Iterable[PassSpec]]) -> Phase:
-        """The phase with what a function gives for each pass."""
+        """Return the phase with each pass replaced by the results of a function."""
         return Phase(self.name, (new for each in self.passes for new in change(each)))
 
 
 def configured(phases: Iterable[Phase], name: str, **options: Value) -> list[Phase]:
-    """The phases, in which the passes of a name have other options."""
+    """Return the phases with options set for all passes of a name."""
     return [
         phase.mapped(lambda p: [p.having(**options) if p.name == name else p]) for phase in phases
     ]
 
 
 def pipeline_text(phases: Iterable[Phase]) -> str:
-    """All passes of all phases as one text, as `tcopt -p` takes it."""
+    """Return all passes of all phases as one text, as for `tcopt -p`."""
     return passes_text(each for phase in phases for each in phase.passes)
 
 
@@ -80,20 +79,20 @@ _PLACES = ("before", "after", "instead-of")
 
 
 def with_passes(phases: Iterable[Phase], added: dict[str, Passes]) -> list[Phase]:
-    """The phases with passes added.
+    """Return the phases with passes added.
 
     Args:
-        added: what to add by where: `before:NAME`, `after:NAME` or `instead-of:NAME`, with the
-            name of a pass, each time it runs, or of a phase, as a whole.
+        added: passes by position: `before:NAME`, `after:NAME` or `instead-of:NAME`. NAME is a pass,
+            at each occurrence, or a phase as a whole.
     Raises:
-        ParsingError: there is no such place.
+        ParsingError: a position does not exist.
     """
     found = list(phases)
     for place, passes in added.items():
         where, _, name = place.partition(":")
         if where not in _PLACES or not name:
-            hint = "it is before:NAME, after:NAME or instead-of:NAME, of a pass or a phase"
-            raise ParsingError(f"'{place}' is not a place in a pipeline", hint=hint)
+            hint = "use before:NAME, after:NAME or instead-of:NAME of a pass or a phase"
+            raise ParsingError(f"'{place}' is not a position in a pipeline", hint=hint)
         found = _with_passes_at(found, where, name, passes)
     return found
 
@@ -110,5 +109,5 @@ def _with_passes_at(phases: list[Phase], where: str, name: str, passes: Passes) 
     if name not in running:
         known = {*running, *(phase.name for phase in phases)}
         hint = suggest(name, known) or f"passes that run are {', '.join(sorted(running))}"
-        raise ParsingError(f"no pass '{name}' runs, and no phase is called that", hint=hint)
+        raise ParsingError(f"there is no pass or phase '{name}' in the pipeline", hint=hint)
     return [phase.mapped(lambda p: around([p]) if p.name == name else [p]) for phase in phases]

@@ -1,6 +1,6 @@
-"""From text to passes: `fold-constants,fuse-ops{max-ops=8},te-inline`.
+"""Parser of pipeline text: `fold-constants,fuse-ops{max-ops=8},te-inline`.
 
-The syntax is xDSL's; the errors are ours, one line that says what to write instead.
+The syntax is xDSL's. Errors are one line that says how to write the pipeline instead.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tcopt.support.suggestions import suggest
 def parse_pipeline(
     text: str, passes: Mapping[str, PassFactory] | None = None
 ) -> tuple[ModulePass, ...]:
-    """The passes that a pipeline text names, with their options.
+    """Parse a pipeline text to passes with their options.
 
     Args:
         text: comma-separated passes; options in braces, separated by spaces.
-        passes: factories to choose from, by default every known pass.
+        passes: pass factories by name; by default those of all passes.
     Raises:
-        ParsingError: the text does not parse, names an unknown pass or has a bad option.
+        ParsingError: the text is malformed, or has an unknown pass or a wrong option.
     """
     return make_passes(parse_specs(text), passes)
 
@@ -38,13 +38,13 @@ def parse_pipeline(
 def make_passes(
     specs: Iterable[PassSpec], passes: Mapping[str, PassFactory] | None = None
 ) -> tuple[ModulePass, ...]:
-    """The passes that specifications name; arguments and errors as above."""
+    """Create the passes of specifications; see `parse_pipeline` for arguments and errors."""
     available = all_passes() if passes is None else passes
     return tuple(_make_pass(ArgSpec(s.name, dict(s.options)), available) for s in specs)
 
 
 def print_pipeline(passes: tuple[ModulePass, ...]) -> str:
-    """The text that parses to these passes."""
+    """Return the text of a pipeline of passes."""
     return passes_text(
         PassSpec(
             spec.name,
@@ -58,27 +58,27 @@ _NUMBER = r"-[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?(?![\w.])"
 _LOOSE_COMMA = re.compile(
     rf'"(?:\\.|[^"\\])*"|(?P<before>=|(?<=[\w"]),)(?P<negative>{_NUMBER})|\s*,\s*'
 )
-"""A quoted string, which stays as it is, a negative number, or a comma and the spaces around it."""
+"""A quoted string, which is kept; a negative number; or a comma with surrounding spaces."""
 
 _NEGATIVE = "\x1f"
-"""Begins the string that stands for a negative number, which xDSL's lexer has no token for."""
+"""Prefix of a string that represents a negative number, for which xDSL's lexer has no token."""
 
 _ANCHORED = re.compile(r"\s*builtin\.module\s*\((.*)\)\s*", re.DOTALL)
-"""A pipeline as mlir-opt prints it, anchored on the module."""
+"""A pipeline as printed by mlir-opt, anchored on the module."""
 
 
 def parse_specs(text: str) -> Passes:
-    """The passes that a pipeline text names, whether there are such passes or not.
+    """Parse a pipeline text to specifications, without checking that the passes exist.
 
     Raises:
-        ParsingError: the text does not parse.
+        ParsingError: the text is malformed.
     """
     anchored = _ANCHORED.fullmatch(text)
     joined = _LOOSE_COMMA.sub(_plain, text if anchored is None else anchored[1]).strip()
     try:
         found = tuple(parse_arg_specs(joined))
     except ArgSpecParseError as error:
-        # The message is a heading, the text, and a caret line that ends in the reason.
+        # The message consists of a heading, the text, and a caret line that ends with the reason.
         reason = str(error).strip().splitlines()[-1].lstrip(" |^")
         raise ParsingError(
             f"the pipeline '{text}' does not parse: {reason}",
@@ -94,14 +94,14 @@ def parse_specs(text: str) -> Passes:
 
 
 def _plain(match: re.Match[str]) -> str:
-    """Text as xDSL's lexer takes it."""
+    """Replace a match of `_LOOSE_COMMA` by text that xDSL's lexer accepts."""
     if match["negative"]:
         return f'{match["before"]}"{_NEGATIVE}{match["negative"]}"'
     return match[0] if match[0][0] == '"' else ","
 
 
 def _value(value: Value) -> Value:
-    """An option's value, a negative number as such."""
+    """Convert the value of an option, decoding negative numbers."""
     if not isinstance(value, str) or not value.startswith(_NEGATIVE):
         return value
     text = value.removeprefix(_NEGATIVE)

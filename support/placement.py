@@ -1,4 +1,4 @@
-"""Warnings about where a model runs, which a program from the cache repeats."""
+"""Warnings about the placement of a model, which are repeated when its program is cached."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COLLECTED: ContextVar[list[str] | None] = ContextVar("placement", default=None)
 
 
 class PlacementWarning(UserWarning):
-    """An accelerator computes no operator of a model that was compiled for it."""
+    """A model was compiled for an accelerator, but none of its operators runs there."""
 
 
 def warn_of_placement(message: str) -> None:
@@ -26,6 +26,6 @@ def warn_of_placement(message: str) -> None:
 
 @contextmanager
 def collect_placement_warnings() -> Generator[list[str]]:
-    """Gather the messages of the warnings issued inside, which are issued all the same."""
+    """Collect the messages of the placement warnings issued within the context."""
     with collecting(_COLLECTED) as messages:
         yield messages

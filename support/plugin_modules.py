@@ -1,8 +1,8 @@
-"""The modules that a plugin is made of, and imports of them from sources that were read before.
+"""Source modules of plugins, and an importer that runs exactly the sources that were read.
 
-A plugin is a file, or a module of a package together with those of the same package that it
-imports, directly or not. They are read once: what was read is what runs, is hashed, and is sent to
-other processes, whatever is kept compiled beside the files, or written to them meanwhile.
+A plugin is a file, or a module of a package with its direct and indirect imports from the same
+package. Sources are read once: what was read is executed, hashed and sent to other processes,
+independent of byte-code caches and of later changes to the files.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _PACKAGE_FILE = "__init__.py"
 
 @dataclass(frozen=True)
 class ModuleSource:
-    """A module: its full name, its file, and what was read from that.
+    """A module: its full name, its file, and the content that was read.
 
-    A folder without a file of its own is a package of no code.
+    A folder without `__init__.py` is an empty package.
     """
 
     name: str
@@ -37,18 +37,18 @@ class ModuleSource:
 
     @property
     def is_package(self) -> bool:
-        """Whether other modules lie below it."""
+        """Whether other modules can be nested in it."""
         return Path(self.path).name == _PACKAGE_FILE
 
 
 @dataclass(frozen=True)
 class PluginSource:
-    """All that a plugin is made of.
+    """All sources of a plugin.
 
     Attributes:
-        modules: its own first, then those of its package that it imports.
-        function: what is called once it is imported, by its name in the module; empty for nothing.
-        told: whether all of this says what the plugin does.
+        modules: the plugin's own module, followed by those that it imports from its package.
+        function: function of the module to call after the import; empty for none.
+        told: whether the sources fully determine what the plugin does.
     """
 
     modules: tuple[ModuleSource, ...]
@@ -57,12 +57,12 @@ class PluginSource:
 
     @property
     def name(self) -> str:
-        """The full name of the plugin's own module."""
+        """Full name of the plugin's own module."""
         return self.modules[0].name
 
     @property
     def digest(self) -> str:
-        """A hash of what the files hold; a single file may be anywhere."""
+        """Hash of the sources; independent of the path of a single file."""
         state = blake2b(f"{self.function} {len(self.modules)}\n".encode(), digest_size=20)
         for module in self.modules:
             name = module.name if len(self.modules) > 1 else ""
@@ -72,14 +72,14 @@ class PluginSource:
 
 
 def file_module(path: Path, code: bytes) -> ModuleSource:
-    """The module that a file by itself becomes."""
+    """Return the module for a standalone file."""
     place = str(path.resolve())
     digest = blake2b(place.encode(), digest_size=4).hexdigest()
     return ModuleSource(f"tcopt_user_{path.stem}_{digest}", place, code)
 
 
 def package_modules(name: str) -> tuple[ModuleSource, ...] | None:
-    """A module and those of its package that it imports; None if one of them is not Python text.
+    """Return a module and its imports from its package; None if one of them is not Python source.
 
     Nothing is imported.
     """
@@ -94,7 +94,7 @@ def package_modules(name: str) -> tuple[ModuleSource, ...] | None:
                 continue
             module = _find(parent, search)
             if module is None:
-                # What is imported from a module need not be one.
+                # Names imported from a module need not be modules.
                 break
             if not module.path:
                 return None
@@ -106,7 +106,9 @@ def package_modules(name: str) -> tuple[ModuleSource, ...] | None:
 
 
 def package_influence(modules: Iterable[ModuleSource]) -> str | None:
-    """What beside their sources may decide what the modules of a package do; None for nothing."""
+    """Return what else can affect the modules of a package apart from their sources; None if
+    nothing.
+    """
     for module in modules:
         reason = outside_influence(module.code, package=_package_of(module))
         if reason is not None:
@@ -117,20 +119,20 @@ def package_influence(modules: Iterable[ModuleSource]) -> str | None:
 
 
 class _Finder:
-    """Finds modules whose source is given; Python asks it first."""
+    """Import hook for modules whose sources are given; it takes precedence over Python's."""
 
     def __init__(self) -> None:
         self._given: dict[str, ModuleSource] = {}
         self._run: dict[str, ModuleSource] = {}
 
     def give(self, modules: Iterable[ModuleSource]) -> None:
-        """Have these imported as they are, from now on."""
+        """Use these sources for all later imports of the modules."""
         self._given |= {module.name: module for module in modules}
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)  # pyright: ignore[reportArgumentType]
 
     def drop(self, name: str) -> None:
-        """Leave a module to others, and have it run once more when it is imported again."""
+        """Stop providing a module, so that a later import executes it again."""
         self._given.pop(name, None)
         self._run.pop(name, None)
         sys.modules.pop(name, None)
@@ -138,11 +140,11 @@ class _Finder:
             sys.meta_path.remove(self)  # pyright: ignore[reportArgumentType]
 
     def has_run(self, module: ModuleSource) -> bool:
-        """Whether what was imported under the name of a module is this."""
+        """Whether the imported module of this name has this source."""
         return self._run.get(module.name) == module
 
     def ran(self, module: ModuleSource) -> None:
-        """Note what is imported now."""
+        """Record that the module is being imported."""
         self._run[module.name] = module
 
     def find_spec(
@@ -174,7 +176,7 @@ FINDER = _Finder()
 
 
 def _search_paths(root: str) -> Sequence[str]:
-    """The folders that hold the modules below a package, or the file of a module that is none."""
+    """Return the search path of a package, or the file of a top-level module."""
     try:
         spec = importlib.util.find_spec(root)
     except (ImportError, ValueError):
@@ -187,13 +189,13 @@ def _search_paths(root: str) -> Sequence[str]:
 
 
 def _parents(name: str) -> Iterator[str]:
-    """The packages that are imported before a module, and itself."""
+    """Yield the names of a module's parent packages and of the module itself."""
     parts = name.split(".")
     return (".".join(parts[: count + 1]) for count in range(len(parts)))
 
 
 def _find(name: str, search: Sequence[str]) -> ModuleSource | None:
-    """A module's file; without a path if it is not Python text, None if there is none."""
+    """Find a module's source; its path is empty if it is not Python source. None if not found."""
     parts = name.split(".")[1:]
     folders: list[Path] = []
     for place in search:
@@ -210,7 +212,7 @@ def _find(name: str, search: Sequence[str]) -> ModuleSource | None:
             folders.append(base)
     if not folders:
         return None
-    # A package that lies in several folders is more than one of them.
+    # A namespace package that spans several folders is not supported.
     path = str(folders[0] / _PACKAGE_FILE) if len(folders) == 1 else ""
     return ModuleSource(name, path, b"")
 
@@ -223,13 +225,13 @@ def _read(name: str, path: Path) -> ModuleSource:
 
 
 def _package_of(module: ModuleSource) -> str:
-    """What relative imports in a module are relative to; the module itself where it is alone."""
+    """Return the package that relative imports of a module refer to."""
     inside = module.is_package or "." not in module.name
     return module.name if inside else module.name.rpartition(".")[0]
 
 
 def _imports(module: ModuleSource, root: str) -> Iterator[str]:
-    """Full names of what a module imports from its own package."""
+    """Yield the full names of a module's imports from its own package."""
     try:
         tree = ast.parse(module.code)
     except (SyntaxError, ValueError):

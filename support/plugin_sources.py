@@ -1,9 +1,9 @@
-"""Whether the source of a plugin says all that its code does.
+"""Static check that the source of a plugin fully determines its behaviour.
 
-What is kept on disk and what other processes are given is told apart by a hash of the plugin's
-source. That is enough if nothing else decides what its code does: no module that the hash does not
-cover, no file, no environment, no chance. This looks for the ordinary ways to any of these; with
-one of them, nothing is kept or given away, as the plugin may do something else next time.
+Cache keys include a hash of the plugin's source. That suffices only if nothing else affects its
+behaviour: modules outside the hash, files, the environment, or random numbers. This check looks for
+common uses of these. If there is one, results are neither cached nor computed in other processes,
+because the plugin may behave differently next time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import ast
 from collections.abc import Iterator
 
 COVERED = ("tcopt", "xdsl", "numpy", "ml_dtypes", "onnx", "llvmlite")
-"""Packages that keys tell the state of."""
+"""Packages whose version is part of cache keys."""
 
 _STANDARD = frozenset(
     {"__future__", "abc", "bisect", "cmath", "collections", "contextlib", "contextvars", "copy"}
@@ -20,7 +20,7 @@ _STANDARD = frozenset(
     | {"numbers", "operator", "re", "statistics", "string", "struct", "textwrap", "types"}
     | {"typing", "typing_extensions", "warnings"}
 )
-"""Modules of Python that give what they are asked for, the same each time."""
+"""Deterministic modules of the standard library."""
 
 _BUILTINS = frozenset(
     {"open", "exec", "eval", "compile", "input", "__import__", "globals", "locals", "id", "hash"}
@@ -29,18 +29,18 @@ _OUTWARD = frozenset(
     {"import_module", "environ", "getenv", "urandom", "open_file", "read_text", "read_bytes"}
     | {"fromfile", "loadtxt", "genfromtxt", "memmap", "default_rng", "modules"}
 )
-"""Names of functions that ask files, the environment, or for code."""
+"""Names of functions that access files, the environment or code."""
 
 _LOADERS = ("np", "numpy", "onnx")
 _OUTWARD_PARTS = ("random",)
-"""Modules within covered packages that do not give the same each time."""
+"""Nondeterministic modules within covered packages."""
 
 
 def outside_influence(source: bytes, package: str = "") -> str | None:
-    """What beside the source may decide what a plugin's code does; None if nothing is seen.
+    """Return what else can affect a plugin apart from its source; None if nothing is found.
 
     Args:
-        package: the one that holds the module, where others of the outermost one are hashed, too.
+        package: package of the module, all of whose modules are hashed.
     """
     try:
         tree = ast.parse(source)
@@ -56,17 +56,17 @@ def _influences(tree: ast.AST, package: str) -> Iterator[str]:
         for module in imported_modules(node, package):
             root, *rest = module.split(".")
             if root not in covered or any(part in _OUTWARD_PARTS for part in rest):
-                yield f"line {line} imports {module or 'a module beside it'}"
+                yield f"line {line} imports {module or 'a module next to it'}"
         name = _asked(node)
         if name:
             yield f"line {line} uses {name}"
 
 
 def imported_modules(node: ast.AST, package: str = "") -> list[str]:
-    """Full names of what a statement imports: of modules, or of what lies in one.
+    """Return the full names of a statement's imports: modules, or names in modules.
 
     Args:
-        package: the one that holds the module; without it, what lies beside has no name.
+        package: package of the module; relative imports are unnamed without it.
     """
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
@@ -80,7 +80,7 @@ def imported_modules(node: ast.AST, package: str = "") -> list[str]:
 
 
 def _asked(node: ast.AST) -> str:
-    """The name by which a node asks for what is outside; empty if it does not."""
+    """Return the name by which a node accesses the outside; empty if it does not."""
     match node:
         case ast.Name(id=name) if name in _BUILTINS or name in _OUTWARD:
             return name

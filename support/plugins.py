@@ -1,14 +1,14 @@
-"""What a program brings to the compiler: a file or a module, imported when it is asked for.
+"""Plugins: files or modules that extend the compiler, imported on request.
 
-A plugin registers what it has by the decorators and tables that the package uses itself: passes,
-dialects, targets, ONNX handlers, schedule rules, intrinsics, rules of emitters, meanings. Passes,
-forms of output, ops and attributes that it only defines are registered for it.
+A plugin registers its extensions by the same decorators and tables as the package: passes,
+dialects, targets, ONNX handlers, schedule rules, intrinsics, emit rules, interpreters. Passes,
+output formats, ops and attributes that it only defines are registered automatically.
 
-What has changed on disk since is loaded anew, and what it registered before is forgotten.
+If its files have changed since, a plugin is loaded again after its old registrations are removed.
 
-What a plugin registers is told by the keys of all that is kept on disk, and other processes load
-it, too, if its source says all that it does, see `plugin_sources`; that of a module is its file and
-those of its package that it imports, see `plugin_modules`.
+If its source fully determines its behaviour, see `plugin_sources`, a plugin is part of cache keys
+and is loaded by worker processes. The source of a module includes its imports from the same
+package, see `plugin_modules`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "tcopt.plugins"
-"""The group of entry points by which an installed package names its plugins."""
+"""Entry-point group of plugins in installed packages."""
 
 _SUFFIX = ".py"
 
@@ -60,22 +60,22 @@ _order: list[_Loaded] = []
 
 
 def load_plugins(names: Iterable[str | Path]) -> list[ModuleType]:
-    """Load plugins in order; those that are loaded already are left as they are.
+    """Load plugins in order; plugins that are already loaded are skipped.
 
     Args:
-        names: of each the path of a `.py` file, the name of an entry point in the group
-            `tcopt.plugins`, or the name of a module that can be imported.
+        names: for each plugin the path of a `.py` file, the name of an entry point in the group
+            `tcopt.plugins`, or the name of an importable module.
     Returns:
-        Their modules.
+        The plugins' modules.
     Raises:
-        InputError: there is no such plugin, or it cannot be imported.
+        InputError: a plugin does not exist or cannot be imported.
     """
     return [_load(name) for name in names]
 
 
 @contextmanager
 def plugins_loaded(names: Iterable[str | Path]) -> Generator[None]:
-    """Load plugins for as long as the context lasts; those loaded before stay."""
+    """Load plugins within the context; plugins loaded before are kept afterwards."""
     before = {*_files, *_modules}
     try:
         load_plugins(names)
@@ -86,17 +86,17 @@ def plugins_loaded(names: Iterable[str | Path]) -> Generator[None]:
 
 
 def told_sources() -> list[PluginSource]:
-    """The loaded plugins that are all of what they do, in order: later ones see earlier ones."""
+    """Return the plugins fully determined by their sources, in loading order."""
     return [loaded.source for loaded in _order if loaded.source.told]
 
 
 def loaded_sources() -> list[PluginSource]:
-    """All loaded plugins, in order, also those that other things than their source decide about."""
+    """Return all loaded plugins in loading order, including those with other influences."""
     return [loaded.source for loaded in _order]
 
 
 def take_sources(sources: Iterable[PluginSource]) -> None:
-    """Have just these plugins loaded, as another process has them."""
+    """Load exactly these plugins, to match another process."""
     wanted = list(sources)
     if told_sources() == wanted:
         return
@@ -107,7 +107,7 @@ def take_sources(sources: Iterable[PluginSource]) -> None:
 
 
 def unload(name: str | Path) -> None:
-    """Forget what a plugin has registered in its own files; nothing if it was not loaded."""
+    """Remove everything that a plugin has registered; no effect if it is not loaded."""
     loaded = _modules.pop(name, None) if isinstance(name, str) else None
     loaded = loaded or _files.pop(Path(name).resolve(), None)
     if loaded is None:
@@ -123,7 +123,7 @@ def unload(name: str | Path) -> None:
 def _drop(module: ModuleSource) -> None:
     forget(module.path)
     integrity.forget(module.name)
-    # So that its code runs once more when it is loaded again.
+    # A later import executes the module again.
     FINDER.drop(module.name)
 
 
@@ -153,19 +153,19 @@ def _load_file(path: Path) -> ModuleType:
     source = PluginSource((file_module(path, code),), told=influence is None)
     _files[place] = _take(source, str(path))
     if influence is not None:
-        notice("cache", path.name, f"not told by its source alone: {influence}")
+        notice("cache", path.name, f"its source does not determine its behaviour: {influence}")
     return _files[place].module
 
 
 def _take(source: PluginSource, name: str) -> _Loaded:
-    """Run what was read from files, of a plugin that messages call by a name."""
+    """Import a plugin from its sources; `name` is its name in messages."""
     before = set(sys.modules)
 
     def run() -> ModuleType:
         FINDER.give(source.modules)
         module = importlib.import_module(source.name)
         if source.told:
-            # Now, as what is imported later registers what keys do not tell.
+            # Import everything now, as later registrations would not be part of cache keys.
             for part in source.modules:
                 importlib.import_module(part.name)
         if source.function:
@@ -199,7 +199,7 @@ def _load_module(name: str) -> ModuleType:
     if name in _modules and not _has_changed(_modules[name].source):
         return _modules[name].module
     if name in _modules:
-        # Others of its package may have its modules, too.
+        # Other plugins of its package may share its modules.
         package = _modules[name].source.name.partition(".")[0]
         stale = [
             key
@@ -216,7 +216,7 @@ def _load_module(name: str) -> ModuleType:
 
 
 def _has_changed(source: PluginSource) -> bool:
-    """Whether the modules of a package that keys tell are others on disk now."""
+    """Whether the files of a plugin that is part of cache keys have changed on disk."""
     return source.told and package_modules(source.name) != source.modules
 
 
@@ -251,21 +251,21 @@ def _find_and_take(name: str) -> _Loaded:
         raise
     parts = {part.name: part for part in [_as_imported(module.__name__), *imported()]}
     if not is_own(parts[module.__name__].path):
-        notice("cache", name, f"not told by its source alone: {influence}")
+        notice("cache", name, f"its source does not determine its behaviour: {influence}")
     loaded = _Loaded(PluginSource(tuple(parts.values()), function, told=False), module)
     _order.append(loaded)
     return loaded
 
 
 def _as_imported(name: str) -> ModuleSource:
-    """A module that was imported without its source."""
+    """Return an imported module without its source."""
     return ModuleSource(name, getattr(sys.modules[name], "__file__", None) or name, b"")
 
 
 def _import(name: str, entries: dict[str, EntryPoint]) -> ModuleType:
     if name in entries:
         value: Any = entries[name].load()
-        # An entry point is a module, or a function of one that registers.
+        # An entry point is a module, or a function that registers extensions.
         if callable(value):
             value()
             return sys.modules[entries[name].module]
@@ -291,7 +291,7 @@ def _guarded(
 
 
 def _where(modules: Sequence[ModuleSource], error: Exception) -> str:
-    """The error with the line of the user's files it came from."""
+    """Return the error message with the line in the user's files that it came from."""
     files = [module.path for module in modules]
     if isinstance(error, SyntaxError):
         lines, message = [(error.filename, error.lineno)], error.msg
@@ -307,7 +307,7 @@ def _where(modules: Sequence[ModuleSource], error: Exception) -> str:
 
 
 def _register(module: ModuleType) -> None:
-    """Make known what a module defines and registers nowhere: passes, and ops and attributes."""
+    """Register the passes, output formats, ops and attributes that a module only defines."""
     from xdsl.ir import Data, ParametrizedAttribute
     from xdsl.irdl import IRDLOperation
     from xdsl.passes import ModulePass
@@ -326,7 +326,7 @@ def _register(module: ModuleType) -> None:
 
 
 def _classes(module: ModuleType, base: type[Any]) -> Iterator[Any]:
-    """Classes that a module defines, or has from other modules of its package."""
+    """Yield classes that a module defines or imports from its own package."""
     package = module.__name__.partition(".")[0]
     for value in list(vars(module).values()):
         if not isinstance(value, type) or not issubclass(value, base):

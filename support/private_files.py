@@ -1,7 +1,7 @@
-"""Files that hold a secret of the user: read only if nobody else may read or write them.
+"""Secret files of the user, which are only read if no other user can access them.
 
 Environment:
-    XDG_STATE_HOME: the folder that holds `tcopt/NAME`; `~/.local/state` by default.
+    XDG_STATE_HOME: base folder of the files `tcopt/NAME`; `~/.local/state` by default.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LARGEST = 1 << 16
 
 
 def private_path(name: str) -> Path | None:
-    """Return the path of the user's secret of a name; None if the user has no home folder."""
+    """Return the path of a secret file; None if the user has no home folder."""
     base = os.environ.get("XDG_STATE_HOME")
     try:
         folder = Path(base) if base else Path.home() / ".local" / "state"
@@ -28,11 +28,11 @@ def private_path(name: str) -> Path | None:
 
 
 def private_folder(name: str) -> Path | None:
-    """Return the folder of a name next to the user's secrets, made with mode 0700.
+    """Create a folder next to the secret files with mode 0700, and return its path.
 
     Raises:
-        OSError: it cannot be made.
-        ValueError: other users can read or write it, or it is not a folder.
+        OSError: the folder cannot be created.
+        ValueError: other users can access it, or it is not a folder.
     """
     path = private_path(name)
     if path is None:
@@ -47,11 +47,11 @@ def private_folder(name: str) -> Path | None:
 
 
 def read_private(path: Path) -> bytes | None:
-    """Return the content of a secret file, or None if there is no such file.
+    """Return the content of a secret file; None if it does not exist.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: other users can read or write it, or it is not a small regular file.
+        ValueError: other users can access it, or it is not a small regular file.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -1,4 +1,4 @@
-"""Values of pure ops, each made once where it can be used again."""
+"""Common subexpression elimination for pure ops while they are created."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tcopt.support.quick_ir import AttributeNumbers, new_op
 
 @cache
 def is_pure(kind: type[Operation]) -> bool:
-    """Whether ops of a class do nothing but compute their results."""
+    """Whether ops of a class have no side effects."""
     return kind.has_trait(Pure)
 
 
 class PureValues:
-    """The values that pure ops have computed so far, in one block or what comes to be one.
+    """Available values of pure ops, within one block or code that will become one.
 
     Args:
-        numbers: those of the attributes in keys; tables that are used together share them.
+        numbers: numbering of attributes used in keys; related tables share it.
     """
 
     def __init__(self, numbers: AttributeNumbers | None = None):
@@ -37,7 +37,7 @@ class PureValues:
         properties: Mapping[str, Attribute],
         append: Callable[[Operation], object],
     ) -> SSAValue:
-        """The value of such an op: one that is known, or that of a new op, which is appended."""
+        """Return the value of an op: an available one, or that of a new op, which is appended."""
         key = self._key(kind, operands, result_type, properties)
         found = self._known.get(key)
         if found is None:
@@ -47,7 +47,7 @@ class PureValues:
         return found
 
     def known(self, op: Operation) -> SSAValue:
-        """The value that equals the one result of an op: an earlier one, or its own."""
+        """Return an equal value computed earlier, or the op's own result."""
         (result,) = op.results
         key = self._key(type(op), op.operands, result.type, op.properties | op.attributes)
         return self._known.setdefault(key, result)
@@ -65,7 +65,7 @@ class PureValues:
 
 
 def insert_once(rewriter: PatternRewriter, new: Operation) -> SSAValue:
-    """Insert a pure op, unless an equal one of the block comes before the place; its result."""
+    """Insert a pure op unless an equal one precedes it in the block; return the value."""
     place, values = rewriter.insertion_point, PureValues()
     result = values.known(new)
     for use in new.operands[0].uses:

@@ -1,7 +1,7 @@
-"""Keys of random numbers: what a run draws its own from.
+"""Keys of random number generators.
 
-A program takes a key as an input that the model does not have; equal keys give equal numbers, on
-every target and with any number of threads.
+A program receives its key as an extra input. Equal keys give equal random numbers on every target
+and with any number of threads.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from numpy.typing import NDArray
 from tcopt.support.errors import InputError
 
 KEY_INPUT = "random key"
-"""What a program calls its key."""
+"""Name of the key input of a program."""
 
 _seed: ContextVar[int | None] = ContextVar("seed", default=None)
 
 
 @contextmanager
 def seeded(seed: Any) -> Generator[None]:
-    """Give each program that runs while the context is open the same key.
+    """Use the same key for all programs that run within the context.
 
     Args:
-        seed: an integer of 64 bits.
+        seed: a 64-bit integer.
     Raises:
-        InputError: it is none.
+        InputError: the seed is not a 64-bit integer.
     """
     try:
         number = -1 if isinstance(seed, bool) else index(seed)
@@ -48,12 +48,12 @@ def seeded(seed: Any) -> Generator[None]:
 
 
 def new_key() -> NDArray[np.int64]:
-    """The key of the next run: that of the seed, or one that no other run has."""
+    """Return the key of the next run: from the seed if there is one, otherwise a fresh one."""
     seed = _seed.get()
     bits = os.urandom(8) if seed is None else seed.to_bytes(8, "little")
     return np.frombuffer(bits, np.int64).copy()
 
 
 def key_of(seed: float) -> NDArray[Any]:
-    """The key that the attribute of an operator stands for."""
+    """Return the key for the seed attribute of an operator."""
     return np.array([np.float32(seed).view(np.int32)], np.int64)

@@ -1,4 +1,4 @@
-"""Reachability in acyclic graphs, asked of many nodes of the same graph."""
+"""Reachability queries for many nodes of one acyclic graph."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Node = TypeVar("Node", bound=Hashable)
 
 
 class Reaches(Generic[Node]):
-    """Whether nodes of an acyclic graph reach a goal; all questions together take linear time.
+    """Reachability of goals in an acyclic graph; all queries together take linear time.
 
     Answers are memoised, so each node is expanded once in the lifetime of an instance. A pass may
     rewrite the graph meanwhile, as long as rewrites change no answer.

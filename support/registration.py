@@ -1,9 +1,9 @@
-"""Tables that a program may add to, which know what did not come with the package.
+"""Registries that user code can extend, with tracking of definitions from outside the package.
 
-Whatever decides what code looks like and can be added to from outside is a `Registry`: schedule
-rules, emit rules, intrinsics, ONNX handlers, passes and so on. What is compiled with an entry
-from outside is neither kept on disk nor given to other processes, see `compiler.extensions`, unless
-keys tell its source, as for plugins: `told_by_keys`.
+Everything that affects generated code and can be extended is a `Registry`: schedule rules, emit
+rules, intrinsics, ONNX handlers, passes and so on. Code compiled with a foreign entry is neither
+cached nor compiled in other processes, see `compiler.extensions`, unless the entry's source is part
+of cache keys, as for plugins: `told_by_keys`.
 
     _RULES: Registry[str, Rule] = Registry("emit rule")
     _RULES.add("arith.addf", rule)              # in a file of the package, or of a user's own
@@ -35,23 +35,23 @@ _SHOWN = 80
 _CODE = (type, FunctionType)
 
 _PASSED_THROUGH = contextlib.__file__
-"""Not where a caller is."""
+"""Frames of this file are skipped to find the caller."""
 
 _told: dict[str, tuple[str, list[Entry[Any]]]] = {}
-"""Digests of plugins that keys tell, by their names in order, and their entries."""
+"""Plugins that are part of cache keys: their digests and entries by name, in loading order."""
 
 _registries: list[weakref.ref[Registry[Any, Any]]] = []
-"""All there are in this process; one that was not imported has nothing from outside."""
+"""All registries of this process; modules not yet imported have no foreign entries."""
 
 
 @dataclass(frozen=True)
 class Entry(Generic[Value]):
-    """What is registered under a key.
+    """A registered definition.
 
     Attributes:
-        value: what it is.
-        source: the file that it comes from if that is none of the package's, else empty.
-        state: the attributes that the object had when it was registered.
+        value: the definition.
+        source: file of a definition from outside the package; otherwise empty.
+        state: the object's attributes at registration.
     """
 
     value: Value
@@ -60,12 +60,12 @@ class Entry(Generic[Value]):
 
     @property
     def is_foreign(self) -> bool:
-        """Whether it comes from outside of the package, or is not what it was."""
+        """Whether the entry comes from outside the package, or was modified."""
         return bool(self.source) or not self.is_whole
 
     @property
     def is_whole(self) -> bool:
-        """Whether the object has the attributes that it had."""
+        """Whether the object's attributes are unmodified."""
         if not self.state:
             return True
         now = vars(self.value)
@@ -75,21 +75,21 @@ class Entry(Generic[Value]):
 class Registry(MutableMapping[Key, Value]):
     """A table of definitions by key.
 
-    An entry from outside takes the place of the package's own of the same key, whichever was
-    registered first; the package's is there again when the other one is removed.
+    A foreign entry overrides the package's own entry of the same key, in either order of
+    registration. The package's entry is visible again when the foreign one is removed.
 
     Args:
-        kind: what an entry is, as messages call it.
-        load: imports the package's own definitions, or gives them by key; called when the table
-            is first read.
-        in_keys: whether what an entry says is part of the key of all that is kept on disk, so
-            that those from outside need not be known of there.
+        kind: what messages call an entry.
+        load: imports the package's own definitions or returns them by key; called when the table is
+            first read.
+        in_keys: whether the content of entries is part of cache keys anyway, so that foreign ones
+            need not be tracked.
     """
 
     def __init__(self, kind: str, load: Callable[[], Any] | None = None, *, in_keys: bool = False):
         self.kind = kind
         self.generation = 0
-        """Changes with the entries; for what is kept that was made of them."""
+        """Incremented at each change, to invalidate results that depend on the entries."""
         self._load = load
         self._in_keys = in_keys
         self._own: dict[Key, Entry[Value]] = {}
@@ -100,13 +100,13 @@ class Registry(MutableMapping[Key, Value]):
     def add(
         self, key: Key, value: Value, *, replace: bool = False, source: str | None = None
     ) -> bool:
-        """Register a definition; gives whether it comes from outside of the package.
+        """Register a definition; return whether it comes from outside the package.
 
         Args:
-            replace: whether it may take the place of another one that comes from there, too.
-            source: the file that it comes from, where that is not the one that calls.
+            replace: whether it may replace another foreign definition.
+            source: file of the definition; by default that of the caller.
         Raises:
-            InputError: there is one already, and it is not to be replaced.
+            InputError: the key has a definition, which must not be replaced.
         """
         entry = Entry(value, _source(value) if source is None else source, _state(value))
         layer = self._foreign if entry.source else self._own
@@ -117,21 +117,21 @@ class Registry(MutableMapping[Key, Value]):
         return bool(entry.source)
 
     def is_foreign(self, key: Key) -> bool:
-        """Whether what is registered comes from outside of the package."""
+        """Whether the definition of a key comes from outside the package."""
         return key in self._foreign
 
     def __setitem__(self, key: Key, value: Value) -> None:
         self.add(key, value, replace=True)
 
     def __delitem__(self, key: Key) -> None:
-        """Remove what is registered; the package's own if there is none from outside."""
+        """Remove a definition; the foreign one if there is one, otherwise the package's own."""
         layer = self._foreign if key in self._foreign else self._own
         del layer[key]
         self._changed(key)
 
     @contextmanager
     def override(self, key: Key, value: Value) -> Generator[None]:
-        """Another definition for as long as the context lasts."""
+        """Override a definition within the context."""
         before = self._foreign.get(key)
         self._foreign[key] = Entry(value, _source(value) or "<override>", _state(value))
         self._changed(key)
@@ -157,25 +157,25 @@ class Registry(MutableMapping[Key, Value]):
         return len(self._values)
 
     def values_by_key(self) -> Mapping[Key, Value]:
-        """All that is registered; quick to look up in."""
+        """Return all definitions by key, for fast lookups."""
         self._read()
         return self._values
 
     def describe(self, key: object) -> str:
-        """An entry as messages name it."""
+        """Return the name of an entry in messages."""
         return f"{self.kind} '{printable(str(key), _SHOWN)}'"
 
     def forget(self, source: str) -> None:
-        """Remove what a file outside of the package has registered."""
+        """Remove the definitions of a file outside the package."""
         for key in [key for key, entry in self._foreign.items() if entry.source == source]:
             del self[key]
 
     def entries_of(self, source: str) -> list[Entry[Value]]:
-        """What a file outside of the package has registered."""
+        """Return the entries of a file outside the package."""
         return [entry for entry in self._foreign.values() if entry.source == source]
 
     def foreign(self) -> Iterator[str]:
-        """Descriptions of entries that keys on disk do not tell."""
+        """Describe the entries that are not covered by cache keys."""
         if self._in_keys:
             return
         for entries in (self._foreign, self._own):
@@ -192,7 +192,7 @@ class Registry(MutableMapping[Key, Value]):
             found = cast("Mapping[Key, Value]", given)
             self._own = {key: Entry(value, "", _state(value)) for key, value in found.items()}
             self._values = {**found, **self._values}
-        # Only now: another thread must not read half of it.
+        # Set last, so that other threads do not see a partial table.
         self._load = None
 
     def _changed(self, key: Key) -> None:
@@ -205,11 +205,11 @@ class Registry(MutableMapping[Key, Value]):
 
 
 def told_by_keys(plugin: str, files: Iterable[str], digest: str) -> None:
-    """Have keys tell all that a plugin's files have registered by now.
+    """Include everything that a plugin's files have registered in the cache keys.
 
     Args:
-        plugin: its name.
-        digest: of what the files hold.
+        plugin: name of the plugin.
+        digest: hash of the files' content.
     """
     tables = [registry for reference in _registries if (registry := reference()) is not None]
     entries = [entry for table in tables for file in files for entry in table.entries_of(file)]
@@ -217,12 +217,12 @@ def told_by_keys(plugin: str, files: Iterable[str], digest: str) -> None:
 
 
 def told_no_more(plugin: str) -> None:
-    """Have keys not tell a plugin."""
+    """Remove a plugin from the cache keys."""
     _told.pop(plugin, None)
 
 
 def told_key() -> str:
-    """Stands in keys for the files that they tell, in the order of loading; empty for none."""
+    """Return the plugins' part of cache keys: digests in loading order; empty for none."""
     return " ".join(digest for digest, _ in _told.values())
 
 
@@ -232,7 +232,7 @@ def _is_told(entry: Entry[Any]) -> bool:
 
 
 def forget(source: str) -> None:
-    """Remove what a file outside of the package has registered, in all tables."""
+    """Remove the definitions of a file outside the package from all registries."""
     for reference in list(_registries):
         registry = reference()
         if registry is not None:
@@ -240,7 +240,7 @@ def forget(source: str) -> None:
 
 
 def foreign_entries() -> Iterator[str]:
-    """What is registered anywhere in this process that did not come with the package."""
+    """Describe all entries in this process that are not covered by cache keys."""
     for reference in _registries:
         registry = reference()
         if registry is not None:
@@ -248,15 +248,15 @@ def foreign_entries() -> Iterator[str]:
 
 
 def _source(value: object) -> str:
-    """The file outside of the package that registers a value, or defines it; empty for none."""
+    """Return the file outside the package that registers or defines a value; empty for none."""
     return _caller() or foreign_code(value)
 
 
 def _caller() -> str:
-    """The file outside of the package that called into it; empty for a module of the package.
+    """Return the file of the caller outside the package; empty for a module of the package.
 
-    What a module of the package registers while it is imported is the package's, whoever
-    imports it.
+    Definitions that a module of the package registers while it is imported are the package's own,
+    whatever code imports the module.
     """
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
@@ -271,12 +271,12 @@ def _caller() -> str:
 
 
 def is_own(path: str) -> bool:
-    """Whether a file of Python code is one of the package."""
+    """Whether a Python file is part of the package."""
     return path.startswith(_FOLDER)
 
 
 def foreign_code(value: object) -> str:
-    """The file outside of the package of a function, a class, or what an object is made of."""
+    """Return the file outside the package that defines a function, a class or part of an object."""
     held = [value] if isinstance(value, _CODE) else [type(value), *_state(value).values()]
     for each in held:
         path = _file(each)
@@ -286,7 +286,7 @@ def foreign_code(value: object) -> str:
 
 
 def _file(value: object) -> str:
-    """Where a function or class of a program was defined; empty for others."""
+    """Return the file that defines a function or class; empty for other values."""
     if isinstance(value, FunctionType):
         return value.__code__.co_filename
     if isinstance(value, type):
@@ -295,5 +295,5 @@ def _file(value: object) -> str:
 
 
 def _state(value: object) -> Mapping[str, object]:
-    """The attributes of an object that is neither a class nor a function."""
+    """Return the attributes of an object; empty for classes and functions."""
     return {} if isinstance(value, _CODE) else dict(getattr(value, "__dict__", {}))

@@ -1,16 +1,15 @@
-"""Discovery of passes, dialects and targets from the files that define them.
+"""Discovery of passes, dialects and output formats from the files that define them.
 
-There is no central list: a definition is found by reading the text of the files in the
-folders that may hold one, which takes milliseconds, and its module is imported only when
-somebody asks for it. The rules are
+There is no central list: definitions are found by scanning the text of the files that may contain
+one, which takes milliseconds. A module is imported only when its definition is used. The rules are
 
-- a pass is a `ModulePass` in a file of `passes`, `schedules`, `frontends` or `backends`
-  that says `name = "kebab-name"`, the file's own name with dashes,
+- a pass is a `ModulePass` in a file of `passes`, `schedules`, `frontends` or `backends` with a line
+  `name = "kebab-name"`, which must be the file's name with dashes,
 - a dialect is a module or package in `dialects` that defines `DIALECT`,
-- a target is a `Target` class in a `targets.py` below `backends`.
+- an output format is a `Target` class in a `targets.py` below `backends`.
 
-xDSL's own definitions are there too; one of ours replaces one of the same name, and what a
-program registers replaces both.
+xDSL's own definitions are included. The package's definitions override those of the same name, and
+registered definitions override both.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _DIALECT_LINE = re.compile(r"^DIALECT\b", re.MULTILINE)
 
 
 def import_all(package_name: str) -> tuple[ModuleType, ...]:
-    """Import every module below a package, so that their decorators register.
+    """Import every module below a package, so that its decorators run.
 
     Args:
         package_name: full name, such as `tcopt.schedules.rules.cpu`.
@@ -55,21 +54,21 @@ def import_all(package_name: str) -> tuple[ModuleType, ...]:
 
 
 def all_passes() -> dict[str, PassFactory]:
-    """Factories of every pass by name: xDSL's, and ours in their place where both exist."""
+    """Return factories of all passes by name; the package's override xDSL's."""
     from xdsl.transforms import get_all_passes
 
     return {**get_all_passes(), **PASSES}
 
 
 def all_dialects() -> dict[str, DialectFactory]:
-    """Factories of every dialect by name, ours first."""
+    """Return factories of all dialects by name; the package's override xDSL's."""
     from xdsl.dialects import get_all_dialects
 
     return {**get_all_dialects(), **DIALECTS}
 
 
 def all_targets() -> dict[str, TargetFactory]:
-    """Factories of every output target by name, ours first."""
+    """Return factories of all output formats by name; the package's override xDSL's."""
     from xdsl.targets import get_all_targets
 
     return {**get_all_targets(), **OUTPUTS}
@@ -77,10 +76,10 @@ def all_targets() -> dict[str, TargetFactory]:
 
 @cache
 def own_passes() -> dict[str, PassFactory]:
-    """Factories of this project's passes by name.
+    """Return factories of the package's own passes by name.
 
     Raises:
-        InputError: two files define a pass of the same name.
+        InputError: two files define passes of the same name.
     """
     modules: dict[str, str] = {}
     for folder in _PASS_FOLDERS:
@@ -99,7 +98,7 @@ def own_passes() -> dict[str, PassFactory]:
 
 @cache
 def own_dialects() -> dict[str, DialectFactory]:
-    """Factories of this project's dialects by name."""
+    """Return factories of the package's own dialects by name."""
     factories: dict[str, DialectFactory] = {}
     for path in sorted((_ROOT / "dialects").iterdir()):
         source = path / "__init__.py" if path.is_dir() else path
@@ -112,20 +111,20 @@ def own_dialects() -> dict[str, DialectFactory]:
 
 
 def register_pass(cls: type[ModulePass]) -> type[ModulePass]:
-    """Make a pass known by its name, in place of one of the package's own; a decorator.
+    """Register a pass by its name, overriding a pass of the package; a decorator.
 
     Raises:
-        InputError: another one from outside has the name.
+        InputError: another registered pass has the name.
     """
     PASSES.add(cls.name, lambda: cls)
     return cls
 
 
 def register_dialect(dialect: Dialect) -> Dialect:
-    """Make a dialect known by its name, in place of one of the package's own.
+    """Register a dialect by its name, overriding a dialect of the package.
 
     Raises:
-        InputError: another one from outside has the name.
+        InputError: another registered dialect has the name.
     """
     DIALECTS.add(dialect.name, lambda: dialect)
     return dialect
@@ -134,12 +133,12 @@ def register_dialect(dialect: Dialect) -> Dialect:
 def register_definitions(
     definitions: Iterable[type[Operation] | type[Attribute]], *, source: str | None = None
 ) -> None:
-    """Make ops and attributes part of the dialects that their names say, so that they are read.
+    """Add ops and attributes to the dialects in their names, so that they can be parsed.
 
-    A dialect of the package gets them beside its own; another one is made.
+    A dialect of the package is extended; an unknown one is created.
 
     Args:
-        source: the file that they come from, where that is not the one that calls.
+        source: file of the definitions; by default that of the caller.
     """
     groups: dict[str, list[type[Operation] | type[Attribute]]] = {}
     for each in definitions:
@@ -162,17 +161,17 @@ def register_definitions(
 
 
 PASSES: Registry[str, PassFactory] = Registry("pass", own_passes)
-"""Passes by name: the package's, and those that a program has registered."""
+"""Passes by name: the package's own and registered ones."""
 
 DIALECTS: Registry[str, DialectFactory] = Registry("dialect", own_dialects)
-"""Dialects by name, likewise."""
+"""Dialects by name: the package's own and registered ones."""
 
 
 def register_output(cls: type[Target]) -> type[Target]:
-    """Make a form of output known by its name, in place of one of the package's own; a decorator.
+    """Register an output format by its name, overriding one of the package; a decorator.
 
     Raises:
-        InputError: another one from outside has the name.
+        InputError: another registered output format has the name.
     """
     OUTPUTS.add(cls.name, lambda: cls)
     return cls
@@ -180,7 +179,7 @@ def register_output(cls: type[Target]) -> type[Target]:
 
 @cache
 def own_targets() -> dict[str, TargetFactory]:
-    """Factories of this project's output targets by name."""
+    """Return factories of the package's own output formats by name."""
     factories: dict[str, TargetFactory] = {}
     for path in sorted((_ROOT / "backends").glob("*/targets.py")):
         for name in _NAME_LINE.findall(path.read_text(encoding="utf-8")):
@@ -189,7 +188,7 @@ def own_targets() -> dict[str, TargetFactory]:
 
 
 OUTPUTS: Registry[str, TargetFactory] = Registry("form of output", own_targets)
-"""Forms of output by name, likewise."""
+"""Output formats by name: the package's own and registered ones."""
 
 
 def _python_files(folder: Path) -> Iterator[Path]:

@@ -1,7 +1,7 @@
-"""What passes and rules decided, and why: the material of `explain`.
+"""Remarks about the decisions of passes and rules, shown by `explain`.
 
-A pass calls `remark` where it made, or did not make, a choice that a user may ask about: a
-convolution given Winograd, a group not fused. Nothing is kept unless someone listens:
+A pass calls `remark` when it makes or rejects a choice that a user may ask about, such as using
+Winograd for a convolution. Remarks are only created if they are collected:
 
     with collect_remarks() as remarks:
         lower(module, phases)
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Remark:
-    """One decision.
+    """A decision of a pass or rule.
 
     Attributes:
-        by: the pass or rule that took it, by its name.
-        subject: the op or function it is about, as `graph.conv` or `@conv_relu`.
-        where: the ONNX node or source line that the subject came from; empty if unknown.
-        message: what was decided, and for which reason or figures.
-        missed: whether it tells of something left undone.
-        slow: whether a kernel takes many times what its target allows because of it.
+        by: name of the pass or rule.
+        subject: op or function concerned, such as `graph.conv` or `@conv_relu`.
+        where: ONNX node or source line of the subject; empty if unknown.
+        message: the decision, and the reason or figures behind it.
+        missed: whether an optimisation was not applied.
+        slow: whether it makes a kernel many times slower than the target allows.
     """
 
     by: str
@@ -54,7 +54,7 @@ _LISTENER: ContextVar[list[Remark] | None] = ContextVar("remarks", default=None)
 
 @contextmanager
 def collect_remarks() -> Generator[list[Remark]]:
-    """Gather the remarks made inside, in order; the innermost collector receives them."""
+    """Collect remarks within the context, in order; inner contexts take precedence."""
     with collecting(_LISTENER) as remarks:
         yield remarks
 
@@ -64,21 +64,23 @@ _SLOW: ContextVar[list[Remark] | None] = ContextVar("slow", default=None)
 
 @contextmanager
 def collect_slow() -> Generator[list[Remark]]:
-    """Gather what is said of slow kernels that are compiled or looked up inside, and no more:
-    other than by `collect_remarks`, programs are looked up and kept as ever."""
+    """Collect remarks about slow kernels that are compiled or found in the cache.
+
+    Unlike `collect_remarks`, this does not bypass the program cache.
+    """
     with collecting(_SLOW) as remarks:
         yield remarks
 
 
 def listening() -> bool:
-    """Whether a remark would be kept, for those that cost something to word."""
+    """Whether remarks are collected, to skip the cost of creating their text."""
     return _LISTENER.get() is not None
 
 
 def remark(
     by: str, op: Operation, message: str, *, missed: bool = False, slow: bool = False
 ) -> None:
-    """Say what `by` decided about an op; free when nobody listens. What is slow is missed, too."""
+    """Report a decision about an op, if remarks are collected. Slow implies missed."""
     listener = _LISTENER.get()
     if listener is None:
         return
@@ -92,14 +94,14 @@ def remark(
 
 
 def notice(by: str, subject: str, message: str, *, missed: bool = True) -> None:
-    """Say what `by` decided about something that is not an op, such as the cache."""
+    """Report a decision about something other than an op, such as the cache."""
     listener = _LISTENER.get()
     if listener is not None:
         listener.append(Remark(by, subject, "", message, missed))
 
 
 def replay(remarks: list[Remark]) -> None:
-    """Pass on remarks that were gathered elsewhere, as in another process."""
+    """Report remarks that were collected elsewhere, for example in another process."""
     listener, slow = _LISTENER.get(), _SLOW.get()
     if listener is not None:
         listener.extend(remarks)

@@ -1,6 +1,6 @@
-"""Rewrite patterns and how they are run, and the edits that passes make by hand.
+"""Pattern rewriting, and helpers for edits that passes make directly.
 
-Patterns are xDSL's own `RewritePattern`s; `rewrite` runs a list of them:
+Patterns are xDSL's `RewritePattern`s; `rewrite` applies a list of them:
 
     class MulBySigmoid(RewritePattern):
         @op_type_rewrite_pattern
@@ -10,9 +10,9 @@ Patterns are xDSL's own `RewritePattern`s; `rewrite` runs a list of them:
 
     rewrite(module, [MulBySigmoid()])
 
-Unlike xDSL's walker it asks a pattern only about ops of the classes that its annotation names,
-looks again at no more than what a rewrite touched, keeps source locations, leaves helper values
-without names, and ends with an error where patterns go on for ever.
+Compared to xDSL's walker, it applies a pattern only to ops of the annotated classes, revisits only
+ops affected by a rewrite, preserves source locations, does not name helper values, and reports an
+error if rewriting does not terminate.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from tcopt.support.quick_ir import (
 
 
 def insert(new: Operation, before: Operation) -> SSAValue:
-    """Put an op in front of another, whose location it takes; its first result."""
+    """Insert an op before another with the same location; return its first result."""
     assert before.parent is not None
     _locate(new, before)
     before.parent.insert_op_before(new, before)
@@ -54,7 +54,7 @@ def insert(new: Operation, before: Operation) -> SSAValue:
 
 
 def replace(op: Operation, new: Operation | Sequence[Operation]) -> None:
-    """Put ops, the last of which gives the results, in the place of one."""
+    """Replace an op by new ops, the last of which has the results."""
     ops = (new,) if isinstance(new, Operation) else new
     for each in ops:
         _locate(each, op)
@@ -64,17 +64,17 @@ def replace(op: Operation, new: Operation | Sequence[Operation]) -> None:
 
 
 def replace_by(op: Operation, values: Sequence[SSAValue]) -> None:
-    """Put existing values in the place of an op's results, and erase it."""
+    """Replace the results of an op by existing values, and erase it."""
     for old, value in zip(op.results, values, strict=True):
         old.replace_all_uses_with(value)
     erase(op)
 
 
 def erase(*ops: Operation) -> None:
-    """Take ops out of their blocks for good, the last first.
+    """Erase ops, starting with the last.
 
     Raises:
-        PassFailedError: something uses a result.
+        PassFailedError: a result still has uses.
     """
     for op in reversed(ops):
         for result in op.results:
@@ -84,21 +84,21 @@ def erase(*ops: Operation) -> None:
 
 
 def erase_unused(block: Block, *kinds: type[Operation]) -> None:
-    """Remove the ops of a block that are of some classes, and whose results nothing uses."""
+    """Erase unused ops of certain classes from a block."""
     for op in reversed(tuple(block.ops)):
         if isinstance(op, kinds) and not any(result.first_use for result in op.results):
             erase_op(op)
 
 
 def move(ops: Sequence[Operation], block: Block) -> None:
-    """Take ops from where they are to the end of a block."""
+    """Move ops to the end of a block."""
     for op in ops:
         op.detach()
     block.add_ops(ops)
 
 
 def move_before(ops: Sequence[Operation], place: Operation) -> None:
-    """Take ops from where they are to the front of another."""
+    """Move ops before another op."""
     assert place.parent is not None
     for op in ops:
         op.detach()
@@ -106,25 +106,27 @@ def move_before(ops: Sequence[Operation], place: Operation) -> None:
 
 
 def inline(op: Operation) -> None:
-    """Put what is inside of an op's one block, which has no terminator, in the op's place."""
+    """Replace an op by the contents of its single block, which has no terminator."""
     move_before(tuple(op.regions[0].block.ops), op)
     erase(op)
 
 
 CHOSEN = "tune."
-"""How attributes begin that say what was chosen for an op: they go to what takes its place, so that
-passes behind find them."""
+"""Prefix of attributes that record decisions about an op.
+
+They are copied when the op is replaced, so that later passes find them.
+"""
 
 
 def take_choices(new: Operation, old: Operation) -> None:
-    """Give an op what was chosen for the one whose place it takes, unless it has its own."""
+    """Copy recorded decisions from a replaced op, unless the new op has its own."""
     for name, value in old.attributes.items():
         if name.startswith(CHOSEN):
             new.attributes.setdefault(name, value)
 
 
 def _locate(new: Operation, old: Operation) -> None:
-    """Give an op, and what is inside of it, the location of another unless it has one."""
+    """Set the location of an op and all nested ops that have none."""
     if new.regions:
         set_location((new,), old.location)
     elif isinstance(new.location, UnknownLoc):
@@ -132,7 +134,7 @@ def _locate(new: Operation, old: Operation) -> None:
 
 
 def function_bodies(module: ModuleOp) -> Iterator[Block]:
-    """The bodies of the functions of a module that are defined in it."""
+    """Yield the bodies of the functions defined in a module."""
     for op in module.ops:
         if isinstance(op, FuncOp) and op.body.blocks:
             yield op.body.block
@@ -149,20 +151,20 @@ def rewrite(
     inner_first: bool = False,
     backward: bool = False,
 ) -> bool:
-    """Rewrite what is inside of an op or a block, until no pattern finds anything more.
+    """Apply patterns to everything nested in an op or a block, until none matches.
 
-    Ops are visited in program order; of the patterns that match one, the first rewrites it. New
-    ops, users of replaced results, modified ops and those that lost a use are visited again; then,
-    when nothing else is left, the ops around those that changed.
+    Ops are visited in program order; the first matching pattern rewrites an op. New ops, users of
+    replaced results, modified ops and those that lost a use are visited again. Once the worklist is
+    empty, the parents of changed ops are visited.
 
     Args:
-        once: visit each op that is there at the start once, and nothing else.
-        inner_first: visit an op after what is inside of it, not before.
-        backward: visit the last op first, so users before what they use.
+        once: visit each initial op once, and no others.
+        inner_first: visit an op after its nested ops instead of before.
+        backward: visit ops in reverse order, so users before producers.
     Returns:
         Whether anything was rewritten.
     Raises:
-        PassFailedError: the patterns do not come to an end.
+        PassFailedError: rewriting does not terminate.
     """
     walk = walk_inner_first if inner_first else walk_ops
     return _Driver(patterns, once).run(root, walk, backward=backward)
@@ -170,13 +172,13 @@ def rewrite(
 
 @dataclass
 class RewriteCounter:
-    """Lets so many rewrites happen and no more, in order to find the one that breaks a program.
+    """Limits the number of rewrites, to find the one that breaks a program by bisection.
 
     Attributes:
-        most: rewrites to let happen.
-        pattern: the class of the pattern whose rewrites count, `""` for all.
-        done: how many happened.
-        last: what the last one was.
+        most: maximum number of rewrites.
+        pattern: pattern class whose rewrites are limited; empty for all.
+        done: number of rewrites so far.
+        last: description of the last rewrite.
     """
 
     most: int
@@ -185,14 +187,14 @@ class RewriteCounter:
     last: str = "none"
 
     def admits(self, pattern: str) -> bool:
-        """Whether a pattern may rewrite another op."""
+        """Whether a pattern may make another rewrite."""
         return self.done < self.most or self.pattern not in ("", pattern)
 
     def __str__(self) -> str:
         return f"rewrites: {self.done}, the last: {self.last}"
 
     def count(self, pattern: str, subject: str) -> None:
-        """Note a rewrite."""
+        """Record a rewrite."""
         if self.pattern in ("", pattern):
             self.done += 1
             self.last = f"{pattern} of {subject}"
@@ -203,12 +205,12 @@ _COUNTER: ContextVar[RewriteCounter | None] = ContextVar("rewrites", default=Non
 
 @contextmanager
 def limit_rewrites(text: str) -> Generator[RewriteCounter]:
-    """Stop all patterns, or those of one class, after so many rewrites inside.
+    """Limit the number of rewrites within the context, of all patterns or of one class.
 
     Args:
         text: `17`, or `MulBySigmoid=17`.
     Raises:
-        InputError: it is neither.
+        InputError: the text has neither form.
     """
     pattern, _, number = text.rpartition("=")
     if not number.isdecimal():
@@ -228,10 +230,10 @@ _PER_OP, _AT_LEAST = 10, 1000
 
 
 class _Driver(PatternRewriter):
-    """The rewriter that patterns get, and the ops to visit, a heap by their places."""
+    """The rewriter passed to patterns, with a worklist ordered by program position."""
 
     def __init__(self, patterns: Sequence[RewritePattern], once: bool):
-        # The place is that in front of the visited op, until a pattern sets another.
+        # The insertion point is before the visited op, unless a pattern sets another.
         super().__init__(InsertPoint(Block()))
         self._patterns = patterns
         self._once = once
@@ -247,7 +249,7 @@ class _Driver(PatternRewriter):
 
     @property
     def insertion_point(self) -> InsertPoint:
-        """Where ops are inserted: in front of the visited one, if nothing else was said."""
+        """Where ops are inserted; by default before the visited op."""
         if self._point is None:
             assert self._current_operation is not None
             self._point = InsertPoint.before(self._current_operation)
@@ -264,7 +266,7 @@ class _Driver(PatternRewriter):
         *,
         backward: bool,
     ) -> bool:
-        """Rewrite what is inside, in the order of a walk."""
+        """Rewrite all nested ops, initially in the order of the walk."""
         places, applicable = self._places, self._by_kind
         self._root = root if isinstance(root, Operation) else root.parent_op()
         for top in root.ops if isinstance(root, Block) else (root,):
@@ -276,7 +278,7 @@ class _Driver(PatternRewriter):
             places.pop(root, None)
         if backward:
             places = self._places = {op: place for place, op in enumerate(reversed(places))}
-        # In order, this is a heap.
+        # A sorted list is a heap.
         self._heap = [(place, 0, op) for op, place in places.items()]
         self._waiting.update(places)
         most, rewrites = _AT_LEAST + _PER_OP * len(places), 0
@@ -289,13 +291,13 @@ class _Driver(PatternRewriter):
                 rewrites += 1
                 if rewrites > most:
                     raise PassFailedError(
-                        f"patterns do not come to an end: {name} made rewrite {rewrites}",
+                        f"pattern rewriting does not terminate: {name} made rewrite {rewrites}",
                         hint="each rewrite should leave less for the patterns to find",
                     )
         return rewrites > 0
 
     def _visit(self, op: Operation) -> str | None:
-        """Let the first pattern that finds something rewrite an op; the pattern's name."""
+        """Rewrite an op by the first matching pattern; return the pattern's name."""
         counter = self._counter
         subject = "" if counter is None else _describe(op)
         self._current_operation, self._point = op, None
@@ -316,7 +318,7 @@ class _Driver(PatternRewriter):
         return None
 
     def _applicable(self, kind: type[Operation]) -> tuple[tuple[str, _Apply], ...]:
-        """The patterns for ops of a class, with their names."""
+        """Return the patterns for ops of a class, with their names."""
         found = self._by_kind.get(kind)
         if found is None:
             found = self._by_kind[kind] = tuple(
@@ -334,14 +336,14 @@ class _Driver(PatternRewriter):
         heappush(self._heap, (self._places.setdefault(op, self._now), self._pushes, op))
 
     def _note_around(self, op: Operation) -> None:
-        """Note that what is inside of the ops around one has changed."""
+        """Record that the contents of an op's parents have changed."""
         around, parent = self._around, op.parent_op()
         while parent is not None and parent not in around:
             around[parent] = None
             parent = parent.parent_op()
 
     def _visit_around(self) -> bool:
-        """Visit the ops whose insides have changed; whether there are any."""
+        """Add ops with changed contents to the worklist; return whether there are any."""
         around, self._around = self._around, {}
         for op in around:
             if op is not self._root and op.parent is not None:
@@ -351,12 +353,12 @@ class _Driver(PatternRewriter):
     def insert(
         self, op: Operation | Sequence[Operation], insertion_point: InsertPoint | None = None
     ) -> Any:
-        """Insert ops, which are in no block yet, at a place; quicker than the base class."""
+        """Insert detached ops; faster than the base class."""
         ops = (op,) if isinstance(op, Operation) else op
         point = self.insertion_point if insertion_point is None else insertion_point
         for each in ops:
             if each.parent is not None:
-                raise PassFailedError("inserted while it is in a block", op=each)
+                raise PassFailedError("the inserted op is already in a block", op=each)
         if point.insert_before is None:
             append_ops(point.block, ops)
         else:
@@ -369,10 +371,10 @@ class _Driver(PatternRewriter):
             self.handle_operation_insertion(each)
         return op
 
-    # What the base class calls on changes
+    # Callbacks of the base class
 
     def handle_operation_insertion(self, op: Operation) -> None:
-        """Give a new op a location, and visit it and what is inside."""
+        """Set the location of a new op, and visit it and its nested ops."""
         if self._current_operation is not None:
             _locate(op, self._current_operation)
         if not self._once:
@@ -387,7 +389,9 @@ class _Driver(PatternRewriter):
             self._push(op)
 
     def handle_operation_removal(self, op: Operation) -> None:
-        """Forget an op and what is inside, and visit the ops that these used."""
+        """Remove an op and its nested ops from the worklist; visit the producers of their
+        operands.
+        """
         if not self._once:
             self._note_around(op)
         for inner in walk_ops(op):
@@ -399,10 +403,10 @@ class _Driver(PatternRewriter):
                         self._push(operand.owner)
 
     def erase(self, op: Operation, safe_erase: bool = True) -> None:
-        """Erase an op that nothing uses.
+        """Erase an op without uses.
 
         Raises:
-            PassFailedError: something uses a result.
+            PassFailedError: a result still has uses.
         """
         if not safe_erase:
             super().erase(op, safe_erase=False)
@@ -418,13 +422,13 @@ class _Driver(PatternRewriter):
         new_results: Sequence[SSAValue | None] | None = None,
         safe_erase: bool = True,
     ) -> None:
-        """Put ops in the place of one.
+        """Replace an op by other ops.
 
-        They take its location, the last one what was chosen for it, and its results' names go to
-        what takes their place.
+        The new ops take its location, the last one its recorded decisions, and the new results the
+        names of the old ones.
 
         Args:
-            new_results: what does, by default the results of the last of the ops.
+            new_results: replacements of the results; by default the results of the last op.
         """
         ops = (new_ops,) if isinstance(new_ops, Operation) else new_ops
         for new in ops:
@@ -435,7 +439,7 @@ class _Driver(PatternRewriter):
         results = new_results if new_results is not None else ops[-1].results if ops else ()
         if len(results) != len(op.results):
             raise PassFailedError(
-                f"{len(results)} values in the place of {len(op.results)} results", op=op
+                f"{len(op.results)} results cannot be replaced by {len(results)} values", op=op
             )
         for old, new in zip(op.results, results, strict=True):
             self.replace_all_uses_with(old, new, safe_erase)
@@ -443,19 +447,19 @@ class _Driver(PatternRewriter):
 
 
 def matched_classes(pattern: RewritePattern) -> _Classes:
-    """The classes of ops that a pattern is asked about.
+    """Return the op classes that a pattern applies to.
 
-    Those that the annotation under `op_type_rewrite_pattern` names; for a pattern whose classes
-    are known at run time only, those of its attribute `op_classes`; otherwise all.
+    These are the classes annotated under `op_type_rewrite_pattern`, or those in the attribute
+    `op_classes` of a pattern whose classes are only known at run time; otherwise all.
     """
     return getattr(pattern, "op_classes", None) or _matched(type(pattern))[0]
 
 
 @cache
 def _matched(pattern: type[RewritePattern]) -> tuple[_Classes, Any]:
-    """The class of ops that patterns of a class are for, and the method that takes these."""
+    """Return the annotated op class of a pattern class, and the undecorated method."""
     method: Any = pattern.match_and_rewrite
-    # What the decorator makes of the method tests the class of the op itself.
+    # The decorator's wrapper checks the op class itself.
     cells = zip(method.__code__.co_freevars, method.__closure__ or (), strict=True)
     found = {name: cell.cell_contents for name, cell in cells}
     if found.keys() == {"expected_type", "func"}:

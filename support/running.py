@@ -1,4 +1,4 @@
-"""Running passes: the one place where a pass meets a module, in a compile and in the tools."""
+"""Application of passes to modules, shared by the compiler and the tools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tcopt.support.registry import all_dialects
 
 
 def new_context(*, allow_unregistered: bool = False) -> Context:
-    """A context that knows every dialect and loads each when it is first met."""
+    """Return a context with all dialects, each of which is loaded on first use."""
     context = Context(allow_unregistered=allow_unregistered)
     for name, factory in all_dialects().items():
         context.register_dialect(name, factory)
@@ -20,10 +20,10 @@ def new_context(*, allow_unregistered: bool = False) -> Context:
 
 
 def apply_pass(context: Context, module: ModuleOp, module_pass: ModulePass) -> None:
-    """Run one pass on a module, in place.
+    """Apply a pass to a module, in place.
 
     Raises:
-        TcoptError: the pass failed; what is not an error of ours names the pass.
+        TcoptError: the pass failed; unexpected exceptions get a note with the name of the pass.
     """
     try:
         module_pass.apply(context, module)

@@ -1,4 +1,4 @@
-"""Shapes as people read them."""
+"""Human-readable text of shapes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 
 def shape_text(shape: Sequence[int | str | None]) -> str:
-    """`1x3x224x224`, with `?` for what has no name; names are set apart: `batch, 3, 224, 224`."""
+    """Format a shape: `1x3x224x224`, with `?` for unknown extents; `batch, 3, 224, 224`
+    with names.
+    """
     between = ", " if any(isinstance(d, str) for d in shape) else "x"
     return between.join("?" if d is None else str(d) for d in shape)

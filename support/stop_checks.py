@@ -1,7 +1,7 @@
-"""Asking whether the current run is to end, from Python code that takes part in it.
+"""Checks whether the current run should stop, for Python code called during a run.
 
-Code that may take long calls `check_stop` every few milliseconds, or does its work in `in_steps` or
-`apart`. It raises the error that ends the run, such as DeadlineError.
+Code that may take long calls `check_stop` every few milliseconds, or does its work by `in_steps` or
+`apart`. These raise the error that ends the run, such as DeadlineError.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tcopt.support.threads import try_start
 T = TypeVar("T")
 
 _STEP = 1 << 18
-"""Cost of the items between two checks, in characters: about a millisecond."""
+"""Cost of the items between two checks, in characters; takes about a millisecond."""
 _ITEM = 32
 """Cost of an item in addition to its characters."""
 _PATIENCE_S = 0.02
@@ -25,10 +25,10 @@ _check: ContextVar[Callable[[], None] | None] = ContextVar("stop check", default
 
 
 class StopChecks:
-    """Context in which a function is the check for a stop; each run enters one.
+    """Sets the stop check within a context; each run enters one.
 
     Args:
-        check: raises an error to end the run; None if nothing ends it.
+        check: raises an error to end the run; None for no check.
     """
 
     __slots__ = ("_function", "_token")
@@ -44,14 +44,14 @@ class StopChecks:
 
 
 def check_stop() -> None:
-    """Raise the error of the current run if it is to end."""
+    """Raise the error of the current run if it should stop."""
     check = _check.get()
     if check is not None:
         check()
 
 
 def in_steps(items: Iterable[T], size: Callable[[T], int] | None = None) -> Generator[T]:
-    """Yield items, and check for a stop about every millisecond.
+    """Yield items, checking for a stop about every millisecond.
 
     Args:
         size: cost of an item in addition to a constant, such as its number of characters.
@@ -66,9 +66,9 @@ def in_steps(items: Iterable[T], size: Callable[[T], int] | None = None) -> Gene
 
 
 def apart(function: Callable[[], T]) -> T:
-    """Call a function of a C library that holds no lock of Python, and that cannot be stopped.
+    """Run an uninterruptible function that releases the GIL, such as one of a C library.
 
-    If the run is to end first, the call is abandoned in a thread of its own, which ends with it.
+    If the run should stop earlier, the call is abandoned; it continues in a thread of its own.
     """
     results: list[T] = []
     errors: list[BaseException] = []
@@ -76,7 +76,7 @@ def apart(function: Callable[[], T]) -> T:
     def call() -> None:
         try:
             results.append(function())
-        except BaseException as error:  # Raised by the caller below.
+        except BaseException as error:  # Raised again by the caller below.
             errors.append(error)
 
     thread = Thread(target=call, daemon=True)

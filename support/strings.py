@@ -1,8 +1,8 @@
-"""Strings as numbers: a tensor of strings is one of places in a table of different strings.
+"""Strings as numbers: a string tensor holds indices into a table of distinct strings.
 
-Equal strings have one place, so comparing strings, choosing among them and moving them is doing so
-with 64-bit integers, and no code has to know what they stand for. Place 0 is the empty string,
-which is therefore what zeros stand for.
+Equal strings have the same index, so comparing, selecting and moving strings are operations on
+64-bit integers, and compiled code does not need the table. Index 0 is the empty string, so
+zero-initialised tensors hold empty strings.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from tcopt.support.stop_checks import check_stop
 Array = NDArray[Any]
 
 TEXT = np.dtype(object)
-"""The type of arrays of strings."""
+"""Data type of string arrays."""
 
 TEXT_NAME = "string"
-"""What that type is called in descriptions and messages."""
+"""Name of the string type in descriptions and messages."""
 
 _STEP = 1 << 15
-"""Strings that are looked up between two checks for a stop."""
+"""Number of strings encoded between two checks for a stop."""
 
 MOST_CHARACTERS = 1 << 28
-"""Of the strings that one run of a program may make or be given, together."""
+"""Maximum total number of characters of strings created by or passed to a run."""
 
 
 def is_text(dtype: np.dtype[Any]) -> bool:
@@ -40,31 +40,31 @@ def is_text(dtype: np.dtype[Any]) -> bool:
 
 
 def dtype_text(dtype: np.dtype[Any]) -> str:
-    """What the type of an array is called, in descriptions and messages."""
+    """Return the name of a data type in descriptions and messages."""
     return TEXT_NAME if is_text(dtype) else dtype.name
 
 
 class StringTable:
-    """Different strings by place; a run of a program adds to a table of its own.
+    """Distinct strings by index; each run of a program adds to a table of its own.
 
     Args:
-        texts: the first ones, of which the empty one is the first.
+        texts: initial strings, starting with the empty string.
     """
 
     def __init__(self, texts: Sequence[str] = ("",)):
         if not texts or texts[0]:
-            raise InputError("the first string of a table should be the empty one")
+            raise InputError("the first string of a table must be the empty string")
         self._texts = list(texts)
         self._places = {text: place for place, text in enumerate(self._texts)}
         if len(self._places) < len(self._texts):
-            raise InputError("a table of strings has one of them twice")
+            raise InputError("a string table has duplicates")
         self._base: StringTable | None = None
         self._start = 0
         self._characters = 0
         self._listed = np.empty(0, TEXT)
 
     def fork(self) -> StringTable:
-        """A table that starts with the strings of this one, which it leaves as they are."""
+        """Create a table that starts with the strings of this one, without changing it."""
         other = StringTable.__new__(StringTable)
         other._texts, other._places = [], {}
         other._base, other._start, other._characters = self, len(self), 0
@@ -76,15 +76,15 @@ class StringTable:
 
     @property
     def texts(self) -> list[str]:
-        """All strings, by place."""
+        """All strings by index."""
         return [*(() if self._base is None else self._base.texts), *self._texts]
 
     def place(self, text: str) -> int:
-        """The place of a string, which is added if it is new.
+        """Return the index of a string, which is added if it is new.
 
         Raises:
-            InputError: it is none that UTF-8 has.
-            ResourceError: there are too many.
+            InputError: the string cannot be encoded as UTF-8.
+            ResourceError: the strings of the run have too many characters.
         """
         if self._base is not None and (known := self._base._places.get(text)) is not None:
             return known
@@ -93,7 +93,7 @@ class StringTable:
         return self._places[text]
 
     def _add(self, texts: Sequence[str]) -> None:
-        """Add different strings that are new."""
+        """Add new, distinct strings."""
         self._characters += sum(map(len, texts))
         if self._base is not None:
             check_characters(self._characters)
@@ -105,7 +105,7 @@ class StringTable:
         self._texts += plain
 
     def encode(self, array: Array) -> NDArray[np.int64]:
-        """The places of the strings of an array, which are added if they are new."""
+        """Return the indices of the strings of an array, adding new strings."""
         texts = array.reshape(-1)
         if texts.size <= _STEP:
             return self._places_of(texts.tolist()).reshape(array.shape)
@@ -118,7 +118,7 @@ class StringTable:
 
     def _places_of(self, texts: list[str]) -> NDArray[np.int64]:
         base = self if self._base is None else self._base
-        # One loop in C. Most feeds consist of strings that the model has.
+        # A single loop in C; most inputs only have strings that the model knows.
         places = np.fromiter(map(base._places.get, texts, repeat(-1)), np.int64, len(texts))
         if places.min(initial=0) < 0:
             missing = np.flatnonzero(places < 0)
@@ -128,7 +128,7 @@ class StringTable:
         return places
 
     def decode(self, places: NDArray[np.int64]) -> Array:
-        """The strings at places; a place that there is not has the empty one."""
+        """Return the strings at indices; invalid indices give the empty string."""
         flat = places.reshape(-1)
         found = np.empty(flat.size, TEXT)
         for start in range(0, flat.size, _STEP):
@@ -147,7 +147,7 @@ class StringTable:
         return found
 
     def _array(self) -> Array:
-        """The strings that this table adds to those of its base, as an array."""
+        """Return the strings that this table adds to its base, as an array."""
         if len(self._listed) != len(self._texts):
             self._listed = np.empty(len(self._texts), TEXT)
             self._listed[:] = self._texts
@@ -155,33 +155,34 @@ class StringTable:
 
 
 def check_unicode(text: str) -> None:
-    """Check that a string can be written as UTF-8.
+    """Check that a string can be encoded as UTF-8.
 
     Raises:
-        InputError: it has a half of a surrogate pair.
+        InputError: it has a lone surrogate.
     """
     try:
         text.encode()
     except UnicodeEncodeError:
         raise InputError(
-            f"the string {text[:40]!a} is not Unicode text", hint="it has half a character"
+            f"the string {text[:40]!a} is not Unicode text", hint="it has a lone surrogate"
         ) from None
 
 
 def check_characters(count: int) -> None:
-    """Check that a run may have strings of together so many characters.
+    """Check the total number of characters of a run's strings.
 
     Raises:
-        ResourceError: it may not.
+        ResourceError: the limit is exceeded.
     """
     if count > MOST_CHARACTERS:
         raise ResourceError(
-            f"a run has strings of more than {MOST_CHARACTERS} characters", hint="give it less"
+            f"the strings of a run have more than {MOST_CHARACTERS} characters in total",
+            hint="reduce the size of the inputs",
         )
 
 
 def array_of_texts(texts: Iterable[str], shape: Sequence[int]) -> Array:
-    """An array of strings."""
+    """Create an array of strings."""
     items = list(texts)
     found = np.empty(len(items), TEXT)
     found[:] = items
@@ -192,20 +193,20 @@ _current: ContextVar[StringTable | None] = ContextVar("strings", default=None)
 
 
 def current_strings() -> StringTable:
-    """The table in which the strings of the program that is computed have their places.
+    """Return the string table of the program that is currently running.
 
     Raises:
-        InputError: none is computed.
+        InputError: no program is running.
     """
     table = _current.get()
     if table is None:
-        raise InputError("the strings of the program are not at hand")
+        raise InputError("no program with strings is running")
     return table
 
 
 @contextmanager
 def strings_in(table: StringTable) -> Generator[StringTable]:
-    """Compute with the strings of a table while the context is open."""
+    """Use a string table within the context."""
     token = _current.set(table)
     try:
         yield table

@@ -1,7 +1,7 @@
 """Inputs and outputs that are not tensors: sequences and optionals.
 
-A program takes and gives tensors alone. A sequence `s` of two is its tensors `s[0]` and `s[1]`; an
-optional tensor `o` is a tensor `o`, or nothing.
+Programs only have tensor inputs and outputs. A sequence `s` of length two is passed as the tensors
+`s[0]` and `s[1]`; an optional tensor `o` as a tensor `o` or as nothing.
 """
 
 from __future__ import annotations
@@ -10,38 +10,38 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What an input or output is, in the words of messages."""
+    """Kind of an input or output, as named in messages."""
 
     TENSOR = "tensor"
     SEQUENCE = "sequence of tensors"
     OPTIONAL = "optional tensor"
     OPTIONAL_SEQUENCE = "optional sequence of tensors"
     MAPS = "sequence of maps"
-    """Of outputs: a map for each row of a matrix of values, whose columns are the keys."""
+    """Output with a map for each row of a matrix of values; the columns are the keys."""
 
     CHECK = "check"
-    """Of outputs that a program has beside the model's: where one is true, the run is refused."""
+    """Additional output of a program: if an element is true, the run fails."""
 
     KEY = "random key"
-    """Of inputs that a program has beside the model's: what it draws random numbers by."""
+    """Additional input of a program: the key of its random numbers."""
 
     @property
     def is_sequence(self) -> bool:
-        """Whether there may be any number of tensors."""
+        """Whether the value has any number of tensors."""
         return self in (Kind.SEQUENCE, Kind.OPTIONAL_SEQUENCE)
 
     @property
     def is_optional(self) -> bool:
-        """Whether there may be nothing."""
+        """Whether the value may be absent."""
         return self in (Kind.OPTIONAL, Kind.OPTIONAL_SEQUENCE)
 
 
 Count = int | None
-"""Of how many tensors something consists; None for an optional without an element."""
+"""Number of tensors of a value; None for an absent optional."""
 
 
 def tensor_names(name: str, kind: Kind, count: Count) -> list[str]:
-    """What a program calls the tensors of an input or output."""
+    """Return a program's names for the tensors of an input or output."""
     if count is None:
         return []
     if kind is Kind.MAPS:

@@ -1,4 +1,4 @@
-"""Hints for names that nothing has."""
+"""Hints for unknown names."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from collections.abc import Iterable
 
 
 def suggest(name: str, known: Iterable[str]) -> str | None:
-    """A hint naming the closest known name, if one is close."""
+    """Return a hint with the closest known name; None if none is close."""
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"did you mean '{close[0]}'?" if close else None

@@ -1,14 +1,14 @@
-"""Kinds of targets by name, found by the files that define them.
+"""Target kinds by name, discovered from the files that define them.
 
-A kind is an object of a class of `tcopt.targets.interface.TargetKind`. The package's own are in
-the files of `targets` that say `TARGET = ...`; a program registers its own:
+A kind is an instance of a subclass of `tcopt.targets.interface.TargetKind`. The package's own kinds
+are in the files of `targets` that define `TARGET`; user code registers others:
 
     @register_target
     class Toy(TargetKind):
         name = "toy"
         ...
 
-A target is written `KIND`, `KIND:MACHINE`, or by the name of a machine alone.
+A target is written as `KIND`, `KIND:MACHINE`, or the name of a machine alone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _Kind = TypeVar("_Kind", bound="TargetKind")
 
 HOST_KIND = "cpu"
-"""What is compiled for where nothing is said."""
+"""Default target kind."""
 
 _FOLDER = Path(__file__).parent.parent / "targets"
 _DEFINITION = re.compile(r"^TARGET\b", re.MULTILINE)
@@ -45,17 +45,17 @@ def _own_kinds() -> dict[str, TargetKind]:
 
 
 TARGETS: Registry[str, TargetKind] = Registry("target", _own_kinds)
-"""Kinds of targets: the package's, and those that a program has registered."""
+"""Target kinds: the package's own and registered ones."""
 
 
 def register_target(cls: type[_Kind]) -> type[_Kind]:
-    """Make a kind of target known by its name, in place of one of the package's own.
+    """Register a target kind by its name, overriding one of the package; a decorator.
 
-    Its attribute of facts becomes part of a dialect, so that it can be read back, and the form of
-    its kernels one that `tcopt -t` knows.
+    Its target attribute is added to its dialect, so that it can be parsed. Its kernels become an
+    output format of `tcopt -t`.
 
     Raises:
-        InputError: another one from outside has the name.
+        InputError: another registered kind has the name.
     """
     from tcopt.support.registry import register_output
 
@@ -69,10 +69,10 @@ def register_target(cls: type[_Kind]) -> type[_Kind]:
 
 
 def target_named(name: str) -> TargetKind:
-    """A kind of target.
+    """Return a target kind by name.
 
     Raises:
-        UnsupportedError: there is none of the name.
+        UnsupportedError: no kind has this name.
     """
     kind = TARGETS.get(name)
     if kind is None:
@@ -83,13 +83,13 @@ def target_named(name: str) -> TargetKind:
 
 
 def find_target(text: str) -> tuple[TargetKind, str]:
-    """The kind that a text such as `cpu`, `cpu:haswell` or `sm_80` names, and the machine.
+    """Return the kind and machine named by a text such as `cpu`, `cpu:haswell` or `sm_80`.
 
     Returns:
-        An empty name for the kind's default machine.
+        The kind, and the name of the machine, which is empty for the default one.
     Raises:
-        UnsupportedError: there is no such kind, or the machine is one of another kind.
-        InputError: there is no such machine.
+        UnsupportedError: the kind does not exist, or the machine is one of another kind.
+        InputError: the machine does not exist.
     """
     name, _, machine = text.partition(":")
     if name in TARGETS:
@@ -104,7 +104,7 @@ def find_target(text: str) -> tuple[TargetKind, str]:
 
 
 def kinds_with(machine: str) -> Iterator[TargetKind]:
-    """The kinds that have a machine of a name."""
+    """Yield the kinds that have a machine of this name."""
     return (kind for kind in TARGETS.values() if machine in kind.machines)
 
 
@@ -113,15 +113,15 @@ def _check_machine(kind: TargetKind, machine: str) -> None:
         return
     for other in kinds_with(machine):
         raise UnsupportedError(
-            f"'{machine}' is reached by {other.name}, not by {kind.name}",
-            hint=f"target {other.name}:{machine}; machines of {kind.name} are "
+            f"'{machine}' is a machine of target {other.name}, not {kind.name}",
+            hint=f"use {other.name}:{machine}; machines of {kind.name} are "
             f"{', '.join(kind.machines)}",
         )
     raise unknown_machine(kind, machine)
 
 
 def unknown_machine(kind: TargetKind, machine: str) -> InputError:
-    """The error for a machine that a kind does not have."""
+    """Return the error for a machine that a kind does not have."""
     known = ", ".join(kind.machines) or "none"
     return InputError(
         f"target {kind.name} has no machine '{machine}'", hint=f"known machines: {known}"

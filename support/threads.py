@@ -1,7 +1,7 @@
-"""Threads where there is memory for them.
+"""Threads that are only started if there is enough memory.
 
-Python waits without end for a thread that the system starts and that then finds no memory to begin
-with. So there is a look first, and who needs a thread can do without.
+Python waits forever for a thread that starts but has no memory to run. Therefore available memory
+is checked first, and callers must be able to work without threads.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import TypeVar
 from tcopt.support.memory import can_map
 
 _ROOM = 12 << 20
-"""Bytes of address space for a thread: its stack, and what Python makes for it."""
+"""Address space needed by a thread: its stack, and Python's own data."""
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
 def has_room(threads: int) -> bool:
-    """Whether there is memory to start threads with."""
+    """Whether there is enough memory to start threads."""
     return can_map(threads * _ROOM)
 
 
 def try_start(thread: Thread) -> bool:
-    """Start a thread; false if the system gives none."""
+    """Start a thread; return whether that was possible."""
     if not has_room(1):
         return False
     try:
@@ -39,7 +39,7 @@ def try_start(thread: Thread) -> bool:
 def map_side_by_side(
     function: Callable[[_Item], _Result], items: Iterable[_Item], threads: int
 ) -> list[_Result]:
-    """The results of a function for all items, by threads, or by none if there are not any."""
+    """Apply a function to all items in several threads, or in this one if none can be started."""
     every = list(items)
     threads = min(threads, len(every))
     if threads > 1 and has_room(threads):
@@ -47,7 +47,7 @@ def map_side_by_side(
             try:
                 futures = [pool.submit(function, item) for item in every]
             except RuntimeError:
-                # No more threads: the interpreter ends, or the system refuses.
+                # The interpreter is shutting down, or the system refuses to start threads.
                 futures = []
         if futures:
             return [future.result() for future in futures]

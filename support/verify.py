@@ -1,8 +1,8 @@
-"""Structural verification of IR, op by op, with the location of the op at fault.
+"""Verification of IR, op by op, with the location of the faulty op.
 
-Beyond each op's own rules it checks SSA dominance, which xDSL does not: a value must be
-defined before it is used, in the same region or an enclosing one. The body of a
-`builtin.module` is a graph region, as in MLIR, where order does not matter.
+In addition to each op's own rules it checks SSA dominance, which xDSL does not: a value must be
+defined before it is used, in the same or an enclosing region. The body of a `builtin.module` is a
+graph region, as in MLIR, in which order does not matter.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from tcopt.support.locations import describe_location, nearest_location
 
 
 def verify(root: Operation) -> None:
-    """Check every op below and including `root`, innermost first, then dominance.
+    """Check `root` and every nested op, then dominance.
 
     Raises:
-        VerificationError: naming the first op at fault and where it came from.
+        VerificationError: has the first faulty op and its location.
     """
     verify_ops(root)
     verify_dominance(root)
 
 
 def verify_ops(root: Operation) -> None:
-    """Run each op's own verifier without xDSL's dump of the whole module.
+    """Run each op's own verifier, without xDSL's dump of the whole module.
 
     Raises:
-        VerificationError: naming the first op at fault.
+        VerificationError: has the first faulty op.
     """
     for op in root.walk():
         try:
@@ -45,7 +45,8 @@ def verify_ops(root: Operation) -> None:
         except (DiagnosticException, ValueError) as error:
             raise _error(op, _message(op, error)) from error
         except Exception:
-            # Verifiers and messages look at ops around and inside, which may be what is wrong.
+            # Verifiers and messages inspect surrounding and nested ops, which may be the faulty
+            # ones.
             _verify_definitions(root)
             _verify_others(root, op)
             raise
@@ -54,7 +55,7 @@ def verify_ops(root: Operation) -> None:
 
 
 def _verify_definitions(root: Operation) -> None:
-    """Check of each op that it has the operands, properties and regions of its definition."""
+    """Check that each op has the operands, properties and regions of its definition."""
     for op in root.walk():
         if not isinstance(op, IRDLOperation):
             continue
@@ -63,12 +64,12 @@ def _verify_definitions(root: Operation) -> None:
         except DiagnosticException as error:
             raise _error(op, _message(op, error)) from error
         except Exception:
-            # Traits look around as well, and messages print what they find.
+            # Traits inspect other ops as well, and messages print them.
             continue
 
 
 def _verify_others(root: Operation, stumbled: Operation) -> None:
-    """Check all ops but one; those that stumble too are not to blame."""
+    """Check all ops but one; unexpected exceptions are ignored."""
     for op in root.walk():
         if op is stumbled:
             continue
@@ -81,17 +82,17 @@ def _verify_others(root: Operation, stumbled: Operation) -> None:
 
 
 def verify_dominance(root: Operation) -> None:
-    """Check that every operand is defined where it is used.
+    """Check that every operand dominates its use.
 
     Raises:
-        VerificationError: naming the op that uses a value too early or out of scope.
+        VerificationError: has the op that uses a value too early or out of scope.
     """
     for region in root.regions:
         _check_region(region, set())
 
 
 def _verify_blocks(op: Operation, region: Region) -> None:
-    """xDSL checks terminators from the last op, so a block without ops goes unseen."""
+    """Check for empty blocks, which xDSL misses as it finds terminators from the last op."""
     from xdsl.traits import NoTerminator
 
     if op.has_trait(NoTerminator):
@@ -109,14 +110,14 @@ def _check_region(region: Region, visible: set[SSAValue]) -> None:
     for block in region.blocks:
         dominators = [b for b in region.blocks if dominance.strictly_dominates(b, block)]
         if not dominators and block is not region.blocks[0]:
-            # Nothing dominates an unreachable block, and nothing in it ever runs.
+            # An unreachable block has no dominators, and is never executed.
             dominators = [b for b in region.blocks if b is not block]
         with_dominators = visible.union(*(_values_of(b) for b in dominators))
         _check_block(block, with_dominators)
 
 
 def _check_block(block: Block, visible: set[SSAValue]) -> None:
-    """Check the ops of `block`, leaving `visible` as it was found."""
+    """Check the ops of `block`; `visible` is restored afterwards."""
     added: list[SSAValue] = list(block.args)
     if isinstance(block.parent_op(), ModuleOp):
         added.extend(_values_of(block))
@@ -156,7 +157,7 @@ def _error(op: Operation, message: str) -> VerificationError:
 
 
 def _message(op: Operation, error: Exception) -> str:
-    """xDSL's message on one line, without the name that is put in front anyway."""
+    """Return xDSL's message on one line, without the op name, which is printed anyway."""
     text = " ".join(line.strip() for line in str(error).splitlines() if line.strip())
     text = text.removeprefix("Operation does not verify: ").removeprefix(f"Operation {op.name} ")
     return text or type(error).__name__

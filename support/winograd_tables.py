@@ -1,11 +1,11 @@
-"""The constant matrices of Winograd's minimal filtering, F(m, r), from interpolation points.
+"""Matrices of Winograd's minimal filtering F(m, r), computed from interpolation points.
 
     y = AT [(G g) * (BT d)]
 
-gives `m` outputs of a correlation of `t = m + r - 1` inputs `d` with a filter `g` of `r` taps,
-by `t` products instead of `m r`. It is the transposed Toom-Cook product: filter and result are
-taken at `t - 1` points and at infinity. Any distinct points give a correct algorithm; how far
-apart the magnitudes in the matrices lie decides the rounding error.
+computes `m` outputs of a correlation of `t = m + r - 1` inputs `d` with a filter `g` of `r` taps by
+`t` multiplications instead of `m r`. It is the transposed Toom-Cook algorithm, with filter and
+result evaluated at `t - 1` points and at infinity. Any distinct points give a correct algorithm;
+the ratio of magnitudes in the matrices determines the rounding error.
 
 Sources: S. Winograd, Arithmetic Complexity of Computations (1980); A. Lavin and S. Gray, Fast
 Algorithms for Convolutional Neural Networks (2015); B. Barabasz et al., Error Analysis and
@@ -29,20 +29,23 @@ _POINTS = {
     6: ("0", "3/4", "-3/4", "3/2", "-3/2"),
     8: ("0", "1/2", "-1/2", "1", "-1", "3/2", "-3/2"),
 }
-"""Finite points by products of a tile, `t = m + r - 1`. They are exact in binary, as are the
-products that the matrices hold, and near enough to 1 that the powers neither grow nor vanish:
-for F(4, 3) the error is a quarter of that of the usual 1 and 2."""
+"""Finite points by the number of products per tile, `t = m + r - 1`.
+
+The points, and the products in the matrices, are exact in binary. They are close enough to 1 that
+their powers neither grow nor vanish: for F(4, 3) the error is a quarter of that of the usual points
+1 and 2.
+"""
 
 _WHOLE_POINTS = {3: (0, 1), 4: (0, 1, -1), 6: (0, 1, -1, 2, -2)}
-"""The same for integers. With further points transforms of bytes exceed 16 bits."""
+"""Integer points. With additional points, transforms of bytes would exceed 16 bits."""
 
 
 @dataclass(frozen=True)
 class Tables:
-    """The matrices of an algorithm: `input` BT [t, d], `weight` G [t, r], `output` AT [m, t].
+    """Matrices of an algorithm: `input` BT [t, d], `weight` G [t, r], `output` AT [m, t].
 
-    It makes `m` results by `t` products, from `d` inputs and `r` taps. Results are `scale` times
-    those of the filter.
+    It computes `m` results by `t` products, from `d` inputs and `r` taps. The results are `scale`
+    times those of the filter.
     """
 
     input: Matrix
@@ -52,44 +55,44 @@ class Tables:
 
     @property
     def extent(self) -> int:
-        """Products of a tile, `t`."""
+        """Number of products per tile, `t`."""
         return len(self.input)
 
     @property
     def reach(self) -> int:
-        """Inputs of a tile, `d`."""
+        """Number of inputs per tile, `d`."""
         return len(self.input[0])
 
 
 def tiles_of(taps: int, whole: bool = False) -> list[int]:
-    """The output tiles `m` that there are points for, for a filter of `taps` taps.
+    """Return the supported output tile sizes `m` for a filter of `taps` taps.
 
     Args:
-        whole: whether the matrices are to hold integers.
+        whole: whether the matrices must have integer elements.
     """
     extents = _WHOLE_POINTS if whole else _POINTS
     return [extent - taps + 1 for extent in extents if extent > taps]
 
 
 TILES = sorted({tile for taps in range(2, max(_POINTS)) for tile in tiles_of(taps)})
-"""All output tiles, of whatever filters."""
+"""Supported output tile sizes of all filters."""
 
 
 @cache
 def winograd_tables(tile: int, taps: int = 3) -> Tables:
-    """The matrices of F(tile, taps); KeyError unless `tile` is one of `tiles_of(taps)`."""
+    """Return the matrices of F(tile, taps); KeyError unless `tile` is in `tiles_of(taps)`."""
     points = [Fraction(point) for point in _POINTS[tile + taps - 1]]
     return tables_of(points, tile, taps)
 
 
 @cache
 def whole_tables(tile: int, taps: int = 3) -> Tables:
-    """The matrices of F(tile, taps) in integers, for results that are a multiple.
+    """Return integer matrices of F(tile, taps), whose results are multiplied by `scale`.
 
-    Rows of the filter's matrix have denominators: multiplied by their least common multiple all
-    entries are integers. A factor that is left beyond that of a row goes into the row as far as the
-    filter's largest transform does not grow, and into the column of the results' matrix else, which
-    is what has 32 bits. KeyError unless `tile` is one of `tiles_of(taps, whole=True)`.
+    Rows of the filter's matrix have denominators: multiplied by their least common multiple, all
+    elements are integers. The remaining factor of a row is applied to the row as long as this does
+    not increase the filter's largest transform. Otherwise it is applied to the column of the output
+    matrix, whose results have 32 bits. KeyError unless `tile` is in `tiles_of(taps, whole=True)`.
     """
     points = _WHOLE_POINTS[tile + taps - 1]
     rational = tables_of([Fraction(point) for point in points], tile, taps)
@@ -118,8 +121,7 @@ def _magnitude(row: Sequence[float]) -> float:
 
 
 def growth(matrix: Matrix) -> int:
-    """How many times as large as what it is applied to the result of a matrix of integers may
-    be."""
+    """Return the maximum factor by which an integer matrix can increase magnitudes."""
     return int(max(_magnitude(row) for row in matrix))
 
 
@@ -127,11 +129,11 @@ def growth(matrix: Matrix) -> int:
 def phase_tables(
     tile: int, taps: int, phases: int, start: int = 0, *, whole: bool = False
 ) -> Tables:
-    """The matrices of a transposed filter: F(tile, taps) for each phase of the results.
+    """Return the matrices of a transposed filter: F(tile, taps) for each phase of the results.
 
-    Result `q * phases + j` is one of phase j, a correlation by `taps` taps of its own that begins
-    at input `q + (j + start) // phases`. Taps and products are numbered phase by phase. With
-    `whole` they are integers, see `whole_tables`.
+    Result `q * phases + j` belongs to phase j, a correlation with `taps` separate taps that begins
+    at input `q + (j + start) // phases`. Taps and products are ordered by phase. With `whole` the
+    matrices have integer elements, see `whole_tables`.
     """
     single = (whole_tables if whole else winograd_tables)(tile, taps)
     if phases == 1:
@@ -153,14 +155,14 @@ def phase_tables(
 
 
 def _among(row: Sequence[float], start: int, count: int) -> tuple[float, ...]:
-    """A row of `count` entries, zeros but for those of `row`, which begin at `start`."""
+    """Return a row of `count` elements: zeros, and `row` from index `start` on."""
     return (*[0.0] * start, *row, *[0.0] * (count - start - len(row)))
 
 
 def tables_of(points: Sequence[Fraction], tile: int, taps: int) -> Tables:
-    """The matrices of F(tile, taps) for `tile + taps - 2` distinct points and infinity."""
+    """Return the matrices of F(tile, taps) for `tile + taps - 2` distinct points and infinity."""
     if len(set(points)) != tile + taps - 2:
-        raise ValueError(f"F({tile}, {taps}) takes {tile + taps - 2} distinct points")
+        raise ValueError(f"F({tile}, {taps}) needs {tile + taps - 2} distinct points")
     rows: list[list[Fraction]] = []
     weight: list[list[Fraction]] = []
     for point in points:
@@ -180,7 +182,7 @@ def tables_of(points: Sequence[Fraction], tile: int, taps: int) -> Tables:
 
 
 def _polynomial(roots: Sequence[Fraction]) -> list[Fraction]:
-    """Coefficients of the monic polynomial with these roots, constant first."""
+    """Return the coefficients of the monic polynomial with these roots, constant first."""
     result = [Fraction(1)]
     for root in roots:
         shifted = [Fraction(0), *result]

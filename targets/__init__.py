@@ -1,1 +1,1 @@
-"""Kinds of targets: one file each, found by its `TARGET`; see `interface`."""
+"""Kinds of targets, one per file; each file exports its kind as `TARGET`. See `interface`."""

@@ -1,7 +1,8 @@
-"""Accelerators that are driven by instructions, beside the CPU, whose program calls them.
+"""Accelerators driven by instruction streams, attached to a host CPU that calls their programs.
 
-What an accelerator computes is decided by `partition`; the rest is compiled for this CPU, and so is
-what calls the accelerator's programs. A kind of accelerator is a subclass.
+`partition` decides which functions run on the accelerator. The rest of the model, including the
+code that calls the accelerator's programs, is compiled for this machine's CPU. Each kind of
+accelerator is a subclass.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ if TYPE_CHECKING:
 
 
 class AcceleratorKind(CpuKind):
-    """The CPU that `cpu` means, and an accelerator beside it.
+    """The target kind `cpu` plus an accelerator attached to it.
 
     Attributes:
-        name: of the kind.
-        facts: the class of its attribute.
-        machines: attributes by name, the default first.
-        kernel: passes from scheduled loops to what the host calls.
+        name: name of the target kind.
+        facts: class of the target attribute.
+        machines: target attributes by machine name, the default first.
+        kernel: passes that lower scheduled loops to a call of an accelerator program.
     """
 
     precisions = (PRECISE,)
@@ -81,7 +82,7 @@ class AcceleratorKind(CpuKind):
 
         calls = host_calls(module)
         if len(calls) != 1:
-            raise PassFailedError("the passes on a program of the accelerator left none")
+            raise PassFailedError("the kernel passes left no call of an accelerator program")
         return KernelCode(code=b"", host_call=(calls[0].function, calls[0].settings))
 
     def simulate(
@@ -96,7 +97,7 @@ class AcceleratorKind(CpuKind):
         if report is None or not isinstance(facts, AcceleratorFacts):
             raise UnsupportedError(
                 f"no simulator is known for '{call[0]}', which programs of {self.name} call",
-                hint="its kind says how to run one: `simulate`",
+                hint="override `simulate` of its target kind to run them",
             )
         find_host_function(call[0]).compute(call[1], arrays)
         return report.cycles * 1e3 / facts.megahertz

@@ -1,4 +1,4 @@
-"""CPUs: object code by LLVM, one entry point for the whole model."""
+"""CPU targets: LLVM object code with one entry point for the whole model."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _KERNEL = specs(
 _LINUX = "unknown-linux-gnu"
 _AVX2 = "+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+popcnt,+movbe"
 _AVX512 = f"{_AVX2},+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd"
-# What both makers' servers with products of bf16 have.
+# Features shared by the server CPUs of both vendors that have bf16 dot products.
 _AVX512_BF16 = (
     f"{_AVX512},+avx512vbmi,+avx512vbmi2,+avx512vnni,+avx512bf16,+avx512vpopcntdq,+avx512bitalg"
     ",+avx512ifma,+gfni"
@@ -78,7 +78,7 @@ _AVX512_BF16 = (
 _NEON = "+neon,+fp-armv8"
 
 MACHINES: Registry[str, CpuTarget] = Registry("CPU", in_keys=True)
-"""CPUs that can be named, also where code is made for another machine than this one."""
+"""Named CPUs, which can also be targets of cross-compilation."""
 
 _OWN: dict[str, CpuTarget] = {
     "x86-64": CpuTarget(
@@ -149,7 +149,7 @@ _OWN: dict[str, CpuTarget] = {
         l2=1 << 20,
         l3=32 << 20,
         cores=8,
-        # Vectors of 512 bits are computed in halves.
+        # 512-bit vector operations are executed as two halves.
         fma_units=1,
     ),
     "znver5": CpuTarget(
@@ -200,7 +200,10 @@ for _name, _cpu in _OWN.items():
 
 
 class CpuKind(TargetKind):
-    """CPUs that LLVM has code for; without a machine this one, or what `TCOPT_CPU` names."""
+    """CPUs supported by LLVM.
+
+    The default machine is this one, or the one that `TCOPT_CPU` names.
+    """
 
     name = "cpu"
     machines = MACHINES
@@ -240,7 +243,7 @@ class CpuKind(TargetKind):
 
         calls = [op for op in caller.body.block.ops if isinstance(op, func.CallOp)]
         if len(calls) != 1:
-            raise PassFailedError("the passes on kernels removed the call of one")
+            raise PassFailedError("the kernel passes removed the call of the kernel")
         buffers = [v for v in calls[0].arguments if isinstance(v.owner, memref.AllocOp)]
         target = target_of(module)
         text = emit_text(module, target)
@@ -260,7 +263,7 @@ class CpuKind(TargetKind):
     ) -> Program:
         from tcopt.runtime.build import build_program
 
-        # The host notes the time itself, see `instrument`.
+        # The pass `instrument` makes the host function record the times.
         distinct = {kernel.symbol: kernel for kernel in kernels.values() if kernel.code}
         return build_program(module, weights, list(distinct.values()))
 
@@ -304,6 +307,6 @@ class CpuKind(TargetKind):
 
 
 HOST = ("host", "cpu", "native")
-"""Names of the default machine."""
+"""Aliases of the default machine."""
 
 TARGET = CpuKind()

@@ -1,4 +1,4 @@
-"""GPUs that CUDA reaches: kernels in PTX."""
+"""CUDA GPUs, for which kernels are compiled to PTX."""
 
 from __future__ import annotations
 
@@ -80,19 +80,19 @@ def _devices() -> Mapping[str, GpuTargetAttr]:
 
 
 DEVICES: Registry[str, GpuTargetAttr] = Registry("CUDA device", _devices, in_keys=True)
-"""`sm_80` is an A100 and so on.
+"""CUDA devices by compute capability, such as `sm_80` for an A100.
 
-Shared memory is what a kernel can declare; more needs a launch that asks for it. All have 255
-registers a thread, and as many blocks run at once as there are multiprocessors in the largest
-device of the architecture. Its memory's bandwidth is divided by its boost clock. Numbers of a core
-are those of the tables "Technical Specifications per Compute Capability" and "Arithmetic
-Instructions" of NVIDIA's CUDA C++ Programming Guide, with dense products of f16 added up in f32
-for the matrix rate. That of `sm_90` is what `mma.sync` reaches, about 60 % of `wgmma`.
+`shared` is the static limit of a kernel; larger amounts must be requested at launch. All devices
+allow 255 registers per thread. `cores` is the number of multiprocessors of the largest device of an
+architecture, and the memory rate is its bandwidth divided by its boost clock. The per-core numbers
+come from the tables "Technical Specifications per Compute Capability" and "Arithmetic Instructions"
+of NVIDIA's CUDA C++ Programming Guide; the matrix rate is that of dense f16 products accumulated in
+f32. For `sm_90` it is the rate of `mma.sync`, about 60 % of that of `wgmma`.
 """
 
 
 class CudaKind(GpuKind):
-    """Devices of NVIDIA. `cuda` alone is this machine's device, or one that newer ones follow."""
+    """NVIDIA GPUs. `cuda` alone is this machine's GPU or the closest older one in `DEVICES`."""
 
     name = "cuda"
     machines = DEVICES
@@ -108,7 +108,7 @@ class CudaKind(GpuKind):
         return super().pipeline(machine or self._local(), accuracy, precision)
 
     def last_passes(self) -> Iterable[PassSpec]:
-        # Other devices have these functions themselves.
+        # PTX has no math functions; other devices provide them.
         return specs("expand-math")
 
     def source(self, module: ModuleOp) -> str:
@@ -122,7 +122,7 @@ class CudaKind(GpuKind):
         return cuda_device()
 
     def _local(self) -> str:
-        """The device nearest to this machine's, else one whose code newer ones take."""
+        """Return the newest known device that this machine can run, or the default architecture."""
         from tcopt.backends.ptx.names import DEFAULT_ARCH
         from tcopt.runtime.device.cuda import local_capability
 

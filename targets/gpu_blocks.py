@@ -1,4 +1,4 @@
-"""Devices that run blocks of threads, by whatever way they are reached."""
+"""Base class of GPU targets, whose kernels run as a grid of thread blocks."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _KERNEL = specs(
 
 
 class GpuKind(LaunchedTarget):
-    """What kinds of GPUs share: their facts, and nearly all of their pipeline."""
+    """Base class of GPU kinds, with their target attribute and most of their pipeline."""
 
     @property
     def facts(self) -> type[GpuTargetAttr]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -66,5 +66,5 @@ class GpuKind(LaunchedTarget):
         return make_phases(self.set_target(machine), _GRAPH, kernel, accuracy, precision)
 
     def last_passes(self) -> Iterable[PassSpec]:
-        """Passes on kernels in front of the last two, which remove what is unused, and plan."""
+        """Return extra kernel passes, to run before the final `dce` and `plan-memory`."""
         return ()

@@ -1,10 +1,11 @@
-"""What a kind of target is made of: all that the compiler, the runtime and the tools ask of one.
+"""The interface of target kinds: everything that compiler, runtime and tools ask of a target.
 
-A kind is one class in one file. `launched.LaunchedTarget` is the base of those whose kernels are
-texts that something else runs, step by step, and needs least.
+A kind is one class in one file. `launched.LaunchedTarget` is the base class for targets whose
+kernels are source text that a device runs launch by launch; subclasses of it have the least to
+implement.
 
-A module of a kind is imported for every compile and every load, also of what is found in the
-cache, so it imports what takes long where it is used.
+The module of a kind is imported by every compile and every load, even if the program is cached. It
+must therefore import expensive modules lazily.
 """
 
 from __future__ import annotations
@@ -37,14 +38,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KernelCode:
-    """What a kind makes of a function: code, and what the host must know to call it.
+    """Code of a function, with the facts that the host needs to call it.
 
     Attributes:
-        code: object code, or a text.
-        workspace: types, as text, of the buffers that a caller gives after all other arguments.
+        code: object code, or source text.
+        workspace: types, as text, of the workspace buffers that a caller passes after all
+            arguments.
         externals: C functions that the code calls.
-        launches: what a call of the function launches, where the host only launches.
-        host_call: the host function, with its settings, that is called in place of code.
+        launches: kernel launches that make up a call of the function, if the host only launches.
+        host_call: host function and its settings, called instead of `code`.
     """
 
     code: bytes
@@ -55,7 +57,7 @@ class KernelCode:
 
 
 class CompiledKernel(Protocol):
-    """A kernel as a program gets it: its code under a symbol."""
+    """A compiled kernel as part of a program: its code and the symbol that names it."""
 
     @property
     def symbol(self) -> str: ...
@@ -71,14 +73,15 @@ class TargetKind(ABC):
     """A kind of target.
 
     Attributes:
-        name: as in `--target NAME`, and what saved models of the kind say.
-        facts: class of the attribute that describes the machine of a module.
-        machines: machines by name, the default first; a program may add to them.
-        precisions: what layers may round their operands to.
-        names_in_code: whether code shows names of the model, so that kernels that are equal but
-            for these are kept apart.
-        capabilities: what all of its machines have, as `TargetFacts.capabilities` may say.
-        is_simulated: whether a simulator stands for its machines, so that times are exact.
+        name: name in `--target NAME` and in saved models of the kind.
+        facts: class of the target attribute of a module.
+        machines: target attributes by machine name, the default first; third-party code may add
+            some.
+        precisions: types that layers may round their operands to.
+        names_in_code: whether code contains names from the model, so that kernels that differ only
+            in names need separate cache entries.
+        capabilities: names of `TargetFacts.capabilities` that all machines of the kind have.
+        is_simulated: whether its machines are simulated, so that measured times are exact.
     """
 
     name: ClassVar[str]
@@ -87,10 +90,10 @@ class TargetKind(ABC):
     capabilities: ClassVar[Collection[str]] = ()
     is_simulated: ClassVar[bool] = False
 
-    # What the hardware is.
+    # Facts about the hardware.
 
     if TYPE_CHECKING:
-        # A kind assigns these in its class body, or has properties that import lazily.
+        # A kind assigns these in its class body, or defines properties that import lazily.
         facts: type[TargetFacts]
         machines: MutableMapping[str, Any]
     else:
@@ -98,22 +101,24 @@ class TargetKind(ABC):
         @property
         @abstractmethod
         def facts(self):
-            """Class of the attribute that describes the machine of a module."""
+            """Class of the target attribute of a module."""
 
         @property
         @abstractmethod
         def machines(self):
-            """Machines by name, the default first; a program may add to them."""
+            """Target attributes by machine name, the default first; third-party code may
+            add some.
+            """
 
     def has_machine(self, name: str) -> bool:
-        """Whether there is a machine of a name."""
+        """Whether a machine of this name exists."""
         return name in self.machines
 
     def attribute(self, machine: str = "") -> TargetFacts:
-        """What a module says that is compiled for a machine; without a name the default one.
+        """Return the target attribute of a machine, by default that of the default machine.
 
         Raises:
-            InputError: there is no such machine.
+            InputError: no machine has this name.
         """
         from tcopt.support.target_registry import unknown_machine
 
@@ -123,7 +128,7 @@ class TargetKind(ABC):
         return self.machines[name]
 
     def register_facts(self) -> None:
-        """Make the attribute of facts one that can be read, unless its dialect is there."""
+        """Register the target attribute, unless its dialect is already registered."""
         from xdsl.ir import Dialect
 
         from tcopt.support.registry import DIALECTS, register_dialect
@@ -132,73 +137,73 @@ class TargetKind(ABC):
         if dialect not in DIALECTS:
             register_dialect(Dialect(dialect, [], [self.facts]))
 
-    # How a model is lowered.
+    # Lowering of a model.
 
     @abstractmethod
     def pipeline(self, machine: str, accuracy: str, precision: str) -> list[Phase]:
-        """The phases of a compile, those of `support.phases.PHASES` in order.
+        """Return the phases of a compile, in the order of `support.phases.PHASES`.
 
         Args:
-            machine: its name, empty for the default.
+            machine: machine name, empty for the default.
             accuracy: one of `support.accuracy.ACCURACIES`.
             precision: one of `precisions`.
         """
 
     def set_target(self, machine: str) -> PassSpec:
-        """The pass that says what a module is compiled for."""
+        """Return the pass that sets the target attribute of a module."""
         text = f"{self.name}:{machine}" if machine else self.name
         return PassSpec.of("set-target", target=text)
 
     def timed_pipeline(self, phases: Sequence[Phase]) -> list[Phase]:
-        """The phases of a compile whose program notes when its kernels run.
+        """Return the phases of a compile whose program records the times of its kernels.
 
-        Kernel calls then know their ONNX nodes.
+        Kernel calls are then labelled with their ONNX nodes.
         """
         return configured(phases, "lower-graph-to-te", origins=True)
 
     def placed_phases(self) -> Sequence[Phase]:
-        """The phases of a function of a program of another kind that is placed on this one.
+        """Return the phases that compile a function placed on this target by a program of another.
 
         Raises:
-            UnsupportedError: the kind has no functions in programs of another.
+            UnsupportedError: the kind cannot be combined with another target.
         """
-        raise UnsupportedError(f"target {self.name} is not an accelerator beside another one")
+        raise UnsupportedError(f"target {self.name} is not an accelerator for another target")
 
     def check(self, module: ModuleOp) -> None:
-        """Refuse a module, after the phase `te`, that needs what the kind does not have.
+        """Reject a module that needs something the target lacks; called after the phase `te`.
 
         Raises:
-            UnsupportedError: an op, by its location.
+            UnsupportedError: an op is not supported; the error has its location.
         """
         return None
 
-    # How kernels are timed where a simulator stands for the machine.
+    # Timing of kernels on simulated machines.
 
     def simulate(
         self, facts: TargetFacts, call: tuple[str, Mapping[str, Any]], arrays: Sequence[Array]
     ) -> float:
-        """Run a kernel on arrays, some of which it writes; nanoseconds that the machine takes.
+        """Run a kernel on arrays, which it may write; return the simulated time in nanoseconds.
 
         Args:
-            facts: of the machine.
-            call: the host function that `kernel_code` gave, with its settings.
+            facts: target attribute of the machine.
+            call: host function and settings, as in `KernelCode.host_call`.
         Raises:
-            UnsupportedError: no simulator stands for its machines.
+            UnsupportedError: the machines of the kind have no simulator.
         """
-        raise UnsupportedError(f"no simulator stands for machines of target {self.name}")
+        raise UnsupportedError(f"machines of target {self.name} have no simulator")
 
-    # How code becomes a program.
+    # Code generation and linking.
 
     @abstractmethod
     def kernel_code(self, module: ModuleOp, caller: FuncOp) -> KernelCode:
-        """Code for a function after the phase `kernel`.
+        """Generate code for a function after the phase `kernel`.
 
         Args:
-            module: holds the function, and what it uses.
-            caller: a host function that called it once, taken out of the module; buffers that it
-                allocates are the function's workspace.
+            module: module with the function and everything that it uses.
+            caller: host function with a single call of the function, detached from the module; the
+                buffers that it allocates are the function's workspace.
         Raises:
-            UnsupportedError: an op or a type has no form there.
+            UnsupportedError: the target has no equivalent of an op or a type.
         """
 
     @abstractmethod
@@ -210,39 +215,39 @@ class TargetKind(ABC):
         *,
         timed: bool = False,
     ) -> WholeProgram:
-        """A program of a host function and the kernels that it calls.
+        """Build a program from a host function and the kernels that it calls.
 
         Args:
-            module: has the host function @main, whose memory is planned.
-            weights: values by name; the mapping is emptied as they are packed.
-            kernels: by the names of the functions that the module declares.
-            timed: whether each run notes when kernels run.
+            module: module with the host function @main, whose memory is planned.
+            weights: values by name; the mapping is emptied while they are packed.
+            kernels: kernels by the names of the functions that the module declares.
+            timed: whether each run records the times of its kernels.
         """
 
     def output(self) -> type[Target] | None:
-        """The form of output that `tcopt -t` knows by the kind's name; None if it has none."""
+        """Return the output format that `tcopt -t` offers under the kind's name; None if none."""
         return None
 
-    # How a program is kept.
+    # Saving and loading of programs.
 
     @abstractmethod
     def describe(self, program: Any) -> tuple[dict[str, Any], list[bytes | memoryview]]:
-        """What `read` makes the program of: facts as JSON has them, and parts."""
+        """Return a program as JSON facts and binary parts, from which `read` rebuilds it."""
 
     @abstractmethod
     def read(self, path: Path, content: Container) -> WholeProgram:
-        """The program of a saved model.
+        """Load the program of a saved model.
 
         Raises:
-            InputError: the description is not one that `describe` gives.
+            InputError: the content was not written by `describe`.
         """
 
     def save(self, path: Path, program: WholeProgram) -> None:
-        """Write a program to a `.tcm` file, or to what else a suffix asks for.
+        """Write a program to a `.tcm` file, or in the format that the suffix names.
 
         Raises:
             InputError: the folder does not exist or is not writable.
-            UnsupportedError: a shared library is asked for.
+            UnsupportedError: the target cannot be saved in this format.
         """
         from tcopt.runtime.archive import write_archive
 
@@ -254,30 +259,32 @@ class TargetKind(ABC):
         write_archive(path, program)
 
     def write(self, stream: BinaryIO, program: WholeProgram) -> None:
-        """Write a saved model to a stream that is empty."""
+        """Write a saved model to an empty stream."""
         from tcopt.runtime.container import write_container
 
         facts, parts = self.describe(program)
         write_container(stream, self.name, facts, parts)
 
     def cache_facts(self, machine: str) -> object | None:
-        """What a program depends on beside the model and the pipeline, in a form that `repr` tells
-        apart, and without importing what it takes to compile; None if programs are not kept."""
+        """Return what a program depends on apart from the model and the pipeline; None disables
+        caching. The `repr` of the result is part of the cache key. This must not import the
+        compiler.
+        """
         return None
 
     def loaded(self) -> None:
-        """A program was loaded: give back what is not needed any more."""
+        """Free memory that is only needed while a program is loaded."""
         return None
 
-    # How a process gets ready.
+    # Preparation of a process.
 
     def warm_up(self) -> None:
-        """Import what `kernel_code` needs, in a worker process that waits for work."""
+        """Import what `kernel_code` needs; called in an idle worker process."""
         return None
 
 
 def lacks_precision(kind: TargetKind, precision: str) -> UnsupportedError:
-    """The error for a precision that a kind does not have."""
+    """Return the error for a precision that a kind does not support."""
     return UnsupportedError(
         f"target {kind.name} has no precision '{precision}'",
         hint=f"it has {', '.join(kind.precisions)}",

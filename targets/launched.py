@@ -1,4 +1,4 @@
-"""Kinds of targets whose kernels are texts, and whose host function is a list of launches."""
+"""Base class of targets whose kernels are source text and whose host function launches them."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
 
 
 class LaunchedTarget(TargetKind):
-    """A kind whose kernels run on a `Device`, one launch or copy after the other.
+    """A target whose kernels run on a `Device`, as a sequence of launches and copies.
 
-    A kernel is a function of the kernel level; what passes mark as one for a grid of threads is
-    launched on that grid, everything else once.
+    Kernels are functions at the kernel level. Those that passes mark with a grid of threads are
+    launched on that grid, all others with a single thread.
     """
 
     @abstractmethod
     def source(self, module: ModuleOp) -> str:
-        """The kernels of a module as a text that the device takes.
+        """Return the kernels of a module as source text for the device.
 
         Raises:
-            UnsupportedError: an op or a type has no form there.
+            UnsupportedError: the device has no equivalent of an op or a type.
         """
 
     @abstractmethod
     def device(self) -> Device:
-        """The device to run on.
+        """Return the device to run on.
 
         Raises:
-            UnsupportedError: there is none.
+            UnsupportedError: no device is available.
         """
 
     def output(self) -> type[Target]:
@@ -49,7 +49,7 @@ class LaunchedTarget(TargetKind):
         kind = self
 
         class KernelText(Target):
-            """The kernels of a module as the device takes them."""
+            """Output format: the kernels of a module as source text for the device."""
 
             name = kind.name
 
@@ -59,7 +59,7 @@ class LaunchedTarget(TargetKind):
         return KernelText
 
     def check(self, module: ModuleOp) -> None:
-        """Refuse strings, and ops that Python computes when the model runs."""
+        """Reject strings, and ops that are computed in Python at run time."""
         from xdsl.dialects.builtin import ArrayAttr
 
         from tcopt.dialects.graph.host_call import HostCallOp
@@ -73,7 +73,7 @@ class LaunchedTarget(TargetKind):
                 raise UnsupportedError(message, op=op, hint=hint)
         for names in (module.attributes.get(TEXT_INPUTS), module.attributes.get(TEXT_OUTPUTS)):
             if isinstance(names, ArrayAttr) and len(names):
-                message = f"a device has no strings, as {names.data[0]} are"
+                message = f"devices do not support strings, such as {names.data[0]}"
                 raise UnsupportedError(message, hint=hint)
 
     def kernel_code(self, module: ModuleOp, caller: FuncOp) -> KernelCode:

@@ -1,4 +1,4 @@
-"""GPUs that OpenCL reaches: kernels in OpenCL C."""
+"""OpenCL devices, for which kernels are compiled to OpenCL C."""
 
 from __future__ import annotations
 
@@ -62,14 +62,17 @@ def _devices() -> Mapping[str, GpuTargetAttr]:
 
 
 DEVICES: Registry[str, GpuTargetAttr] = Registry("OpenCL device", _devices, in_keys=True)
-"""`opencl` has what nearly every OpenCL device has, `mali` what those of the Mali
-family have, whose memory is the CPU's; their compilers make dot products of sums of products of
-bytes where there are any. `pocl` is a CPU with vectors of 256 bits, as PoCL has it run kernels:
-threads of a block follow each other, and what they share is memory like any other."""
+"""OpenCL devices by name.
+
+`opencl` has the features that nearly every OpenCL device has, `mali` those of the Mali family,
+whose memory is that of the CPU. Their compilers turn sums of byte products into dot-product
+instructions where the device has them. `pocl` is a CPU with 256-bit vectors as PoCL uses it: the
+threads of a block run one after the other, and shared memory is ordinary memory.
+"""
 
 
 class OpenCLKind(GpuKind):
-    """Devices with a driver for OpenCL."""
+    """Devices with an OpenCL driver."""
 
     name = "opencl"
     machines = DEVICES

@@ -1,4 +1,4 @@
-"""What the pipelines of targets have in common."""
+"""Passes that the pipelines of several targets share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIMPLIFY = specs(
     "canonicalize",
     "merge-rows",
 )
-"""Passes of the graph level that say less with more; constants fold once more where others ask."""
+"""Graph passes that simplify the model. `fold-constants` runs again after passes that need it."""
 
 TE = specs("lower-graph-to-te", "te-inline", "split-axes", "merge-axes")
 LOOP = specs("lower-te-to-loop")
@@ -33,15 +33,15 @@ def make_phases(
     accuracy: str = DEFAULT,
     precision: str = PRECISE,
 ) -> list[Phase]:
-    """The phases of a compile.
+    """Return the phases of a compile.
 
     Args:
-        set_target: the pass that says what to compile for.
-        graph: passes of the graph level, `fuse-ops` the last.
-        kernel: passes from scheduled loops to the kernel level.
-        accuracy, precision: as `TargetKind.pipeline` takes them. The first is an
-            option of `winograd`, `widen-floats`, `fold-scale` and `fake-quantization-to-integer`.
-            For the second `lower-precision` runs before `pack-dots`, and `winograd` has an option.
+        set_target: pass that sets the target.
+        graph: graph-level passes, ending with `fuse-ops`.
+        kernel: passes that lower scheduled loops to the kernel level.
+        accuracy, precision: see `TargetKind.pipeline`. The accuracy is an option of `winograd`,
+            `widen-floats`, `fold-scale` and `fake-quantization-to-integer`. A reduced precision
+            adds `lower-precision` before `pack-dots`, and is an option of `winograd`.
     """
     phases = [
         Phase("import"),

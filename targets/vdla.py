@@ -1,4 +1,4 @@
-"""The accelerator of docs/vdla.md, whose programs a simulator runs."""
+"""The VDLA accelerator of docs/vdla.md, whose programs run in a simulator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class VdlaKind(AcceleratorKind):
-    """Programs of the dialect `vdla`, encoded."""
+    """Target kind of the VDLA: kernels become encoded programs of the dialect `vdla`."""
 
     name = "vdla"
     kernel = specs(

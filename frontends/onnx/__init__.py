@@ -1,6 +1,6 @@
-"""The ONNX frontend: models in, graph-level modules out.
+"""The ONNX front end: imports models as graph-level modules.
 
-The names below are imported when they are first used: errors and readers need no importer.
+The names below are imported lazily: errors and readers do not need the importer.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,6 +1,7 @@
-"""What keeps a model from being compiled, all of it, and what the model is made of.
+"""Collects all problems that prevent a model from being compiled, and a summary of the model.
 
-A model is checked by importing it, with every error kept instead of raised. Nothing is compiled.
+A model is checked by importing it and collecting errors instead of raising them. Nothing is
+compiled.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ from tcopt.support.structures import Kind
 Shape = tuple[int, ...] | list[Any]
 
 TRIAL_SIZES = (224, 32, 8, 1)
-"""What open dimensions are taken for, one after the other, until the model imports."""
+"""Extents tried for open dimensions, one after the other, until the model can be imported."""
 
 
 @dataclass(frozen=True)
 class ValueSummary:
-    """An input or output as the model declares it; `dims` is None where the rank is open.
+    """Declaration of an input or output; `dims` is None if the rank is unknown.
 
-    Of what is not a tensor, `kind`, they are those of its tensors.
+    For a sequence or optional (`kind`), `dims` describes its element tensors.
     """
 
     name: str
@@ -58,13 +59,13 @@ class ValueSummary:
 
 @dataclass(frozen=True)
 class ModelSummary:
-    """What a model is made of.
+    """Summary of a model's contents.
 
     Attributes:
-        operators: how many nodes there are of each, those in bodies and functions included.
-        parameters, parameter_bytes: elements of its weights, and their size.
-        open_dimensions: symbols of its inputs, and `?` if some have no name.
-        symbols: the inputs and outputs that have each symbol, "inputs" and "outputs" by name.
+        operators: number of nodes by operator, including those in subgraphs and functions.
+        parameters, parameter_bytes: number of elements of the weights, and their size.
+        open_dimensions: symbols of the inputs' dimensions, with `?` for unnamed ones.
+        symbols: names of the "inputs" and "outputs" that have each symbol.
     """
 
     producer: str
@@ -83,16 +84,15 @@ class ModelSummary:
 
 @dataclass
 class CheckReport:
-    """What a check found.
+    """Result of a check.
 
     Attributes:
-        problems: what keeps the model from being compiled.
-        at_first_run: values that decide shapes and come with the inputs of a run: the model
-            is compiled then, for the values seen. Nodes behind them are not checked.
-        trial_shapes: the shapes that open inputs were taken to have; lists of them are those
-            of sequences.
-        trial_dims: the extents that their named dimensions were taken for.
-        notes: what the model says wrongly of itself, without harm.
+        problems: errors that prevent the model from being compiled.
+        at_first_run: values that determine shapes but are only known at run time. The model is then
+            compiled at its first run. Nodes that depend on these shapes are not checked.
+        trial_shapes: shapes that were assumed for open inputs; a list of shapes for a sequence.
+        trial_dims: extents that were assumed for named dimensions.
+        notes: harmless mistakes in the model's declarations.
         summary: None if the file is not a model.
     """
 
@@ -105,7 +105,7 @@ class CheckReport:
 
     @property
     def passed(self) -> bool:
-        """Whether the model can be compiled, as far as importing it tells."""
+        """Whether no problem was found, so that the model can be compiled as far as is known."""
         return not self.problems
 
 
@@ -118,13 +118,12 @@ def check_model(
     limits: Limits = DEFAULT_LIMITS,
     follow_links: bool = False,
 ) -> CheckReport:
-    """Check an ONNX model; arguments are those of `import_model`.
+    """Check an ONNX model; for the arguments see `import_model`.
 
-    Dimensions that stay open are tried with a few sizes, and the one with the fewest problems
-    is reported.
+    Several extents are tried for open dimensions, and the one with the fewest problems is reported.
 
     Raises:
-        InputError: no such file, or shapes and values that do not fit the inputs.
+        InputError: the file does not exist, or shapes or values do not fit the inputs.
     """
     report = CheckReport()
     try:
@@ -143,7 +142,7 @@ def check_model(
             errors = trial.errors(given)
         except MissingShapesError as missing:
             errors = trial.open_errors(given, missing, report)
-    # Sizes that were tried say the same.
+    # Different trials give the same remarks.
     report.notes = list(dict.fromkeys(remark.message for remark in remarks))
     for error in errors:
         if isinstance(error, MissingValuesError) and error.inputs:
@@ -156,7 +155,7 @@ def check_model(
 
 @dataclass(frozen=True)
 class _Trial:
-    """Imports a model for one set of shapes or another."""
+    """Imports a model repeatedly, for different shapes."""
 
     model: ModelProto
     reader: TensorReader
@@ -165,11 +164,11 @@ class _Trial:
     limits: Limits
 
     def errors(self, shapes: Shapes) -> list[TcoptError]:
-        """Every error of an import.
+        """Import the model and return all errors.
 
         Raises:
-            MissingShapesError: shapes are open.
-            InputError: shapes or values that do not fit the inputs.
+            MissingShapesError: shapes are not known.
+            InputError: shapes or values do not fit the inputs.
         """
         problems, opsets = Problems(keep_all=True), domain_opsets(self.model)
         try:
@@ -184,7 +183,7 @@ class _Trial:
     def open_errors(
         self, shapes: Shapes, missing: MissingShapesError, report: CheckReport
     ) -> list[TcoptError]:
-        """The errors for open shapes of the best size."""
+        """Try several extents for open dimensions; return the errors of the best trial."""
         best: list[TcoptError] | None = None
         for size in TRIAL_SIZES:
             sizes = _trial_sizes(missing.inputs, size)
@@ -203,7 +202,7 @@ class _Trial:
 
 
 def _trial_sizes(inputs: Mapping[str, Sequence[Dimension] | None], size: int) -> dict[str, int]:
-    """An extent for each symbol: a batch of one, and `size` for what is not outermost."""
+    """Return an extent for each symbol: 1 if it is outermost anywhere, otherwise `size`."""
     found: dict[str, int] = {}
     for dims in inputs.values():
         for index, dim in enumerate(dims or ()):
@@ -216,7 +215,7 @@ def _trial_sizes(inputs: Mapping[str, Sequence[Dimension] | None], size: int) ->
 def _trial_shape(
     dims: Sequence[Dimension] | None, sizes: Mapping[str, int], size: int
 ) -> tuple[int, ...]:
-    """The shape for these sizes; sums of symbols are sums of sizes, as in `past + length`."""
+    """Return the shape for given extents of symbols; evaluates sums such as `past + length`."""
     if dims is None:
         return (1, 3, size, size)
     unnamed = (size if index else 1 for index in range(len(dims)))
@@ -231,7 +230,7 @@ def _sum_of(symbol: str, sizes: Mapping[str, int]) -> int:
 
 
 def summarize(model: ModelProto) -> ModelSummary:
-    """What a model is made of, from its declarations alone."""
+    """Summarise a model from its declarations alone."""
     graph = model.graph
     operators: Counter[str] = Counter()
     _count(graph.node, operators)
@@ -263,7 +262,7 @@ def summarize(model: ModelProto) -> ModelSummary:
 def _users(
     symbol: str, inputs: Sequence[ValueSummary], outputs: Sequence[ValueSummary]
 ) -> dict[str, list[str]]:
-    """The inputs and outputs that have a symbol."""
+    """Return the names of inputs and outputs that have a symbol."""
     sides = {"inputs": inputs, "outputs": outputs}
     return {
         side: [v.name for v in values if symbol in (v.dims or ())] for side, values in sides.items()

@@ -1,4 +1,4 @@
-"""Functions that a program has Python compute: those on strings, and those that libraries have.
+"""Functions that compiled programs call in Python: string operations, and uses of libraries.
 
-Each file registers some by `host_function`; a new one is a new file.
+Each file registers functions by `host_function`; new files are found automatically.
 """

@@ -1,4 +1,4 @@
-"""Strings in lower and upper case."""
+"""Conversion of strings to lower or upper case."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tcopt.support.stop_checks import in_steps
 from tcopt.support.strings import array_of_texts
 
 _PIECE = 1 << 18
-"""Characters that are converted at once, without a check for a stop."""
+"""Number of characters converted at once, between checks for a stop."""
 
 _SIGMA = "\N{GREEK CAPITAL LETTER SIGMA}"
-"""The only letter whose lower case depends on its neighbours: it differs at the end of a word."""
+"""The only letter whose lower case depends on its neighbours: it differs at word ends."""
 
 _BOUNDS = frozenset({"Lu", "Ll", "Lo", "Nd", "Zs", "Cc"})
-"""Categories of characters beyond which the neighbours of a sigma are not searched."""
+"""Character categories at which the search for the neighbours of a sigma ends."""
 
 
 @host_function("string_case", takes=(True,), gives=(True,))
@@ -37,7 +37,7 @@ def _converted(text: str, *, is_lower: bool) -> str:
 
 
 def _pieces(text: str, *, anywhere: bool) -> Iterator[str]:
-    """Cut a string where no letter on one side decides the case of one on the other."""
+    """Split a string into pieces whose conversion does not depend on each other."""
     start = 0
     while start < len(text):
         end = min(start + _PIECE, len(text))

@@ -15,7 +15,7 @@ from tcopt.support.strings import array_of_texts, check_characters
 def string_concat(
     settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]
 ) -> list[Array]:
-    """Concatenate the strings of two arrays, which broadcast."""
+    """Concatenate the strings of two arrays with broadcasting."""
     first, second = np.broadcast_arrays(*arrays)
     pairs = list(zip(first.reshape(-1).tolist(), second.reshape(-1).tolist(), strict=True))
     check_characters(sum(len(a) + len(b) for a, b in in_steps(pairs)))

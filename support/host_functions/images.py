@@ -1,4 +1,4 @@
-"""Images out of the bytes of files, by Pillow."""
+"""Decoding of image files by Pillow."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from tcopt.support.stop_checks import apart
 _MODES = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}
 FORMATS = tuple(_MODES)
 _FILE_FORMATS = ("BMP", "JPEG", "JPEG2000", "TIFF", "PNG", "WEBP", "PPM")
-"""Readers of Pillow for the formats that ONNX names; others may start programs, as EPS does."""
+"""Pillow's readers for the formats of the ONNX standard; others, such as EPS, may run programs."""
 
 
 def check_library() -> None:
-    """Check that what reads images is there.
+    """Check that the image library is installed.
 
     Raises:
-        UnsupportedError: it is not.
+        UnsupportedError: it is not installed.
     """
     try:
         import PIL.Image  # noqa: F401  # pyright: ignore
     except ImportError:
         raise UnsupportedError(
-            "images are decoded by the package Pillow, which is not installed",
+            "decoding images needs the package Pillow, which is not installed",
             hint="install it: pip install Pillow",
         ) from None
 
 
 @contextmanager
 def _opened(data: Array) -> Generator[Any]:
-    """The image that bytes are; InputError if they are none."""
+    """Open encoded bytes as an image; raise InputError if they are not one."""
     check_library()
     reader: Any = import_module("PIL.Image")
 
@@ -49,14 +49,14 @@ def _opened(data: Array) -> Generator[Any]:
                 yield image
     except CancelledError:
         raise
-    # Readers of formats fail in their own ways on what is damaged.
+    # Readers raise various exceptions for damaged data.
     except Exception as error:
         raise InputError(f"the data is not an image that can be decoded: {error}") from error
 
 
 @host_function("image_size", takes=(False,), gives=(False,))
 def image_size(settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]) -> list[Array]:
-    """Height and width of an image."""
+    """Return the height and width of an image."""
     with _opened(arrays[0]) as image:
         width, height = image.size
     return [np.array([height, width], np.int64)]
@@ -64,11 +64,11 @@ def image_size(settings: Settings, arrays: Sequence[Array], forms: Sequence[Form
 
 @host_function("image_decode", takes=(False,), gives=(False,))
 def image_decode(settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]) -> list[Array]:
-    """The pixels [height, width, channels] of an image; settings: `format`, one of `FORMATS`."""
+    """Return the pixels of an image, [height, width, channels]; `format` is one of `FORMATS`."""
     wanted = settings["format"]
     with _opened(arrays[0]) as image:
         pixels = apart(lambda: np.array(image.convert(_MODES[wanted])))
     pixels = pixels[:, :, None] if wanted == "Grayscale" else pixels
-    # Code has bytes without a sign of their own.
+    # Compiled code uses signless bytes.
     pixels = np.ascontiguousarray(pixels[:, :, ::-1] if wanted == "BGR" else pixels)
     return [pixels.view(forms[0].dtype)]

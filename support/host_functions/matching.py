@@ -1,4 +1,4 @@
-"""Strings that match regular expressions, by RE2 (google-re2)."""
+"""Matching of strings against regular expressions, by RE2 (google-re2)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tcopt.support.patterns import compile_pattern
 from tcopt.support.stop_checks import apart, in_steps
 
 _QUICK = 1 << 18
-"""Steps of the matcher that take at most ten milliseconds."""
+"""Number of matcher steps that take at most ten milliseconds."""
 _MOST = 1 << 32
-"""Steps that one string may take. The slowest take about 50 ns each."""
+"""Maximum number of matcher steps for one string. The slowest take about 50 ns each."""
 
 
 def matcher_of(pattern: str) -> Callable[[str], bool]:
-    """Compile a pattern; the result says whether all of a string matches it.
+    """Compile a pattern to a predicate for full matches.
 
     Raises:
         PatternError: the pattern is malformed, or too large.
         InputError: RE2 is not installed.
     """
-    # Without groups, one pass over the text is enough.
+    # Without capture groups, RE2 needs a single pass over the text.
     return partial(_matches, compile_pattern(pattern, never_capture=True))
 
 
@@ -45,7 +45,7 @@ def _matches(compiled: Any, text: str) -> bool:
 def regex_full_match(
     settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]
 ) -> list[Array]:
-    """Compute whether each whole string matches the setting `pattern`."""
+    """Return whether each string matches the setting `pattern` as a whole."""
     (x,), matches = arrays, matcher_of(settings["pattern"])
     found = [matches(text) for text in in_steps(x.reshape(-1).tolist(), len)]
     return [np.array(found, np.bool_).reshape(x.shape)]

@@ -1,4 +1,4 @@
-"""Numbers that strings spell, and strings that spell numbers."""
+"""Conversion between strings and numbers."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tcopt.support.strings import array_of_texts
 _FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity|nan)", re.I | re.A)
 _INTEGER = re.compile(r"[+-]?\d{1,20}", re.A)
 _LONGEST = 1 << 16
-"""Characters of a string that spells a number."""
+"""Maximum length of a string that represents a number."""
 _DIGITS = ".8g"
-"""Of numbers of up to 32 bits, as in onnxruntime; others have as many as tell them apart."""
+"""Format of floats of up to 32 bits, as in onnxruntime; doubles have the shortest exact form."""
 
 
 @host_function("string_to_number", takes=(True,), gives=(False,))
 def string_to_number(
     settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]
 ) -> list[Array]:
-    """The numbers; settings: `type`, the numpy name of what they are numbers of.
+    """Parse numbers; the setting `type` is the numpy name of their type.
 
     Raises:
-        InputError: a string spells none, or one that the type does not have.
+        InputError: a string is not a number, or is out of range.
     """
     (x,), dtype = arrays, named_dtype(settings["type"])
     texts = [text.strip() for text in in_steps(x.reshape(-1).tolist(), len)]
@@ -42,8 +42,8 @@ def string_to_number(
         numbers = [int(text) for text in in_steps(texts)]
         for number in numbers:
             if not limits.min <= number <= limits.max:
-                raise InputError(f"{number} is beyond what {dtype} has")
-        # Code has integers without a sign of their own.
+                raise InputError(f"{number} is out of range for {dtype}")
+        # Compiled code uses signless integers.
         return [np.array(numbers, dtype).view(forms[0].dtype).reshape(x.shape)]
     with np.errstate(all="ignore"):
         found = np.array([float(text) for text in in_steps(texts, len)]).astype(dtype)
@@ -54,7 +54,7 @@ def string_to_number(
 def number_to_string(
     settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]
 ) -> list[Array]:
-    """The decimals of numbers; settings: `type`, the numpy name of what they are numbers of."""
+    """Format numbers as decimals; the setting `type` is the numpy name of their type."""
     (x,) = arrays
     name = settings["type"]
     if name == "bool" or "int" in name:

@@ -1,4 +1,4 @@
-"""The order of strings."""
+"""Ranks of strings."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tcopt.support.host_functions.registry import Array, Form, Settings, host_fu
 from tcopt.support.stop_checks import check_stop, in_steps
 
 _RUN = 1 << 15
-"""Strings that are sorted between two checks for a stop."""
+"""Number of strings that are sorted between two checks for a stop."""
 
 
 @host_function("string_ranks", takes=(True,), gives=(False,))
 def string_ranks(settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]) -> list[Array]:
-    """Compute the rank of each string among the different strings."""
+    """Compute the rank of each string among the distinct strings."""
     (x,) = arrays
     texts = x.reshape(-1).tolist()
     different = list(dict.fromkeys(in_steps(texts)))

@@ -1,4 +1,4 @@
-"""The table of functions that programs call in Python, by name."""
+"""Registry of the Python functions that programs call by name."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tcopt.support.strings import current_strings
 
 Array = NDArray[Any]
 Settings = Mapping[str, Any]
-"""What a call is given beside arrays: numbers, strings, and lists of them, by name."""
+"""Settings of a call in addition to arrays: numbers, strings, and lists of them, by name."""
 
 
 class Form(NamedTuple):
-    """The shape and type of an array; the type of places where it is one of strings."""
+    """Shape and type of an array; string arrays have the type of indices into the string table."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -34,13 +34,13 @@ BufferFunction = Callable[[Settings, Sequence[Array]], None]
 
 @dataclass(frozen=True)
 class HostFunction:
-    """A function on arrays.
+    """A host function on arrays.
 
     Attributes:
-        run: computes results from settings, operands and the form that each result has.
-        takes, gives: of each operand and result, whether it is an array of strings.
-        on_buffers: in place of all these, works on any number of arrays of numbers, some of which
-            it writes.
+        run: computes results from settings, operands and the form of each result.
+        takes, gives: whether each operand and each result is an array of strings.
+        on_buffers: used instead of the other attributes: works in place on any number of numeric
+            arrays.
     """
 
     run: Function
@@ -49,14 +49,14 @@ class HostFunction:
     on_buffers: BufferFunction | None = None
 
     def accepts(self, count: int) -> bool:
-        """Whether so many arrays are operands and results of it."""
+        """Whether the function has this total number of operands and results."""
         return self.on_buffers is not None or count == len(self.takes) + len(self.gives)
 
     def compute(self, settings: Settings, arrays: Sequence[Array]) -> None:
-        """Compute from arrays for the operands into those behind them.
+        """Compute from the operand arrays into the result arrays that follow them.
 
         Raises:
-            InputError: operands that the function refuses, or as many as it does not take.
+            InputError: invalid operands, or a wrong number of them.
         """
         if self.on_buffers is not None:
             self.on_buffers(settings, arrays)
@@ -73,15 +73,15 @@ class HostFunction:
     def on_places(
         self, settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]
     ) -> list[Array]:
-        """The results, where strings are places in the current table, see `support.strings`.
+        """Compute results; strings are indices into the current table, see `support.strings`.
 
         Raises:
-            InputError: operands that the function refuses, or as many as it does not take.
+            InputError: invalid operands, or a wrong number of them.
         """
         if len(arrays) != len(self.takes) or len(forms) != len(self.gives):
             raise InputError(
-                f"a function of {len(self.takes)} arrays that gives {len(self.gives)} is called "
-                f"with {len(arrays)} for {len(forms)}"
+                f"expected {len(self.takes)} operands and {len(self.gives)} results, "
+                f"got {len(arrays)} and {len(forms)}"
             )
         if not any(self.takes) and not any(self.gives):
             found = self.run(settings, arrays, forms)
@@ -99,7 +99,7 @@ class HostFunction:
         for array, form in zip(found, forms, strict=True):
             if array.shape != form.shape:
                 raise InputError(
-                    f"the data gives a result of shape {list(array.shape)}, not {list(form.shape)}"
+                    f"a result has shape {list(array.shape)} instead of {list(form.shape)}"
                 )
         return list(found)
 
@@ -108,7 +108,7 @@ _ROOT = Path(__file__).parent.parent.parent
 
 
 def _load() -> None:
-    """Those of this folder, and of `host_functions.py` below `backends`."""
+    """Import the functions of this folder, and of `host_functions.py` files in `backends`."""
     package = import_module("tcopt.support.host_functions")
     for module in iter_modules(package.__path__):
         import_module(f"{package.__name__}.{module.name}")
@@ -122,7 +122,7 @@ HOST_FUNCTIONS: Registry[str, HostFunction] = Registry("host function", _load)
 def host_function(
     name: str, *, takes: Sequence[bool], gives: Sequence[bool]
 ) -> Callable[[Function], Function]:
-    """Register a function under a name; `takes` and `gives` say what is an array of strings."""
+    """Register a function by name; `takes` and `gives` mark arrays of strings."""
 
     def register(function: Function) -> Function:
         HOST_FUNCTIONS.add(name, HostFunction(function, tuple(takes), tuple(gives)))
@@ -132,7 +132,7 @@ def host_function(
 
 
 def buffer_function(name: str) -> Callable[[BufferFunction], BufferFunction]:
-    """Register a function that works on buffers in place under a name."""
+    """Register a function that works in place on buffers."""
 
     def register(function: BufferFunction) -> BufferFunction:
         HOST_FUNCTIONS.add(name, HostFunction(_not_on_values, on_buffers=function))
@@ -146,10 +146,10 @@ def _not_on_values(settings: Settings, arrays: Sequence[Array], forms: Sequence[
 
 
 def find_host_function(name: str) -> HostFunction:
-    """The function of a name.
+    """Return a host function by name.
 
     Raises:
-        InputError: there is none.
+        InputError: no function has this name.
     """
     found = HOST_FUNCTIONS.get(name)
     if found is None:

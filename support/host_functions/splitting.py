@@ -1,4 +1,4 @@
-"""Strings split at a delimiter."""
+"""Splitting of strings at a delimiter."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _WORD = re.compile(r"\S+")
 
 
 _SHORT = 1 << 18
-"""Characters of a string that is split at once, without a check for a stop."""
+"""Maximum length of a string that is split at once, without checks for a stop."""
 
 
 def _parts(text: str, settings: Settings) -> Iterable[str]:
-    """Split a string; without a delimiter, at white space of any length."""
+    """Split a string; without a delimiter, at runs of white space."""
     delimiter, most = settings["delimiter"], settings["maxsplit"]
     if not text:
         return []

@@ -1,4 +1,4 @@
-"""Strings taken apart into tokens, as onnxruntime's Tokenizer does it."""
+"""Tokenisation of strings, equivalent to onnxruntime's Tokenizer."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def _compiled(pattern: str) -> Any:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Takes strings apart.
+    """Splits strings into tokens.
 
     Attributes:
-        expression: matches tokens; None where separators match what is between them.
-        separators: matched one after the other, each within what the one before left.
+        expression: pattern of tokens; None if separators are used instead.
+        separators: patterns that split a string one after the other.
         shortest: minimum number of characters of a token.
-        mark: whether a token marks the start of a string, and one its end.
+        mark: whether start and end tokens are added to each string.
     """
 
     expression: Any
@@ -39,15 +39,16 @@ class Tokens:
 
     @classmethod
     def of(cls, settings: Settings) -> Tokens:
-        """The tokens that a call's settings describe.
+        """Create a tokeniser from a call's settings.
 
         Raises:
-            InputError: there is not one of an expression and separators, or a pattern is malformed.
+            InputError: not exactly one of expression and separators is given, or a pattern is
+                malformed.
         """
         expression, separators = settings["expression"], settings["separators"]
         if bool(expression) == bool(separators) or settings["shortest"] < 1:
             raise InputError(
-                "tokens need one of tokenexp and separators, and at least one character"
+                "a tokenizer needs either tokenexp or separators, and mincharnum of at least 1"
             )
         single = separators == [""]
         return cls(
@@ -58,7 +59,7 @@ class Tokens:
         )
 
     def parts(self, text: str) -> list[str]:
-        """The tokens of a string."""
+        """Split a string into tokens."""
         if self.expression is not None:
             found = list(self._matches(text))
         else:
@@ -82,7 +83,7 @@ class Tokens:
 
 @host_function("token_counts", takes=(True,), gives=(False,))
 def token_counts(settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]) -> list[Array]:
-    """How many tokens each string has."""
+    """Count the tokens of each string."""
     (x,), tokens = arrays, Tokens.of(settings)
     counts = [len(tokens.parts(text)) for text in in_steps(x.reshape(-1).tolist(), len)]
     return [np.array(counts, np.int64).reshape(x.shape)]
@@ -90,7 +91,7 @@ def token_counts(settings: Settings, arrays: Sequence[Array], forms: Sequence[Fo
 
 @host_function("tokens", takes=(True,), gives=(True,))
 def tokens_of(settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]) -> list[Array]:
-    """The tokens of each string along a last axis, which the setting `pad` fills up."""
+    """Return the tokens of each string along a new last axis, filled up with the setting `pad`."""
     (x,), width, tokens = arrays, forms[0].shape[-1], Tokens.of(settings)
     check_characters(x.size * width)
     rows: list[str] = []

@@ -117,7 +117,10 @@ def test_devices_have_precisions_of_their_own(target: str, precision: str) -> No
 
 @pytest.mark.parametrize(
     ("target", "message"),
-    [("opencl:sm_80", "'sm_80' is reached by cuda"), ("cuda:mali", "'mali' is reached by opencl")],
+    [
+        ("opencl:sm_80", "'sm_80' is a machine of target cuda"),
+        ("cuda:mali", "'mali' is a machine of target opencl"),
+    ],
 )
 def test_devices_are_reached_in_their_own_way(target: str, message: str) -> None:
     with pytest.raises(UnsupportedError, match=message):

@@ -155,7 +155,7 @@ def test_a_full_device():
 def test_a_pipe_is_written_to(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(InputError, match="nobody reads from this pipe"):
+    with pytest.raises(InputError, match="this pipe has no reader"):
         write_output(pipe, b"x")
     read: list[bytes] = []
     reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))

@@ -98,7 +98,7 @@ def test_what_decides_beside_the_sources(site: Path) -> None:
     write(site, init="", plugin="from . import asks, other", asks="", other="import numpy\n")
     modules = package_modules(f"{PACKAGE}.plugin")
     assert modules is not None and package_influence(modules) is None
-    for text, reason in (("import os", "imports os"), ("from ... import far", "beside it")):
+    for text, reason in (("import os", "imports os"), ("from ... import far", "next to it")):
         write(site, asks=text)
         modules = package_modules(f"{PACKAGE}.plugin")
         assert modules is not None

@@ -191,7 +191,9 @@ def test_bodies_and_blocks_can_be_rewritten_alone() -> None:
 
 
 def test_patterns_that_undo_each_other_are_an_error() -> None:
-    with pytest.raises(PassFailedError, match=r"patterns do not come to an end: (AddToOr|OrToAdd)"):
+    with pytest.raises(
+        PassFailedError, match=r"pattern rewriting does not terminate: (AddToOr|OrToAdd)"
+    ):
         rewrite(parse(), [AddToOr(), OrToAdd()])
 
 

@@ -82,7 +82,7 @@ def test_each_phase_of_a_transposed_filter_has_taps_of_its_own(phases, start):
 
 
 def test_points_are_distinct_and_as_many_as_needed():
-    with pytest.raises(ValueError, match="takes 3 distinct points"):
+    with pytest.raises(ValueError, match="needs 3 distinct points"):
         tables_of([Fraction(0), Fraction(1), Fraction(1)], 2, 3)
 
 

@@ -69,7 +69,7 @@ def test_what_a_plugin_made_is_found_again() -> None:
     [
         ("import os\n", "imports os"),
         ("import helper_of_a_test\n", "imports helper_of_a_test"),
-        ("from . import other\n", "imports a module beside it"),
+        ("from . import other\n", "imports a module next to it"),
         ("FACTOR = float(open('factor').read())\n", "uses open"),
         ("import numpy as np\nTABLE = np.load('table.npy')\n", "uses np.load"),
         ("from numpy.random import default_rng\n", "imports numpy.random"),

@@ -120,7 +120,7 @@ def test_hardware_is_not_started_for_what_is_simulated():
 
     with pytest.raises(AssertionError, match="there is none"):
         PlacedMeasurer(SETTINGS, hardware).measure([Candidate(tasks_of(SOURCE, "cpu")[0])])
-    with pytest.raises(UnsupportedError, match="no simulator stands for machines of target cpu"):
+    with pytest.raises(UnsupportedError, match="machines of target cpu have no simulator"):
         target_named("cpu").simulate(target_named("cpu").attribute(), ("f", {}), [])
 
 

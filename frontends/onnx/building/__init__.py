@@ -1,1 +1,1 @@
-"""Models to try the compiler on."""
+"""Models for testing the compiler."""

@@ -1,4 +1,4 @@
-"""Networks to try the compiler on: the light models that ship inside the onnx package."""
+"""Example networks: the small models that ship with the onnx package."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ def _folder() -> Path:
 
 
 def example_models() -> list[str]:
-    """The names of the example networks: `light_resnet50`, `light_vgg19`, ..."""
+    """Return the names of the example networks: `light_resnet50`, `light_vgg19`, ..."""
     return sorted(path.stem for path in _folder().glob("light_*.onnx"))
 
 
 def find_example_model(name: str) -> Path:
-    """The file of an example network. Its weights are all equal: see `randomize_weights`.
+    """Return the file of an example network. All its weights are equal: see `randomize_weights`.
 
     Raises:
-        InputError: no example of that name.
+        InputError: no example has this name.
     """
     path = _folder() / f"{name}.onnx"
     if name not in example_models():

@@ -1,4 +1,4 @@
-"""A small builder over onnx.helper, which test and benchmark networks are written with."""
+"""A small builder on top of onnx.helper, used to write networks for tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 
 class Network:
-    """Collects nodes, weights and inputs of one ONNX graph; values are named by strings."""
+    """Collects nodes, weights and inputs of an ONNX graph; values are identified by name."""
 
     def __init__(self, name: str, *, seed: int = 0, opset: int = 17):
         self.name = name
@@ -44,11 +44,11 @@ class Network:
         return self.weight(np.array(value, np.float32))
 
     def add(self, op_type: str, *inputs: str, **attributes) -> str:
-        """Add a node with one output; the output's name."""
+        """Add a node with one output; return the output's name."""
         return self.add_many(op_type, 1, *inputs, **attributes)[0]
 
     def add_many(self, op_type: str, outputs: int, *inputs: str, **attributes) -> list[str]:
-        """Add a node with several outputs; their names."""
+        """Add a node with several outputs; return their names."""
         name = f"{op_type}_{len(self.nodes)}"
         results = [f"{name}_{i}" if i else f"{name}_out" for i in range(outputs)]
         self.nodes.append(helper.make_node(op_type, inputs, results, name=name, **attributes))
@@ -66,10 +66,10 @@ class Network:
         bias: bool = True,
         gain: float = 2.0,
     ) -> str:
-        """A "same"-padded convolution with He-scaled weights.
+        """Add a "same"-padded convolution with He-scaled weights.
 
         Args:
-            gain: the mean square of the output over that of the input; 2 makes up for a ReLU.
+            gain: ratio of the mean squares of output and input; 2 compensates for a ReLU.
         """
         shape = (channels_out, channels_in // groups, kernel, kernel)
         w = self.normal(shape, (gain / (shape[1] * kernel * kernel)) ** 0.5)
@@ -84,7 +84,7 @@ class Network:
         )
 
     def batch_norm(self, x: str, channels: int) -> str:
-        """Batch normalisation with statistics near those of its input."""
+        """Add a batch normalisation with statistics close to those of its input."""
         scale, var = (
             self.weight(self.rng.uniform(low, high, channels).astype(np.float32))
             for low, high in ((0.8, 1.2), (1.0, 2.0))
@@ -93,22 +93,22 @@ class Network:
         return self.add("BatchNormalization", x, scale, bias, mean, var, epsilon=1e-5)
 
     def linear(self, x: str, width_in: int, width_out: int) -> str:
-        """MatMul and Add, as transformers are exported."""
+        """Add a MatMul and an Add, as in exported transformers."""
         w = self.normal([width_in, width_out], width_in**-0.5)
         return self.add("Add", self.add("MatMul", x, w), self.normal([width_out], 0.1))
 
     def gemm(self, x: str, width_in: int, width_out: int) -> str:
-        """A fully connected layer on a 2-D value."""
+        """Add a fully connected layer on a 2-D value."""
         w = self.normal([width_out, width_in], (1.0 / width_in) ** 0.5)
         return self.add("Gemm", x, w, self.normal([width_out], 0.1), transB=1)
 
     def layer_norm(self, x: str, width: int) -> str:
-        """LayerNormalization over the last axis (opset 17)."""
+        """Add a LayerNormalization over the last axis (opset 17)."""
         scale, bias = self.normal([width], 0.1, 1.0), self.normal([width], 0.1)
         return self.add("LayerNormalization", x, scale, bias, axis=-1, epsilon=1e-5)
 
     def model(self, **outputs: Sequence[int | str]) -> ModelProto:
-        """The model; `outputs` gives each output value's name and shape."""
+        """Return the model; `outputs` has the shape of each output by name."""
         infos = [
             helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
             for name, shape in outputs.items()

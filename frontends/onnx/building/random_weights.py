@@ -1,8 +1,8 @@
-"""Seeded random weights for a network whose own are missing or meaningless.
+"""Seeded random weights for networks without meaningful ones.
 
-Weights are drawn so that activations keep a scale of about one through the network (He et
-al. 2015, "Delving Deep into Rectifiers"), and batch normalisation's statistics match what
-it will see: the outputs then depend on the input, and a wrong kernel shows.
+Weights are drawn so that activations keep a scale of about 1 throughout the network (He et al.
+2015, "Delving Deep into Rectifiers"), and the statistics of batch normalisation match its input.
+The outputs then depend on the input, and a wrong kernel affects them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ _NORMS = ("LayerNormalization", "InstanceNormalization", "GroupNormalization", "
 
 
 def randomize_weights(model: ModelProto, seed: int = 0) -> ModelProto:
-    """A copy of `model` with every float weight drawn anew from `seed`.
+    """Return a copy of `model` in which every float weight is drawn randomly from `seed`.
 
-    Weights are the float initializers with more than one element, and the outputs of
-    ConstantOfShape nodes of constant shape (which become initializers). Scalars and
-    integers stay as they are.
+    Weights are float initializers with more than one element, and outputs of ConstantOfShape nodes
+    with a constant shape, which become initializers. Scalars and integers are kept.
 
     Raises:
-        ImportModelError: a weight's shape is not a list of dimensions.
+        ImportModelError: the shape of a weight is not a list of dimensions.
     """
     result = ModelProto()
     result.CopyFrom(model)
@@ -48,7 +47,7 @@ class _Randomizer:
                 self.users[name].append((node, index))
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.types: dict[str, int] = {}
-        # Mean square of each value, estimated as the weights are drawn.
+        # Estimated mean square of each value, updated while weights are drawn.
         self.moment: dict[str, float] = defaultdict(lambda: 1.0)
         self.sums: set[str] = set()
 
@@ -78,7 +77,7 @@ class _Randomizer:
                     self.types[node.output[0]] = kind
 
     def _weights_reached(self, node: NodeProto) -> Iterator[tuple[str, NodeProto, int]]:
-        """Weights used by `node`, directly or through nodes that only reshape them."""
+        """Yield the weights used by `node`, directly or through nodes that only reshape them."""
         for index, name in enumerate(node.input):
             if name in self.shapes and node.op_type not in ("Unsqueeze", "Reshape", "Squeeze"):
                 yield name, node, index
@@ -119,7 +118,7 @@ class _Randomizer:
             case op_type if op_type in _NORMS:
                 out = 1.0
             case "Relu" | "Gelu" | "Erf":
-                # A residual stream is mostly positive already, little is cut from it.
+                # A residual stream is mostly positive, so little is clipped.
                 out = (0.9 if data and data[0] in self.sums else 0.5) * first
             case "Add" | "Sum":
                 out = sum(self.moment[name] for name in data)
@@ -191,7 +190,7 @@ def _dimensions(tensor: TensorProto) -> tuple[int, ...]:
 
 
 def _role(node: NodeProto, index: int) -> str:
-    """What operand `index` of `node` is, which decides how it is drawn."""
+    """Return the role of operand `index` of `node`, which determines how it is drawn."""
     if node.op_type in _MATMULS:
         return "bias" if index == 2 else "matrix"
     if node.op_type == "BatchNormalization":
@@ -207,7 +206,7 @@ _Sampler = Callable[[np.random.Generator, tuple[int, ...], float], np.ndarray]
 
 
 def _centred(rng: np.random.Generator, shape: tuple[int, ...], scale: float) -> np.ndarray:
-    # Uniform of standard deviation `scale`: a quarter of the time of a normal.
+    # Uniform with standard deviation `scale`; four times as fast as a normal distribution.
     return (rng.random(shape, np.float32) - np.float32(0.5)) * np.float32(scale * math.sqrt(12))
 
 

@@ -1,1 +1,1 @@
-"""What handlers of operators work with."""
+"""Context objects that are passed to operator handlers."""

@@ -1,4 +1,4 @@
-"""The activation functions that recurrent layers and fused operators name."""
+"""Activation functions of recurrent layers and fused operators, by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _Formula = Callable[[NodeContext, SSAValue, float, float], SSAValue]
 
 @dataclass(frozen=True)
 class _Kind:
-    """A function of a value and up to two parameters; a default of None means it has none."""
+    """A function of a value and up to two parameters; a default of None marks an unused
+    parameter.
+    """
 
     formula: _Formula
     alpha: float | None = None
@@ -80,7 +82,7 @@ def _kind(ctx: NodeContext, name: str) -> _Kind:
 
 
 def activation(ctx: NodeContext, name: str, alpha: float | None, beta: float | None) -> Activation:
-    """An activation by its name, and parameters where they differ from its own."""
+    """Return an activation by name, with parameters that override its defaults."""
     kind = _kind(ctx, name)
     own = (kind.alpha or 0.0, kind.beta or 0.0)
     return Activation(kind, own[0] if alpha is None else alpha, own[1] if beta is None else beta)
@@ -89,17 +91,17 @@ def activation(ctx: NodeContext, name: str, alpha: float | None, beta: float | N
 def activations(
     ctx: NodeContext, directions: int, defaults: Sequence[str]
 ) -> list[list[Activation]]:
-    """The activations of each direction, from the node's attributes.
+    """Return the activations of each direction, from the node's attributes.
 
-    `activation_alpha` and `activation_beta` list the parameters of those functions that
-    have them, in order.
+    `activation_alpha` and `activation_beta` list the parameters of those functions that have them,
+    in order.
     """
     given = ctx.get_strings("activations") if ctx.has("activations") else None
     names = given or list(defaults) * directions
     if len(names) == len(defaults):
         names = names * directions
     count = len(defaults) * directions
-    ctx.check(len(names) == count, f"{count} activations are needed, not {len(names)}")
+    ctx.check(len(names) == count, f"expected {count} activations, got {len(names)}")
     alphas = list(ctx.get_floats("activation_alpha") or [])
     betas = list(ctx.get_floats("activation_beta") or [])
     found: list[Activation] = []

@@ -1,9 +1,8 @@
-"""Collects graph ops while a model is imported, and knows which values are constants.
+"""Builds graph ops while a model is imported, and folds constants.
 
-Exporters compute shapes with ordinary operators: Shape, Gather, Concat, Cast and so on.
-Shapes are static here, so those chains are constants. `GraphBuilder.emit` evaluates every
-op whose operands are small known values instead of keeping it; handlers then find shapes
-and axes through `known`.
+Exporters compute shapes with ordinary operators: Shape, Gather, Concat, Cast and so on. Shapes are
+static here, so these chains are constants. `GraphBuilder.emit` evaluates every op whose operands
+are small constants instead of appending it. Handlers then find shapes and axes in `known`.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ from tcopt.frontends.onnx.model.tensors import TensorReader
 from tcopt.support.errors import ImportModelError, UnsupportedError
 from tcopt.support.strings import TEXT, StringTable, is_text, strings_in
 
-# Shape computations are short; anything longer than a limit is data and stays an op.
+# Shape computations are short; anything above a limit is data and is not folded.
 FLOAT_FOLD_LIMIT = 16
-# Constants up to this size are written in the IR's text, longer ones are weights.
+# Constants up to this size are literals in the IR; larger ones are weights.
 LITERAL_LIMIT = 64
-# What numpy's arrays have at most, in which results are given.
+# NumPy's maximum rank; results are NumPy arrays.
 MOST_DIMENSIONS = 64
 
 
@@ -50,21 +49,21 @@ class GraphBuilder:
     """Appends ops to one block.
 
     Attributes:
-        known: values that are constants, with their arrays.
-        weights: where large constants go.
-        functions: private functions that the ops of the block refer to.
-        limits: of tensors and of what is folded.
-        location: given to the ops emitted next.
-        extents: of values of which only the first elements are valid, the extents; see `stages`.
-        may_bound: whether there may be such values.
-        depth: how deeply the node whose ops are emitted is nested in functions and bodies.
-        checks: conditions that refuse a run where they are true, with what is wrong then.
-        sequence_items: how many tensors the sequences that were made hold, each for itself.
-        strings: those of the model, by the places that stand for them.
-        texts: values that are places of strings.
-        measured: what earlier stages computed in order to know shapes, see `stages`.
-        key: of random numbers, if some are drawn.
-        is_main: whether ops are those of @main, not of the step of a loop.
+        known: arrays of the values that are constants.
+        weights: store for large constants.
+        functions: private functions that the ops of the block call.
+        limits: limits on tensors and on constant folding.
+        location: location of the ops emitted next.
+        extents: valid extents of values of which only the first elements are valid; see `stages`.
+        may_bound: whether results may be bounded in this way.
+        depth: nesting of the current node in functions and subgraphs.
+        checks: conditions under which a run fails, with the error message.
+        sequence_items: total number of tensors in the sequences created so far.
+        strings: string table of the model.
+        texts: values that are indices into the string table.
+        measured: values computed by earlier stages because shapes depend on them, see `stages`.
+        key: key of random numbers, if any are drawn.
+        is_main: whether ops belong to @main rather than to the body of a loop.
     """
 
     def __init__(
@@ -92,11 +91,11 @@ class GraphBuilder:
         self.key: SSAValue | None = None
         self.is_main = True
         self._argument_names: dict[SSAValue, str] = {}
-        # Weights with a name are data to keep, however small: they fold nothing.
+        # Named weights are data to keep, however small; they are not folded.
         self._named: set[SSAValue] = set()
 
     def function(self, name: str, types: Sequence[Attribute]) -> GraphBuilder:
-        """A builder for the body of a new private function with arguments of these types."""
+        """Return a builder for the body of a new private function with these argument types."""
         inner = GraphBuilder(Block(arg_types=types), self.weights, self.reader, self.limits)
         inner.functions = self.functions
         inner.strings, inner.texts = self.strings, self.texts
@@ -112,14 +111,14 @@ class GraphBuilder:
         return inner
 
     def random_key(self) -> SSAValue | None:
-        """The key of a run's random numbers, an argument of the block; None inside of a loop."""
+        """Return the run's random key, an argument of the block; None in a loop body."""
         if self.key is None and self.is_main:
             self.key = self.block.insert_arg(tensor((1,), i64), len(self.block.args))
             self.key.name_hint = "random_key"
         return self.key
 
     def finish(self, results: Sequence[SSAValue]) -> FuncOp:
-        """End the function whose body this builder wrote."""
+        """Complete the function whose body this builder wrote."""
         self.block.add_op(ReturnOp(*results))
         self.erase_unused()
         function = self.block.parent_op()
@@ -130,7 +129,7 @@ class GraphBuilder:
         return function
 
     def narrow_checks(self, first: int, condition: SSAValue, holds: bool) -> None:
-        """Let the checks from number `first` on count only where a condition is what it says."""
+        """Restrict the checks from index `first` on to runs in which a condition has a value."""
         for place in range(first, len(self.checks)):
             message, refused = self.checks[place]
             taken = self.emit(ReshapeOp(condition, (1,)))
@@ -139,13 +138,13 @@ class GraphBuilder:
             self.checks[place] = message, self.emit(AndOp(taken, refused))
 
     def append(self, op: Operation) -> list[SSAValue]:
-        """Add an op as it is; its results."""
+        """Append an op without folding; return its results."""
         op.location = self.location
         self.block.add_op(op)
         return list(op.results)
 
     def append_steps(self, op: Operation, inner: GraphBuilder) -> list[SSAValue]:
-        """Add a loop over the function that `inner` wrote, which returns its checks last."""
+        """Append a loop over the function written by `inner`, whose last results are its checks."""
         results = self.append(op)
         count = len(results) - len(inner.checks)
         messages = (message for message, _ in inner.checks)
@@ -153,15 +152,15 @@ class GraphBuilder:
         return results[:count]
 
     def add_argument(self, value: SSAValue, name: str) -> None:
-        """Remember the model's name of a block argument."""
+        """Record the model's name of a block argument."""
         self._argument_names[value] = name
         value.name_hint = name_hint(name)
 
     def emit(self, op: Operation) -> SSAValue:
-        """Add an op with one result, or its value if that is a small constant.
+        """Append an op with a single result, unless it folds to a small constant; return the value.
 
         Raises:
-            ImportModelError: a result that is larger than the limit.
+            ImportModelError: the result exceeds the size limit.
         """
         result = op.results[0]
         own = type_of(result)
@@ -175,40 +174,40 @@ class GraphBuilder:
         return result
 
     def check_size(self, shape: Sequence[int], itemsize: int) -> None:
-        """Check that a tensor is within the limit.
+        """Check that the size of a tensor is within the limit.
 
         Raises:
-            ImportModelError: it is larger.
+            ImportModelError: it exceeds the limit.
             UnsupportedError: it has too many dimensions.
         """
         if len(shape) > MOST_DIMENSIONS:
             raise UnsupportedError(
                 f"tensors of more than {MOST_DIMENSIONS} dimensions are not supported, "
-                f"here are {len(shape)}",
+                f"got {len(shape)}",
                 hint="join dimensions with Reshape",
             )
         size, most = math.prod(shape) * itemsize, self.limits.tensor_bytes
         if size > most:
             raise ImportModelError(
                 f"a tensor of shape {_short(shape)} is too large: {size / 2**30:.3g} GiB",
-                hint=f"if it is meant to be so large, raise the limit tensor-bytes={most}",
+                hint=f"if this size is intended, raise the limit tensor-bytes={most}",
             )
         if math.prod(extent for extent in shape if extent) * itemsize >= 2**62:
             raise ImportModelError(
-                f"a tensor of shape {_short(shape)} has no elements, but places beyond all memory"
+                f"a tensor of shape {_short(shape)} has no elements, but strides that overflow"
             )
 
     def check_made(self, *shape: int) -> None:
-        """Check that a constant of this shape may be made where the model has none.
+        """Check that a constant that is not in the model may be created with this shape.
 
         Raises:
-            ImportModelError: it is larger than the limit.
+            ImportModelError: it exceeds the limit.
         """
         most = self.limits.made_elements
         if math.prod(shape) > most:
             raise ImportModelError(
-                f"a constant of shape {_short(shape)} would have to be made, which is too large",
-                hint=f"if it is meant to be so large, raise the limit made-elements={most}",
+                f"a constant of shape {_short(shape)} is needed, which is too large",
+                hint=f"if this size is intended, raise the limit made-elements={most}",
             )
 
     def _fold(self, op: Operation) -> np.ndarray | None:
@@ -228,10 +227,11 @@ class GraphBuilder:
             return op.evaluate(*arrays)[0]
 
     def value_of(self, value: SSAValue) -> np.ndarray | None:
-        """The value if it follows from constants alone; None otherwise.
+        """Return the array of a value that depends only on constants; otherwise None.
 
-        `known` has what was folded at once, which spares weights and what is long. What decides
-        a shape is computed from them all the same, as far as `made_elements` allows.
+        `known` only has values that were folded immediately, which excludes weights and large
+        results. Values that determine shapes are computed even from these, within the limit
+        `made_elements`.
         """
         if value in self.known:
             return self.known[value]
@@ -247,11 +247,11 @@ class GraphBuilder:
         return computed[value]
 
     def measured_value(self, what: str, where: str) -> np.ndarray | None:
-        """A value that an earlier stage has computed for a node; None if it has not.
+        """Return a value that an earlier stage has computed for a node; None if there is none.
 
         Args:
-            what: a description of the value, which is unique in the node.
-            where: the location of the node.
+            what: description of the value, unique within the node.
+            where: location of the node.
         """
         earlier = self.measured.get(_measured_name(what, where))
         return None if earlier is None else self.array_of(earlier)
@@ -264,20 +264,22 @@ class GraphBuilder:
         kind: type[MissingValuesError] = MissingValuesError,
         detail: str = "",
     ) -> MissingValuesError:
-        """The error of a value that is not known.
+        """Return the error for a value that is not known.
 
         Args:
-            what, where: as in `measured_value`, which a next stage asks for it.
-            detail: follows the description in the message.
+            what, where: see `measured_value`; the next stage uses them to find the value.
+            detail: text that follows the description in the message.
         """
         message = f"{what}{detail} is computed when the model runs"
         inputs, name = self.input_names_behind(value), _measured_name(what, where)
-        if not self.is_main:  # A step of a loop has a value for each iteration.
+        if not self.is_main:  # Each iteration of a loop has a different value.
             return MissingValuesError(message, inputs, where=where)
         return kind(message, inputs, where=where, value=value, name=name)
 
     def _steps_to(self, value: SSAValue) -> list[GraphOp] | None:
-        """The ops that compute a value from constants, in order; None if something else does."""
+        """Return the ops that compute a value from constants, in order; None if it depends on
+        others.
+        """
         order: list[GraphOp] = []
         pending, seen = [value], {value}
         left = self.limits.made_elements
@@ -296,9 +298,9 @@ class GraphBuilder:
         return sorted(dict.fromkeys(order), key=lambda op: place[op])
 
     def constant(self, array: np.ndarray | np.generic, name: str | None = None) -> SSAValue:
-        """Add a constant: a weight if it has a name or is long, else a literal.
+        """Add a constant: a weight if it is named or large, otherwise a literal.
 
-        Strings become the indices that stand for them.
+        Strings are replaced by indices into the string table.
         """
         array = np.asarray(array)
         if is_text(array.dtype):
@@ -322,22 +324,22 @@ class GraphBuilder:
         return result
 
     def dense(self, tensor: SparseTensorProto, where: str) -> np.ndarray:
-        """All elements of a sparse tensor.
+        """Convert a sparse tensor to a dense array.
 
         Raises:
-            ImportModelError: it is malformed, or larger than the limit.
+            ImportModelError: it is malformed or exceeds the limit.
         """
         self.check_made(*tensor.dims)
         return self.reader.read_sparse(tensor, where)
 
     def read(self, weight: Weight, name: str) -> np.ndarray:
-        """The value of a weight, stored in full or sparsely."""
+        """Return the value of a dense or sparse weight."""
         if isinstance(weight, SparseTensorProto):
             return self.dense(weight, name)
         return self.reader.read(weight, name)
 
     def copy_constant(self, value: SSAValue) -> SSAValue:
-        """The constant that another block holds, in this one."""
+        """Copy a constant from another block to this one."""
         op = value.owner
         assert isinstance(op, ConstantOp)
         (result,) = self.append(op.clone())
@@ -348,27 +350,27 @@ class GraphBuilder:
         return result
 
     def mark_texts(self, values: Sequence[SSAValue], copies: Sequence[SSAValue]) -> None:
-        """Remember that those values are strings which stand for others that are."""
+        """Mark copies of string values as strings."""
         pairs = zip(values, copies, strict=True)
         self.texts.update(copy for value, copy in pairs if value in self.texts)
 
     def array_of(self, value: SSAValue) -> np.ndarray | None:
-        """A known value as the model has it: strings as such."""
+        """Return the array of a known value, with strings decoded."""
         known = self.known.get(value)
         if known is not None and value in self.texts:
             return self.strings.decode(known)
         return known
 
     def splat(self, shape: tuple[int, ...], value: np.generic) -> SSAValue:
-        """Add a constant whose elements are all `value`; costs no memory."""
+        """Add a constant whose elements are all `value`; needs no memory for the elements."""
         return self.constant(np.broadcast_to(value, shape))
 
     def dtype_of(self, value: SSAValue) -> np.dtype:
-        """The numpy dtype of a value's elements."""
+        """Return the numpy dtype of a value's elements."""
         return TEXT if value in self.texts else numpy_dtype(type_of(value).element_type)
 
     def input_names_behind(self, value: SSAValue) -> list[str]:
-        """The model's inputs that a value is computed from, in the model's order."""
+        """Return the names of the model's inputs that a value depends on, in the model's order."""
         reached: set[SSAValue] = set()
         pending = [value]
         while pending:
@@ -381,7 +383,7 @@ class GraphBuilder:
         return [name for argument, name in self._argument_names.items() if argument in reached]
 
     def erase_unused(self) -> None:
-        """Drop the ops whose results nothing uses (all graph ops are pure)."""
+        """Erase ops with unused results; all graph ops are pure."""
         for op in reversed(list(self.block.ops)):
             if isinstance(op, GraphOp | ScanOp) and not any(result.uses for result in op.results):
                 op.detach()
@@ -397,17 +399,17 @@ def _short(shape: Sequence[int]) -> str:
 
 
 def _is_data(array: np.ndarray) -> bool:
-    """Whether a named constant is a parameter of the network, rather than a shape or scalar."""
+    """Whether a named constant is a parameter of the network rather than a shape or scalar."""
     return array.ndim > 0 and is_float(element_of(array.dtype))
 
 
 def named_location(name: str) -> NameLoc:
-    """The location of a node: its name in the model."""
+    """Return the location of a node, which is its name in the model."""
     return NameLoc(StringAttr(name), NoneAttr())
 
 
 def name_hint(name: str) -> str:
-    """A model's name as an SSA name: `gpu_0/conv1_1` becomes `gpu_0_conv1_1`."""
+    """Convert a model's name to an SSA name: `gpu_0/conv1_1` becomes `gpu_0_conv1_1`."""
     plain = re.sub(r"[^A-Za-z0-9_$.-]+", "_", name).strip("_")
     if not plain:
         return "v"

@@ -1,4 +1,4 @@
-"""What a handler sees of the node it imports."""
+"""The interface through which a handler imports a node."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from tcopt.support.errors import ImportModelError, UnsupportedError
 
 T = TypeVar("T")
 
-# No shape, list of axes or condition is longer; a splat of a hostile model may be.
+# Shapes, lists of axes and conditions are shorter; a splat in a malicious model may not be.
 VALUE_LIMIT = 2**20
 
 
 class NodeContext:
-    """One node: its operands, attributes and constants, and the builder to emit ops with.
+    """A node to import: its operands, attributes and constants, and the builder for new ops.
 
-    Attributes that the node leaves out take the default of ONNX's schema for its version.
-    Errors raised through `malformed` and `unsupported` name the node.
+    Omitted attributes have the default value of ONNX's schema for the opset version. Errors raised
+    by `malformed` and `unsupported` name the node.
     """
 
     def __init__(
@@ -57,34 +57,34 @@ class NodeContext:
     # Operands
 
     def input(self, index: int) -> SSAValue:
-        """Operand `index`, which must be present."""
+        """Return operand `index`, which must be present."""
         value = self.optional_input(index)
         if value is None:
             self.malformed(f"input {index} is missing")
         return value
 
     def optional_input(self, index: int) -> SSAValue | None:
-        """Operand `index`, None when left out."""
+        """Return operand `index`; None if omitted."""
         return self.operands[index] if index < len(self.operands) else None
 
     def inputs(self) -> list[SSAValue]:
-        """All operands, none of which may be left out."""
+        """Return all operands, none of which may be omitted."""
         return [self.input(index) for index in range(len(self.operands))]
 
     def known(self, value: SSAValue | None) -> np.ndarray | None:
-        """The value if it is known while importing, else None."""
+        """Return the array of a value that is known during import; otherwise None."""
         return None if value is None else self.builder.array_of(value)
 
     def constant(self, index: int, what: str) -> np.ndarray:
-        """The value of operand `index`, which decides `what` and so must be known now.
+        """Return the value of operand `index`, which determines `what` and so must be known.
 
         Raises:
-            MissingValuesError: naming the model inputs it is computed from.
+            MissingValuesError: it is not known; the error has the model inputs that it depends on.
         """
         return self.decided(self.input(index), what)
 
     def decided(self, operand: SSAValue, what: str) -> np.ndarray:
-        """As `constant`, of any value."""
+        """Return a value that must be known; see `constant`."""
         value = self.builder.value_of(operand)
         if operand in self.builder.texts:
             value = self.builder.array_of(operand)
@@ -94,24 +94,24 @@ class NodeContext:
         return value
 
     def constant_ints(self, index: int, what: str) -> list[int]:
-        """As `constant`, a 1-D (or scalar) integer operand as a list."""
+        """Return a 1-D or scalar integer operand as a list; see `constant`."""
         return self.known_ints(self.input(index), what)
 
     def known_ints(self, operand: SSAValue, what: str) -> list[int]:
-        """As `constant_ints`, of any value."""
+        """Return a 1-D or scalar integer value as a list; see `decided`."""
         value = self.decided(operand, what)
         if value.ndim > 1:
             self.malformed(f"{what} should be a 1-D tensor, not {list(value.shape)}")
         return [int(v) for v in value.reshape(-1)]
 
     def constant_int(self, index: int, what: str) -> int:
-        """As `constant`, an operand that holds one integer."""
+        """Return an operand with a single integer; see `constant`."""
         values = self.constant_ints(index, what)
         self.check(len(values) == 1, f"{what} should be one number, not {values}")
         return values[0]
 
     def optional_constant_ints(self, index: int, what: str) -> list[int] | None:
-        """As `constant_ints`, None when the operand is left out."""
+        """Return an optional integer operand as a list; None if omitted. See `constant`."""
         if self.optional_input(index) is None:
             return None
         return self.constant_ints(index, what)
@@ -119,7 +119,7 @@ class NodeContext:
     # Attributes
 
     def has(self, name: str) -> bool:
-        """Whether the node itself states the attribute."""
+        """Whether the node has the attribute explicitly."""
         return name in self._attributes
 
     def _get(self, name: str, kind: type[T], default: T | None) -> T | None:
@@ -138,98 +138,98 @@ class NodeContext:
         return value
 
     def get_int(self, name: str, default: int | None = None) -> int:
-        """An integer attribute, its default, or an error."""
+        """Return an integer attribute or its default; fail without either."""
         return self._require(name, self._get(name, int, default))
 
     def get_bool(self, name: str, default: int | None = None) -> bool:
-        """An integer attribute that means true when not zero."""
+        """Return an integer attribute as a Boolean."""
         return bool(self.get_int(name, default))
 
     def get_float(self, name: str, default: float | None = None) -> float:
-        """A float attribute, its default, or an error."""
+        """Return a float attribute or its default; fail without either."""
         value = self._require(name, self._get(name, float, default))
-        # Attributes are 32-bit: print 0.2, not 0.20000000298023224.
+        # Attributes have 32 bits: return 0.2, not 0.20000000298023224.
         return float(np.format_float_positional(np.float32(value))) if np.isfinite(value) else value
 
     def get_string(self, name: str, default: str | None = None) -> str:
-        """A string attribute, its default, or an error."""
+        """Return a string attribute or its default; fail without either."""
         raw = self._get(name, bytes, None if default is None else default.encode())
         return self._require(name, raw).decode(errors="replace")
 
     def get_ints(self, name: str) -> list[int] | None:
-        """An integer list attribute, None when left out."""
+        """Return an integer list attribute; None if omitted."""
         value: list[int] | None = self._get(name, list, None)
         return None if value is None else [int(v) for v in value]
 
     def get_floats(self, name: str) -> list[float] | None:
-        """A float list attribute, None when left out."""
+        """Return a float list attribute; None if omitted."""
         value: list[float] | None = self._get(name, list, None)
         return None if value is None else [float(v) for v in value]
 
     def get_int_array(self, name: str) -> np.ndarray:
-        """An integer list attribute as a vector, an empty one when left out."""
+        """Return an integer list attribute as a vector; empty if omitted."""
         attribute = self._attributes.get(name)
         if attribute is None or attribute.type != AttributeProto.INTS:
             return np.array(self.get_ints(name) or [], np.int64)
         return np.fromiter(attribute.ints, np.int64, len(attribute.ints))
 
     def get_float_array(self, name: str) -> np.ndarray:
-        """A float list attribute as a vector of f64, an empty one when left out."""
+        """Return a float list attribute as an f64 vector; empty if omitted."""
         attribute = self._attributes.get(name)
         if attribute is None or attribute.type != AttributeProto.FLOATS:
             return np.array(self.get_floats(name) or [], np.float64)
         return np.fromiter(attribute.floats, np.float64, len(attribute.floats))
 
     def get_bytes(self, name: str) -> list[bytes]:
-        """A string list attribute as it is stored, empty when left out."""
+        """Return a string list attribute as bytes; empty if omitted."""
         return self._get(name, list, None) or []
 
     def get_strings(self, name: str) -> list[str] | None:
-        """A string list attribute, None when left out."""
+        """Return a string list attribute; None if omitted."""
         value: list[bytes] | None = self._get(name, list, None)
         return None if value is None else [text_of(v, self.where) for v in value]
 
     def get_tensor(self, name: str) -> np.ndarray | None:
-        """A tensor attribute, None when left out."""
+        """Return a tensor attribute; None if omitted."""
         attribute = self._attributes.get(name)
         if attribute is None or attribute.type != AttributeProto.TENSOR:
             return None
         return self.builder.reader.read(attribute.t, self.where)
 
     def get_sparse_tensor(self, name: str) -> np.ndarray | None:
-        """A sparse tensor attribute with all its elements, None when left out."""
+        """Return a sparse tensor attribute as a dense array; None if omitted."""
         attribute = self._attributes.get(name)
         if attribute is None or attribute.type != AttributeProto.SPARSE_TENSOR:
             return None
         return self.builder.dense(attribute.sparse_tensor, self.where)
 
     def get_element_type(self, name: str, default: int = TensorProto.UNDEFINED) -> Attribute | None:
-        """A `to` or `dtype` attribute as an IR element type, None when left out."""
+        """Return a `to` or `dtype` attribute as an IR element type; None if omitted."""
         number = self.get_int(name, default)
         return None if number == TensorProto.UNDEFINED else element_type(number, self.where)
 
     # Shapes
 
     def shape(self, value: SSAValue) -> tuple[int, ...]:
-        """The static shape of a value."""
+        """Return the static shape of a value."""
         return shape_of(value)
 
     def rank(self, value: SSAValue) -> int:
-        """The number of dimensions of a value."""
+        """Return the rank of a value."""
         return len(shape_of(value))
 
     def element(self, value: SSAValue) -> Attribute:
-        """The element type of a value."""
+        """Return the element type of a value."""
         return tensor_type(value).element_type
 
     def axis(self, axis: int, rank: int) -> int:
-        """`axis` counted from the front; an error unless -rank <= axis < rank."""
+        """Normalise `axis` to be non-negative; fail unless -rank <= axis < rank."""
         if not -rank <= axis < rank:
             self.malformed(f"axis {axis} is out of range for {rank} dimensions")
         return axis % rank
 
     def axes(self, axes: Sequence[int], rank: int) -> list[int]:
-        """As `axis` for a list, which must not repeat one; in the order given."""
+        """Normalise a list of axes without duplicates; the order is preserved."""
         found = [self.axis(axis, rank) for axis in axes]
         if len(set(found)) != len(found):
             self.malformed(f"axes {list(axes)} name one dimension twice")
@@ -239,14 +239,16 @@ class NodeContext:
 
     @property
     def may_bound(self) -> bool:
-        """Whether results may have their largest shape, of which `bounded` says what is valid."""
+        """Whether results may be padded to their maximum shape, with valid extents set by
+        `bounded`.
+        """
         return self.builder.may_bound
 
     def bounded(self, value: SSAValue, axis: int, count: SSAValue) -> SSAValue:
-        """A result of which the first `count` ([1], i64) slices along an axis are valid.
+        """Mark the first `count` ([1], i64) slices of a value along an axis as the valid ones.
 
         Raises:
-            MeasuredError: in a function or body, which a next stage imports with a known count.
+            MeasuredError: in a function or subgraph; the next stage imports it with a known count.
         """
         if self.builder.depth:
             extents = list(shape_of(value))
@@ -260,7 +262,7 @@ class NodeContext:
         return value
 
     def emit(self, op: Operation) -> SSAValue:
-        """Add a graph op with one result (folded at once if it is a small constant)."""
+        """Append a graph op with a single result, unless it folds to a small constant."""
         return self.builder.emit(op)
 
     def scan(
@@ -274,12 +276,12 @@ class NodeContext:
         *,
         reverse: bool = False,
     ) -> list[SSAValue]:
-        """A loop over time (see `graph.ScanOp`), whose step `body` writes.
+        """Add a loop over time (see `graph.ScanOp`), whose body is written by `body`.
 
         Args:
-            body: given a context to emit ops with, and the states, slices of `scanned` and
-                `fixed` as a step sees them; returns the next states and slices of results.
-            slices: the types of the slices that `body` returns.
+            body: receives a context for new ops, and the states, slices of `scanned`, and `fixed`
+                values of an iteration. It returns the next states and slices of the results.
+            slices: types of the slices that `body` returns.
         """
         if steps == 0:
             return [*states, *(self.zeros((0, *t.get_shape()), t.element_type) for t in slices)]
@@ -300,12 +302,12 @@ class NodeContext:
         return self.builder.append_steps(op, builder)
 
     def require(self, value: SSAValue, low: int, high: int, what: str) -> None:
-        """Refuse what is outside of a range: now if it is known, else whenever the model runs.
+        """Reject values outside a range: during import if they are known, otherwise at run time.
 
         Args:
-            value: integers, of any shape.
-            low, high: the least and the greatest that may be.
-            what: what they are, for messages: "indices".
+            value: integers of any shape.
+            low, high: inclusive bounds.
+            what: description for messages, such as "indices".
         """
         if 0 in shape_of(value):
             return
@@ -323,16 +325,16 @@ class NodeContext:
         )
 
     def is_text(self, value: SSAValue) -> bool:
-        """Whether a value holds strings, which are places in the table of the model's."""
+        """Whether a value is a string tensor, i.e. has indices into the string table."""
         return value in self.builder.texts
 
     def text(self, value: SSAValue) -> SSAValue:
-        """A value of places of strings, as such."""
+        """Mark a value as a string tensor."""
         self.builder.texts.add(value)
         return value
 
     def get_seed(self) -> float | None:
-        """The attribute `seed` of what draws random numbers; None where the node has none."""
+        """Return the attribute `seed` of a random operator; None if it is absent."""
         if not self.has("seed"):
             return None
         value = self._get("seed", object, None)
@@ -340,20 +342,20 @@ class NodeContext:
         return float(value)  # pyright: ignore[reportArgumentType]
 
     def random_key(self) -> SSAValue:
-        """The key of a run's random numbers.
+        """Return the key of the run's random numbers.
 
         Raises:
-            UnsupportedError: in a loop, all of whose steps would draw the same ones.
+            UnsupportedError: in a loop body, where every iteration would draw the same numbers.
         """
         key = self.builder.random_key()
         if key is None:
             self.unsupported(
-                f"{self.op_type} without a seed in a loop that is not written out is not supported"
+                f"{self.op_type} without a seed in a loop that is not unrolled is not supported"
             )
         return key
 
     def place_of(self, text: str) -> int:
-        """The place of a string in the model's table."""
+        """Return the index of a string in the model's string table."""
         return self.builder.strings.place(text)
 
     def host(
@@ -364,18 +366,18 @@ class NodeContext:
         element: Attribute | None = None,
         **settings: Any,
     ) -> SSAValue:
-        """The result of a function that Python computes, see `support.host_functions`.
+        """Call a host function, see `support.host_functions`; return its result.
 
         Args:
-            element: the type of the result's elements; None for strings.
-            settings: what the function is told beside the operands.
+            element: element type of the result; None for strings.
+            settings: settings of the function in addition to operands.
         """
         types = [tensor(shape, i64 if element is None else element)]
         result = self.emit(HostCallOp(function, operands, types, settings))
         return self.text(result) if element is None else result
 
     def measured(self, value: SSAValue, what: str) -> list[int]:
-        """Integers that are computed from data and decide shapes; a next stage knows them.
+        """Return data-dependent integers that determine shapes; known from the next stage on.
 
         Raises:
             MeasuredError: they are not known yet.
@@ -386,7 +388,9 @@ class NodeContext:
         return [int(v) for v in known.reshape(-1)]
 
     def _measured(self, value: SSAValue, what: str, kind: type[MissingValuesError]) -> np.ndarray:
-        """A value that an earlier stage has computed; raises an error of a kind if none has."""
+        """Return a value computed by an earlier stage; raise an error of the given kind if there is
+        none.
+        """
         what = f"{what} of {self.op_type}"
         known = self.builder.measured_value(what, self.where)
         if known is None:
@@ -394,24 +398,24 @@ class NodeContext:
         return known
 
     def literal(self, value: np.ndarray | Sequence[int] | float, like: SSAValue) -> SSAValue:
-        """A constant with the element type of `like`."""
+        """Add a constant with the element type of `like`."""
         dtype = numpy_dtype(tensor_type(like).element_type)
         return self.builder.constant(np.asarray(value).astype(dtype))
 
     def zeros(self, shape: Sequence[int], element: Attribute) -> SSAValue:
-        """A constant of zeros, which costs no memory."""
+        """Add a constant of zeros, which needs no memory for the elements."""
         return self.builder.splat(tuple(shape), numpy_dtype(element).type(0))
 
     def array(self, value: np.ndarray) -> SSAValue:
-        """A constant with the array's own type."""
+        """Add a constant with the array's own type."""
         return self.builder.constant(value)
 
     def output_used(self, index: int) -> bool:
-        """Whether the node names its output `index`."""
+        """Whether the node has a name for its output `index`."""
         return index < len(self.node.output) and bool(self.node.output[index])
 
     def single_output(self, what: str) -> None:
-        """Raise UnsupportedError if any output but the first is asked for."""
+        """Raise UnsupportedError if an output other than the first is used."""
         if any(self.output_used(i) for i in range(1, len(self.node.output))):
             self.unsupported(f"{what} of {self.op_type} is not supported")
 
@@ -422,26 +426,28 @@ class NodeContext:
         raise ImportModelError(f"{self.op_type}: {message}", where=self.where, hint=hint)
 
     def unsupported(self, message: str) -> NoReturn:
-        """Raise UnsupportedError for this node; it is reported with all others."""
+        """Raise UnsupportedError for this node; all such errors of a model are reported
+        together.
+        """
         raise UnsupportedError(message, where=self.where)
 
     def check(self, condition: Any, message: str) -> None:
-        """Raise ImportModelError for this node unless `condition`."""
+        """Raise ImportModelError for this node unless `condition` holds."""
         if not condition:
             self.malformed(message)
 
 
 def tensor_type(value: SSAValue) -> TensorType[Attribute]:
-    """The type of a value, which is always a ranked tensor here."""
+    """Return the type of a value, which is always a ranked tensor here."""
     assert isinstance(value.type, TensorType)
     return value.type
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The static shape of a value."""
+    """Return the static shape of a value."""
     return tensor_type(value).get_shape()
 
 
 def count_of(value: SSAValue) -> int:
-    """The number of elements of a value."""
+    """Return the number of elements of a value."""
     return math.prod(shape_of(value))

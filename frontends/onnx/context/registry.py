@@ -1,4 +1,4 @@
-"""The table of operator handlers.
+"""Registry of operator handlers.
 
 A handler turns one ONNX node into graph ops:
 
@@ -7,9 +7,9 @@ A handler turns one ONNX node into graph ops:
         x = ctx.input(0)
         ...
 
-It is registered for the opset versions `since` to before `until`, so an operator whose
-meaning changed has one handler for each meaning. Every module in
-`tcopt.frontends.onnx.handlers` is found by itself: a new operator is a new file there.
+It is registered for opset versions with `since` <= version < `until`, so an operator whose
+semantics changed has a handler for each version. All modules of `tcopt.frontends.onnx.handlers` are
+imported automatically: a new operator is a new file there.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ def load_handlers() -> None:
 
 
 HANDLERS: Registry[tuple[str, int], _Entry] = Registry("handler of operator", load_handlers)
-"""Handlers by operator and the first opset version that they are for."""
+"""Handlers by operator and first supported opset version."""
 
 _versions: dict[str, list[int]] = {}
-"""These versions by operator; those of handlers from outside are in front."""
+"""First opset versions by operator; foreign handlers come first."""
 
 
 def handler(
     *op_types: str, since: int = 1, until: int | None = None
 ) -> Callable[[HandlerT], HandlerT]:
-    """Register the decorated function for `op_types` at opsets since <= version < until."""
+    """Register the decorated function for `op_types` at opsets with since <= version < until."""
 
     def register(function: HandlerT) -> HandlerT:
         for op_type in op_types:
@@ -72,10 +72,10 @@ def handler(
 def register_handler(
     op_type: str, function: Handler, *, since: int = 1, until: int | None = None
 ) -> None:
-    """As `handler`, for functions made in a loop.
+    """Register a function as a handler; see `handler`.
 
     Raises:
-        InputError: another handler covers some of the same versions.
+        InputError: another handler covers some of these versions.
     """
     entry = _Entry(since, until or _FOREVER, function)
     foreign = HANDLERS.add((op_type, since), entry)
@@ -91,7 +91,7 @@ def register_handler(
 
 
 def find_handler(op_type: str, opset: int) -> Handler | None:
-    """The handler of a standard operator at an opset version, None if there is none."""
+    """Return the handler of an operator at an opset version; None if there is none."""
     handlers = HANDLERS.values_by_key()
     for version in _versions.get(op_type, ()):
         entry = handlers.get((op_type, version))
@@ -101,6 +101,6 @@ def find_handler(op_type: str, opset: int) -> Handler | None:
 
 
 def handled_since(op_type: str) -> list[int]:
-    """The opset versions at which handlers of an operator begin."""
+    """Return the first opset version of each handler of an operator."""
     handlers = HANDLERS.values_by_key()
     return [v for v in _versions.get(op_type, ()) if (op_type, v) in handlers]

@@ -1,8 +1,8 @@
-"""Checks a node against ONNX's own operator schemas: arity, attributes and types.
+"""Validation of nodes by ONNX's operator schemas: number of operands, attributes and types.
 
-The schemas come with the onnx package, so every operator of every version is checked
-the same way and handlers only meet nodes of the right form. They also hold the default
-value of each attribute, which is where `NodeContext` takes defaults from.
+The schemas are part of the onnx package, so all operators in all versions are validated in the same
+way, and handlers only see nodes of the correct form. The schemas also have the default values of
+attributes that `NodeContext` uses.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Parameter:
 
 @dataclass(frozen=True)
 class NodeSchema:
-    """What one operator of one version allows."""
+    """The schema of an operator in one version."""
 
     op_type: str
     inputs: tuple[_Parameter, ...]
@@ -47,21 +47,21 @@ class NodeSchema:
     attribute_types: dict[str, int]
     required_attributes: tuple[str, ...]
     defaults: dict[str, AttributeValue]
-    # The stubs of onnx lack the functions of a schema.
+    # The type stubs of onnx lack the methods of schemas.
     raw: Any
     outputs: tuple[tuple[str, str], ...] = ()
-    """Of each result, its type variable, and its type if there is but one."""
+    """Type variable of each result, and its type if there is only one."""
 
     @property
     def has_body(self) -> bool:
-        """Whether ONNX defines the operator by other operators."""
+        """Whether ONNX defines the operator as a function of other operators."""
         return self.raw.has_function or self.raw.has_context_dependent_function
 
     def check_form(self, node: NodeProto, where: str) -> None:
-        """Check counts and attributes.
+        """Check numbers of operands and results, and attributes.
 
         Raises:
-            ImportModelError: naming what is missing, unknown or of the wrong type.
+            ImportModelError: an attribute is missing, unknown or has a wrong type.
         """
         self._check_count("input", node.input, self.least_inputs, self.most_inputs, where)
         self._check_count("output", node.output, self.least_outputs, self.most_outputs, where)
@@ -98,23 +98,23 @@ class NodeSchema:
             if most > 1 << 20:
                 allowed = f"at least {least}"
             raise ImportModelError(
-                f"{self.op_type} takes {allowed} {kind}s, here it has {len(names)}", where=where
+                f"{self.op_type} takes {allowed} {kind}s, but has {len(names)}", where=where
             )
 
     def check_types(
         self, types: Sequence[Attribute | None], where: str, texts: Sequence[bool] = ()
     ) -> Sequence[bool]:
-        """Check the operands' element types (None: input left out).
+        """Check the element types of operands; None for an omitted operand.
 
         Args:
-            texts: of each operand, whether it holds strings.
+            texts: whether each operand is a string tensor.
         Returns:
-            Of each result, whether it does by what the operator's form says; the last one may
-            stand for any number of them.
+            Whether each result is a string tensor according to the schema; the last entry may stand
+            for any number of results.
 
         Raises:
-            ImportModelError: a type that the operator does not take, or two operands that
-                must agree and do not.
+            ImportModelError: a type is not supported by the operator, or types that must be equal
+                differ.
         """
         bound: dict[str, str] = {}
         for index, operand in enumerate(types):
@@ -151,11 +151,11 @@ def _attribute_type_name(number: int) -> str:
 
 
 OLDEST_FORMS = 6
-"""The opset since which all forms of the operators are known."""
+"""First opset in which all operators have a supported form."""
 
 
 def check_form_of(op_type: str, opset: int) -> None:
-    """Check that an operator is in an opset what it is in the oldest whose forms are all known.
+    """Check that an operator in an old opset has the form of the oldest supported opset.
 
     Raises:
         UnsupportedError: it has another form.
@@ -170,7 +170,7 @@ def check_form_of(op_type: str, opset: int) -> None:
 
 @lru_cache(maxsize=1024)
 def _version(op_type: str, opset: int) -> int | None:
-    """Since which opset an operator has had its form; None if there is none."""
+    """Return the opset version that introduced an operator's form; None if it does not exist."""
     try:
         return onnx.defs.get_schema(op_type, opset, "").since_version
     except onnx.defs.SchemaError:
@@ -179,10 +179,10 @@ def _version(op_type: str, opset: int) -> int | None:
 
 @lru_cache(maxsize=1024)
 def find_schema(op_type: str, opset: int, domain: str = "") -> NodeSchema | None:
-    """The schema in force at a domain's `opset`, None if ONNX has none.
+    """Return the schema of an operator at an opset version; None if ONNX has none.
 
     Args:
-        domain: that of the standard operators, or another that ONNX has.
+        domain: the domain of the operator; by default ONNX's own.
     """
     try:
         schema: Any = onnx.defs.get_schema(op_type, opset, domain)
@@ -193,7 +193,8 @@ def find_schema(op_type: str, opset: int, domain: str = "") -> NodeSchema | None
     )
     inputs: list[_Parameter] = []
     for position, formal in enumerate(schema.inputs):
-        # A heterogeneous variadic input binds no type variable: give each its own.
+        # The types of a heterogeneous variadic input are independent, so each gets its own
+        # variable.
         variable = formal.type_str if formal.is_homogeneous else f"{formal.type_str}#{position}"
         inputs.append(_Parameter(formal.name, frozenset(formal.types), variable))
     attributes = schema.attributes
@@ -219,7 +220,7 @@ def find_schema(op_type: str, opset: int, domain: str = "") -> NodeSchema | None
 
 @lru_cache(maxsize=1024)
 def opset_advice(op_type: str, opset: int) -> str:
-    """What to do about an operator that no schema at `opset` has."""
+    """Return a hint about an operator that has no schema at `opset`."""
     versions: list[Any] = [
         schema
         for schema in onnx.defs.get_all_schemas_with_history()

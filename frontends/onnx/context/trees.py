@@ -1,4 +1,4 @@
-"""Decision trees as arrays, whatever form of ONNX's they come from."""
+"""Decision trees as arrays, independent of the ONNX operator that defines them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ Fail = Callable[[str], NoReturn]
 
 @dataclass
 class Trees:
-    """The inner nodes and leaves of all trees.
+    """Inner nodes and leaves of all trees.
 
     Attributes:
-        features, thresholds, tests: of each inner node the column it compares, with what, and the
-            set of relations (`dialects.graph.tree_nodes.Relation`) in which its test holds.
-        holds, fails: the node that follows if its test holds, and otherwise; -1 - l is leaf l.
-        leaves: the number of leaves.
-        leaf, targets, weights: of each entry the leaf that has it, and what it gives to which
+        features, thresholds, tests: for each inner node the column that it compares, the value it
+            is compared with, and the relations (`dialects.graph.tree_nodes.Relation`) in which its
+            test holds.
+        holds, fails: next node if the test holds or fails; -1 - l is leaf l.
+        leaves: number of leaves.
+        leaf, targets, weights: for each entry its leaf, the target, and the weight added to the
             target.
-        roots: the first node of each tree.
+        roots: root node of each tree.
     """
 
     features: Numbers
@@ -42,14 +43,14 @@ class Trees:
 
     @property
     def inner(self) -> int:
-        """The number of inner nodes."""
+        """Number of inner nodes."""
         return len(self.features)
 
     def depth(self, fail: Fail) -> int:
-        """The maximum number of inner nodes on a path down a tree.
+        """Return the maximum number of inner nodes on a path from a root.
 
         Args:
-            fail: reports nodes that do not form trees.
+            fail: reports that nodes do not form trees.
         """
         below = np.concatenate([self.holds, self.fails])
         for nodes in (below, self.roots):
@@ -63,7 +64,7 @@ class Trees:
         while level.size:
             level = level[level >= 0]
             np.subtract.at(waiting, level, 1)
-            # A node is on the level below its last parent.
+            # The level of a node follows that of its last parent.
             level = level[waiting[level] == 0]
             if has_shared_nodes:
                 level = np.unique(level)
@@ -81,14 +82,16 @@ class Trees:
             fail(f"there is no {'node' if place >= 0 else 'leaf'} {max(place, -1 - place)}")
 
     def _has_orphans(self, below: Numbers) -> bool:
-        """Whether nothing leads to a node or leaf; without cycles, a root leads to all others."""
+        """Whether a node or leaf has no parent; in acyclic graphs all others are reachable from
+        roots.
+        """
         reached = np.zeros(self.inner + self.leaves, np.bool_)
         reached[below + self.leaves] = True
         reached[self.roots + self.leaves] = True
         return not reached.all()
 
     def simplify_nan_thresholds(self) -> None:
-        """Rewrite tests against nan, so that no other test needs the threshold checked for it."""
+        """Rewrite tests against NaN, so that thresholds need no run-time check for NaN."""
         nan = np.isnan(self.thresholds)
         differs = nan & ((self.tests & Relation.LESS) != 0) & ((self.tests & Relation.GREATER) != 0)
         tracks = nan & ~differs & ((self.tests & Relation.UNORDERED) != 0)
@@ -97,14 +100,14 @@ class Trees:
         self.tests = np.where(differs, ~Relation(0), self.tests)
 
     def relations(self) -> tuple[Relation, Relation]:
-        """The relations in which all tests hold, and others in which some do."""
+        """Return the relations in which all tests hold, and those in which only some do."""
         if not self.inner:
             return Relation(0), Relation(0)
         every, some = (int(f.reduce(self.tests)) for f in (np.bitwise_and, np.bitwise_or))
         return Relation(every), Relation(some & ~every)
 
     def records(self, dtype: np.dtype[Any]) -> tuple[NDArray[np.uint32], Numbers]:
-        """Records of the inner nodes (`dialects.graph.tree_nodes`), and addresses of the roots."""
+        """Return packed inner nodes (`dialects.graph.tree_nodes`), and the addresses of roots."""
         _, varying = self.relations()
         children = np.stack([self.fails, self.holds], axis=1)
         thresholds = self.thresholds.astype(dtype)
@@ -113,9 +116,9 @@ class Trees:
         return pack_nodes(fields), addresses_of(self.roots, self.inner, words)
 
     def entries(self) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
-        """How many entries each leaf has, and targets and weights as [leaves, entries].
+        """Return the number of entries per leaf, and targets and weights as [leaves, entries].
 
-        Entries that a leaf does not have give 0 to the target of its first one.
+        Missing entries of a leaf add 0 to the target of its first entry.
         """
         counts = np.bincount(self.leaf, minlength=max(self.leaves, 1))
         order = np.argsort(self.leaf, kind="stable")
@@ -130,14 +133,14 @@ class Trees:
 
 
 _SPARSENESS = 4
-"""Up to this many possible keys for each key in use, a table is indexed instead of searched."""
+"""Maximum number of possible keys per key in use for which a table is indexed, not searched."""
 
 
 class NodeNames:
-    """Numbers of nodes that are named by a tree and a number in it.
+    """Node numbers by name, which is a pair of tree and number within the tree.
 
     Args:
-        owners, numbers: of each node.
+        owners, numbers: tree and number of each node.
     """
 
     def __init__(self, owners: Numbers, numbers: Numbers):
@@ -149,7 +152,7 @@ class NodeNames:
         self.are_unique = self._keys.count == len(owners)
 
     def find(self, owners: Numbers, numbers: Numbers) -> Numbers:
-        """The node of each name, -1 where there is none."""
+        """Return the node of each name; -1 if there is none."""
         if not self._node.size:
             return np.full(owners.shape, -1, np.int64)
         keys, known = self._key(owners, numbers)
@@ -157,17 +160,17 @@ class NodeNames:
         return np.where(known & is_key, self._node[rank], -1)
 
     def _key(self, owners: Numbers, numbers: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
-        """A number for each name, and whether both parts occur in names."""
+        """Return a key for each name, and whether both parts occur in names."""
         owner, is_owner = self._owners.find(owners)
         number, is_number = self._numbers.find(numbers)
         return owner * self._numbers.count + number, is_owner & is_number
 
 
 class _Ranks:
-    """The positions of values among the distinct ones in use, in rising order.
+    """Ranks of values among the distinct values, in ascending order.
 
     Attributes:
-        count: the number of distinct values.
+        count: number of distinct values.
     """
 
     def __init__(self, values: Numbers):
@@ -184,7 +187,9 @@ class _Ranks:
             self.count = len(self._distinct)
 
     def find(self, values: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
-        """The position of each value, and whether it is in use; any position where it is not."""
+        """Return the rank of each value, and whether the value occurs; ranks of others are
+        arbitrary.
+        """
         if not self.count:
             return np.zeros(values.shape, np.int64), np.zeros(values.shape, np.bool_)
         if self._table is not None:

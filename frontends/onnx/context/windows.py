@@ -1,4 +1,4 @@
-"""The window attributes that convolution and pooling share."""
+"""Window attributes of convolution and pooling."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 
 @dataclass(frozen=True)
 class WindowAttributes:
-    """kernel_shape, strides, dilations, pads and auto_pad of a node, checked.
+    """Validated kernel_shape, strides, dilations, pads and auto_pad of a node.
 
-    `stated_pads` lists the begin of each dimension, then the ends.
+    `stated_pads` has the pads at the start of each dimension, then those at the end.
     """
 
     kernel: tuple[int, ...]
@@ -25,10 +25,10 @@ class WindowAttributes:
 
     @staticmethod
     def of(ctx: NodeContext, kernel: Sequence[int]) -> WindowAttributes:
-        """Read a node's attributes.
+        """Read and check a node's attributes.
 
         Raises:
-            ImportModelError: wrong lengths, or strides and dilations below one.
+            ImportModelError: a list has a wrong length, or a stride or dilation is below 1.
         """
         rank = len(kernel)
         ctx.check(all(k > 0 for k in kernel), f"kernel {list(kernel)} has an extent below 1")
@@ -56,7 +56,7 @@ class WindowAttributes:
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
     def pads(self, extents: Sequence[int]) -> list[int]:
-        """The pads for an input of the given spatial extents."""
+        """Return the pads for an input with the given spatial extents."""
         if not self.auto_pad.startswith("SAME"):
             return list(self.stated_pads)
         small: list[int] = []

@@ -1,1 +1,3 @@
-"""ONNX operators, one family a file; found by `tcopt.frontends.onnx.context.registry`."""
+"""Handlers of ONNX operators, one operator family per file; see
+`tcopt.frontends.onnx.context.registry`.
+"""

@@ -1,5 +1,6 @@
-"""Matrices that are quantised block by block, as language models are deployed: products with
-them, and rows of them."""
+"""Matrices quantised by blocks, as in deployed language models: products with them, and lookups of
+rows.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ from tcopt.frontends.onnx.handlers.matrix import product
 from tcopt.frontends.onnx.handlers.shaping import reshaped, transposed
 
 _FEW_ROWS = 8
-"""Up to so many rows, what is read of the matrix takes longer than products with its numbers."""
+"""Up to this number of rows, the product is bound by reading the matrix."""
 
 
 @handler("com.microsoft.MatMulNBits")
 def matmul_n_bits(ctx: NodeContext) -> SSAValue:
-    """a @ b.T of a matrix b [N, K] whose codes have a scale, and a zero point, for each block."""
+    """a @ b.T for a matrix b [N, K] of codes with a scale and a zero point per block."""
     x = ctx.input(0)
     depth, columns, size = ctx.get_int("K"), ctx.get_int("N"), ctx.get_int("block_size")
     bits = ctx.get_int("bits", 4)
@@ -70,7 +71,7 @@ def matmul_n_bits(ctx: NodeContext) -> SSAValue:
 
 @handler("com.microsoft.GatherBlockQuantized")
 def gather_block_quantized(ctx: NodeContext) -> SSAValue:
-    """Slices of a quantised tensor, whose codes have a scale for each block along an axis."""
+    """Slices of a quantised tensor whose codes have a scale per block along an axis."""
     codes, indices, scales = (ctx.input(place) for place in range(3))
     rank, bits, size = ctx.rank(codes), ctx.get_int("bits"), ctx.get_int("block_size")
     gathered = ctx.axis(ctx.get_int("gather_axis"), rank)
@@ -116,8 +117,9 @@ def gather_block_quantized(ctx: NodeContext) -> SSAValue:
 
 
 def _zeros(ctx: NodeContext, columns: int, blocks: int, bits: int) -> SSAValue:
-    """The zero point of each column's blocks: in the middle of the codes, unless given as codes
-    or as numbers."""
+    """Return the zero points of each column's blocks: given as codes or as floats, by default the
+    middle of the codes.
+    """
     given = ctx.optional_input(3)
     if given is None:
         return ctx.array(np.array(1 << (bits - 1), np.float32))
@@ -131,7 +133,7 @@ def _zeros(ctx: NodeContext, columns: int, blocks: int, bits: int) -> SSAValue:
 
 
 def _unpacked(ctx: NodeContext, codes: SSAValue, bits: int) -> SSAValue:
-    """The codes in bytes, the lowest bits first, along the last axis."""
+    """Unpack codes to bytes along the last axis, lowest bits first."""
     *lead, count = ctx.shape(codes)
     shifts = np.arange(8 // bits, dtype=np.uint8) * np.uint8(bits)
     bytes_ = reshaped(ctx, codes, (*lead, count, 1))
@@ -141,7 +143,7 @@ def _unpacked(ctx: NodeContext, codes: SSAValue, bits: int) -> SSAValue:
 
 
 def _panels(ctx: NodeContext, rows: SSAValue) -> SSAValue:
-    """Rows [N, ...] as panels of them side by side: [panels, ..., PANEL], zeros at the end."""
+    """Arrange rows [N, ...] as panels [panels, ..., PANEL], padded with zeros."""
     count, *rest = ctx.shape(rows)
     if missing := -count % PANEL:
         nothing = [0] * len(rest)

@@ -1,4 +1,4 @@
-"""Operators on two or more operands that broadcast."""
+"""Handlers of operators with two or more operands that broadcast."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tcopt.frontends.onnx.context.registry import Handler, handler, register_han
 
 
 def _operands(ctx: NodeContext) -> tuple[SSAValue, SSAValue]:
-    """Both operands, the second shaped as opset 6 asks with its `broadcast` and `axis`."""
+    """Return both operands; the second is reshaped by `broadcast` and `axis` of opset 6."""
     lhs, rhs = ctx.input(0), ctx.input(1)
     if ctx.opset >= 7:
         return lhs, rhs
@@ -80,7 +80,7 @@ for _op_type, _op in {"Sum": graph.AddOp, "Max": graph.MaxOp, "Min": graph.MinOp
 
 @handler("Mean")
 def mean(ctx: NodeContext) -> SSAValue:
-    """The mean of the operands, element by element."""
+    """Elementwise mean of the operands."""
     total = _variadic(graph.AddOp)(ctx)
     assert isinstance(total, SSAValue)
     return ctx.emit(graph.DivOp(total, ctx.literal(float(len(ctx.operands)), total)))
@@ -88,7 +88,7 @@ def mean(ctx: NodeContext) -> SSAValue:
 
 @handler("Pow")
 def power(ctx: NodeContext) -> SSAValue:
-    """Power; the exponent may have another type, the result has the base's."""
+    """Power; the exponent may have another type than the base and the result."""
     base, exponent = _operands(ctx)
     own, other = ctx.element(base), ctx.element(exponent)
     if own == other:
@@ -101,14 +101,14 @@ def power(ctx: NodeContext) -> SSAValue:
 
 @handler("Mod")
 def modulo(ctx: NodeContext) -> SSAValue:
-    """Remainder with the divisor's sign, or with fmod the dividend's."""
+    """Remainder with the sign of the divisor, or with fmod that of the dividend."""
     lhs, rhs = ctx.input(0), ctx.input(1)
     return ctx.emit(graph.ModOp(lhs, rhs, fmod=ctx.get_bool("fmod")))
 
 
 @handler("PRelu")
 def parametric_relu(ctx: NodeContext) -> SSAValue:
-    """x, or slope * x below zero."""
+    """x, or slope * x for negative x."""
     x, slope = ctx.input(0), ctx.input(1)
     shape, own = ctx.shape(x), ctx.shape(slope)
     if ctx.opset < 7 and len(own) == 1 and len(shape) > 2 and own != (1,):
@@ -128,7 +128,7 @@ def where(ctx: NodeContext) -> SSAValue:
 
 @handler("BitShift")
 def bit_shift(ctx: NodeContext) -> SSAValue:
-    """Shift integers; a right shift of a negative number rounds down."""
+    """Shift of integers; right shifts of negative numbers round down."""
     x, places = ctx.input(0), ctx.input(1)
     direction = ctx.get_string("direction")
     ctx.check(direction in ("LEFT", "RIGHT"), f"direction cannot be {direction!r}")

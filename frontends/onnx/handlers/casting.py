@@ -1,4 +1,4 @@
-"""Conversions between element types."""
+"""Handlers of conversions between element types."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _MANTISSA = 23
 
 
 def cast(ctx: NodeContext, value: SSAValue, element: Attribute) -> SSAValue:
-    """A value with elements of another type."""
+    """Convert a value to another element type."""
     return value if ctx.element(value) == element else ctx.emit(graph.CastOp(value, element))
 
 
 def plain(ctx: NodeContext, value: SSAValue) -> SSAValue:
-    """A value that is narrow as f32, or as integers of 8 bits; others as they are."""
+    """Convert narrow types to f32 or 8-bit integers; keep other values."""
     element = ctx.element(value)
     if not is_narrow(element):
         return value
@@ -43,7 +43,7 @@ def plain(ctx: NodeContext, value: SSAValue) -> SSAValue:
 
 
 def byte_like(element: Attribute) -> Attribute:
-    """The integer type of 8 bits with the sign of another."""
+    """Return the 8-bit integer type with the signedness of another."""
     assert isinstance(element, IntegerType)
     return IntegerType(8, element.signedness)
 
@@ -56,11 +56,11 @@ def converted(
     saturate: bool = True,
     round_mode: str = "up",
 ) -> SSAValue:
-    """A value with elements of another type, as ONNX's Cast converts.
+    """Convert a value to another element type, as specified for ONNX's Cast.
 
     Args:
-        saturate: whether numbers too large for a float of 8 bits become its greatest.
-        round_mode: how exponents alone are rounded to: `up`, `down` or `nearest`.
+        saturate: whether values that overflow an 8-bit float become its maximum.
+        round_mode: rounding of exponent-only floats: `up`, `down` or `nearest`.
     """
     if target == ctx.element(x):
         return x
@@ -74,7 +74,7 @@ def converted(
 
 
 def _real(ctx: NodeContext, x: SSAValue) -> SSAValue:
-    """A value as floats that hold its numbers."""
+    """Convert a value to a float type that represents it."""
     element = ctx.element(x)
     if isinstance(element, AnyFloat):
         return plain(ctx, x)
@@ -83,7 +83,7 @@ def _real(ctx: NodeContext, x: SSAValue) -> SSAValue:
 
 
 def _exponents(ctx: NodeContext, x: SSAValue, saturate: bool, round_mode: str) -> SSAValue:
-    """Powers of two near the magnitudes of a value, as f8E8M0FNU."""
+    """Round the magnitudes of a value to powers of two, as f8E8M0FNU."""
     ctx.check(round_mode in ("up", "down", "nearest"), f"round_mode cannot be {round_mode!r}")
     bits = ctx.emit(graph.BitcastOp(cast(ctx, plain(ctx, x), f32), i32))
 
@@ -103,7 +103,7 @@ def _exponents(ctx: NodeContext, x: SSAValue, saturate: bool, round_mode: str) -
         if round_mode == "up":
             rises = compared(masked(2 * half - 1), "gt", 0)
         else:
-            # Half of the way up is rounded up too, but from 0.
+            # Ties are rounded up too, except from 0.
             above = compared(masked(half - 1), "gt", 0)
             odd = ctx.emit(graph.OrOp(above, compared(exponent, "gt", 0)))
             rises = ctx.emit(graph.AndOp(compared(masked(half), "gt", 0), odd))
@@ -115,7 +115,7 @@ def _exponents(ctx: NodeContext, x: SSAValue, saturate: bool, round_mode: str) -
 
 
 def _to_text(ctx: NodeContext, x: SSAValue) -> SSAValue:
-    """Numbers as strings of their decimals."""
+    """Format numbers as decimal strings."""
     if ctx.is_text(x):
         return x
     x = plain(ctx, x)
@@ -123,7 +123,7 @@ def _to_text(ctx: NodeContext, x: SSAValue) -> SSAValue:
 
 
 def _of_text(ctx: NodeContext, x: SSAValue, target: Attribute) -> SSAValue:
-    """The numbers that strings spell."""
+    """Parse numbers from strings."""
     spelled = target
     if target == i1:
         spelled = i64
@@ -136,7 +136,7 @@ def _of_text(ctx: NodeContext, x: SSAValue, target: Attribute) -> SSAValue:
 
 @handler("Cast")
 def cast_to(ctx: NodeContext) -> SSAValue:
-    """Convert to another element type."""
+    """Conversion to another element type."""
     x = ctx.input(0)
     if ctx.get_int("to") == TensorProto.STRING:
         return ctx.text(_to_text(ctx, x))
@@ -146,14 +146,14 @@ def cast_to(ctx: NodeContext) -> SSAValue:
 
 @handler("CastLike")
 def cast_like(ctx: NodeContext) -> SSAValue:
-    """Convert to the element type of the second operand."""
+    """Conversion to the element type of the second operand."""
     if ctx.is_text(ctx.input(1)):
         return _to_text(ctx, ctx.input(0))
     return _by_attributes(ctx, ctx.input(0), ctx.element(ctx.input(1)))
 
 
 def _by_attributes(ctx: NodeContext, x: SSAValue, target: Attribute) -> SSAValue:
-    """A conversion by the attributes of Cast, which older versions lack."""
+    """Convert according to the attributes of Cast, which older versions lack."""
     if ctx.is_text(x):
         return _of_text(ctx, x, target)
     saturate, mode = ctx.get_bool("saturate", 1), ctx.get_string("round_mode", "up")
@@ -162,7 +162,7 @@ def _by_attributes(ctx: NodeContext, x: SSAValue, target: Attribute) -> SSAValue
 
 @handler("BitCast")
 def bit_cast(ctx: NodeContext) -> SSAValue:
-    """The same bits as another type."""
+    """Reinterpretation of the bits as another type."""
     x, target = ctx.input(0), ctx.get_element_type("to")
     if target is None or target == ctx.element(x):
         return x

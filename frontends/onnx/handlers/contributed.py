@@ -1,4 +1,4 @@
-"""Operators of onnxruntime that exporters write for what ONNX lacked at their opset."""
+"""onnxruntime operators that exporters use for operations that ONNX lacked at their opset."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tcopt.frontends.onnx.handlers.shaping import reshaped
 
 @handler("com.microsoft.Inverse")
 def inverse(ctx: NodeContext) -> SSAValue:
-    """Inverses of the matrices in the last two axes."""
+    """Inverse of the matrices in the last two axes."""
     x = ctx.input(0)
     shape = ctx.shape(x)
     ctx.check(len(shape) >= 2 and shape[-1] == shape[-2], f"{list(shape)} holds no square matrices")
@@ -29,7 +29,7 @@ def inverse(ctx: NodeContext) -> SSAValue:
 
 @handler("com.microsoft.CDist")
 def distances(ctx: NodeContext) -> SSAValue:
-    """Euclidean distances, or their squares, of the rows of two matrices."""
+    """Pairwise Euclidean distances of the rows of two matrices, or their squares."""
     a, b, metric = ctx.input(0), ctx.input(1), ctx.get_string("metric")
     ctx.check(metric in ("euclidean", "sqeuclidean"), f"metric cannot be {metric!r}")
     ctx.check(ctx.rank(a) == 2 and ctx.rank(b) == 2, "operands should be matrices")
@@ -43,7 +43,7 @@ def distances(ctx: NodeContext) -> SSAValue:
 
 @handler("com.microsoft.ExpandDims")
 def expand_dims(ctx: NodeContext) -> SSAValue:
-    """A new axis of extent 1."""
+    """Insertion of an axis of extent 1."""
     shape = list(ctx.shape(ctx.input(0)))
     axis = ctx.axis(ctx.constant_int(1, "the axis"), len(shape) + 1)
     shape.insert(axis, 1)
@@ -52,7 +52,7 @@ def expand_dims(ctx: NodeContext) -> SSAValue:
 
 @handler("com.microsoft.NhwcMaxPool")
 def nhwc_max_pool(ctx: NodeContext) -> SSAValue:
-    """Max pooling of data whose channels are its last axis."""
+    """Max pooling of channels-last data."""
     x = ctx.input(0)
     rank = ctx.rank(x)
     ctx.check(rank >= 3, "data should have a batch, spatial dimensions and channels")
@@ -62,7 +62,7 @@ def nhwc_max_pool(ctx: NodeContext) -> SSAValue:
 
 @handler("com.microsoft.BiasDropout")
 def bias_dropout(ctx: NodeContext) -> list[SSAValue | None]:
-    """The sum of data, a bias, and what skips a layer: inference drops nothing."""
+    """Sum of data, bias and residual; dropout has no effect in inference."""
     if ctx.optional_input(4) is not None and ctx.constant(4, "the training mode").any():
         ctx.unsupported("BiasDropout that trains is not supported")
     ctx.operands = ctx.operands[:3]
@@ -73,14 +73,14 @@ def bias_dropout(ctx: NodeContext) -> list[SSAValue | None]:
 
 @handler("com.microsoft.Unique")
 def unique_in_order(ctx: NodeContext) -> list[SSAValue | None]:
-    """The different elements in order of first occurrence, the index of each, and the counts."""
+    """Distinct elements in order of first occurrence, with the index of each element and counts."""
     values, _, indices, counts = unique(ctx)
     return [values, indices, counts]
 
 
 @handler("com.microsoft.UnfoldTensor")
 def unfold_tensor(ctx: NodeContext) -> SSAValue:
-    """Windows along an axis, whose elements become a last axis: torch's unfold."""
+    """Windows along an axis, whose elements become a new last axis, as in torch's unfold."""
     x, size, step = ctx.input(0), ctx.get_int("size"), ctx.get_int("step")
     rank = ctx.rank(x)
     axis = ctx.axis(ctx.get_int("dim"), rank)
@@ -96,7 +96,7 @@ def unfold_tensor(ctx: NodeContext) -> SSAValue:
 
 @handler("com.microsoft.CropAndResize")
 def crop_and_resize(ctx: NodeContext) -> SSAValue:
-    """Regions of images, in parts of their size, resized to one size (TensorFlow's operator)."""
+    """Regions of images, in relative coordinates, resized to one size (TensorFlow's operator)."""
     x, rois, images = ctx.input(0), ctx.input(1), ctx.input(2)
     size = ctx.constant_ints(3, "the size")
     mode = {"bilinear": "linear", "nearest": "nearest"}.get(ctx.get_string("mode"))

@@ -1,4 +1,4 @@
-"""Convolution and its transpose."""
+"""Handlers of convolution and transposed convolution."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcopt.frontends.onnx.context.windows import WindowAttributes
 
 
 def _kernel(ctx: NodeContext, x: SSAValue, w: SSAValue) -> tuple[int, ...]:
-    """The weights' spatial extents, which `kernel_shape` may repeat."""
+    """Return the spatial extents of the weights; `kernel_shape` must agree if present."""
     ctx.check(
         ctx.rank(x) >= 3 and ctx.rank(x) == ctx.rank(w),
         f"data {list(ctx.shape(x))} and weights {list(ctx.shape(w))} should have one rank, "
@@ -42,7 +42,7 @@ def _add_bias(ctx: NodeContext, result: SSAValue, bias: SSAValue | None) -> SSAV
 
 @handler("Conv")
 def conv(ctx: NodeContext) -> SSAValue:
-    """Convolution with groups, dilation and padding of every kind."""
+    """Convolution with groups, dilation and any padding."""
     return convolved(ctx, ctx.input(0), ctx.input(1), ctx.optional_input(2))
 
 
@@ -53,7 +53,7 @@ def convolved(
     bias: SSAValue | None,
     result_element: Attribute | None = None,
 ) -> SSAValue:
-    """The convolution that a node's attributes describe, of any operands."""
+    """Emit the convolution described by a node's attributes, for given operands."""
     window = WindowAttributes.of(ctx, _kernel(ctx, x, w))
     result = ctx.emit(
         graph.ConvOp(
@@ -71,7 +71,7 @@ def convolved(
 
 @handler("ConvTranspose")
 def conv_transpose(ctx: NodeContext) -> SSAValue:
-    """Transposed convolution; pads stated, automatic, or from the output shape."""
+    """Transposed convolution; pads are explicit, automatic, or follow from the output shape."""
     x, w = ctx.input(0), ctx.input(1)
     window = WindowAttributes.of(ctx, _kernel(ctx, x, w))
     extra = ctx.get_ints("output_padding") or [0] * len(window.kernel)
@@ -94,7 +94,7 @@ def conv_transpose(ctx: NodeContext) -> SSAValue:
 def _transposed_pads(
     ctx: NodeContext, extents: Sequence[int], window: WindowAttributes, extra: list[int]
 ) -> tuple[list[int], list[int]]:
-    """Crops and extensions of the result's ends, as ONNX defines them for ConvTranspose."""
+    """Return pads and output padding by ONNX's definition of ConvTranspose."""
     target = ctx.get_ints("output_shape")
     if target is not None:
         target = target[-len(extents) :]

@@ -1,7 +1,7 @@
-"""Probabilities of classes from those of their pairs (Wu, Lin and Weng, 2004; libsvm's method).
+"""Class probabilities from pairwise probabilities (Wu, Lin and Weng, 2004; as in libsvm).
 
-The iteration is libsvm's, with its limits: results that it has not refined any further are what
-onnxruntime returns, too.
+The iteration is libsvm's, including its limits, so results that have not converged are the same as
+onnxruntime's.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _ERROR = 0.005
 
 
 def coupled(ctx: NodeContext, first: SSAValue, pairs: list[tuple[int, int]]) -> SSAValue:
-    """The probabilities of classes [rows, classes].
+    """Return the probabilities of classes, [rows, classes].
 
     Args:
-        first: [rows, pairs], the probability of the first class of each pair.
+        first: [rows, pairs], probability of the first class of each pair.
     """
     classes, rows = pairs[-1][1] + 1, ctx.shape(first)[0]
     matrix = _quadratic(ctx, first, pairs, classes)
@@ -41,9 +41,11 @@ def coupled(ctx: NodeContext, first: SSAValue, pairs: list[tuple[int, int]]) -> 
 def _quadratic(
     ctx: NodeContext, first: SSAValue, pairs: list[tuple[int, int]], classes: int
 ) -> SSAValue:
-    """The form that the probabilities p minimise, p Q p: a matrix [rows, classes, classes]."""
+    """Return the matrices Q [rows, classes, classes] whose form p Q p the probabilities
+    minimise.
+    """
     rows = ctx.shape(first)[0]
-    # Of each pair (t, j) in both orders, r[j, t] is the probability of j.
+    # For each pair (t, j) in both orders, r[j, t] is the probability of j.
     spread = np.zeros((len(pairs), classes, classes), np.float32)
     ones = np.zeros((classes, classes), np.float32)
     for place, (a, b) in enumerate(pairs):
@@ -60,9 +62,9 @@ def _quadratic(
 
 
 def _refined(ctx: NodeContext, p: SSAValue, moving: SSAValue, matrix: SSAValue) -> list[SSAValue]:
-    """One iteration: each probability in turn is set to its best, and all are normalised.
+    """One iteration: each probability is set to its optimum, followed by normalisation.
 
-    Rows that have converged stay as they are.
+    Rows that have converged are kept.
     """
     rows, classes = ctx.shape(p)
 
@@ -87,11 +89,11 @@ def _refined(ctx: NodeContext, p: SSAValue, moving: SSAValue, matrix: SSAValue) 
 
 
 def _moved(ctx: NodeContext, values: list[SSAValue]) -> list[SSAValue]:
-    """One probability set to its best, all of them normalised; the gradient and form that follow.
+    """Set one probability to its optimum and normalise; also update the gradient and the form.
 
     Args:
-        values: p and its gradient [rows, classes], the form [rows, 1]; the line of the matrix
-            [rows, classes] of that probability, and its place, one of [1, classes].
+        values: p and its gradient [rows, classes]; the form [rows, 1]; the row of the matrix [rows,
+            classes] of this probability; and its one-hot index [1, classes].
     """
     p, gradient, form, line, hot = values
 

@@ -1,4 +1,4 @@
-"""Operators that make tensors: constants, shapes, ranges."""
+"""Handlers of operators that create tensors: constants, shapes, ranges."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def constant(ctx: NodeContext) -> SSAValue:
 
 @handler("ConstantOfShape")
 def constant_of_shape(ctx: NodeContext) -> SSAValue:
-    """A tensor of one repeated value."""
+    """A tensor with a single repeated value."""
     shape = ctx.constant_ints(0, "the shape")
     ctx.check(all(extent >= 0 for extent in shape), f"shape {shape} has a negative extent")
     value = ctx.get_tensor("value")
@@ -57,7 +57,7 @@ def constant_of_shape(ctx: NodeContext) -> SSAValue:
 
 @handler("Shape")
 def shape(ctx: NodeContext) -> SSAValue:
-    """The shape, or a part of it: known, since shapes are static."""
+    """The shape or a part of it, which is a constant because shapes are static."""
     extents = ctx.shape(ctx.input(0))
     start = ctx.get_int("start", 0)
     end = ctx.get_int("end") if ctx.has("end") else len(extents)
@@ -72,7 +72,9 @@ def size(ctx: NodeContext) -> SSAValue:
 
 @handler("Range", "com.microsoft.Range")
 def value_range(ctx: NodeContext) -> SSAValue:
-    """start, start + delta, ... before limit; onnxruntime's may have no delta, which then is 1."""
+    """start, start + delta, ... up to limit (exclusive); onnxruntime's delta is optional, default
+    1.
+    """
     start, limit, *rest = (
         ctx.constant(i, f"the {what}").reshape(-1)[0]
         for i, what in enumerate(("start", "limit", "step")[: max(len(ctx.operands), 2)])

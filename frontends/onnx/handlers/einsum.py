@@ -1,4 +1,4 @@
-"""Einsum, by transposes, reductions and matrix products."""
+"""Handler of Einsum, by transposes, reductions and matrix products."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tcopt.frontends.onnx.handlers.shaping import reshaped
 
 @dataclass
 class _Term:
-    """A value whose axes carry labels."""
+    """A value with a label for each axis."""
 
     value: SSAValue
     labels: list[str]
@@ -24,7 +24,7 @@ class _Term:
 
 @handler("Einsum")
 def einsum(ctx: NodeContext) -> SSAValue:
-    """Sums of products over the labels that the result lacks; operands left to right."""
+    """Contraction over labels that are not in the result; operands are combined left to right."""
     terms, target = _terms(ctx)
     terms = [_without_repeats(ctx, term) for term in terms]
     extents = _extents(ctx, terms)
@@ -40,7 +40,10 @@ def einsum(ctx: NodeContext) -> SSAValue:
 
 
 def _terms(ctx: NodeContext) -> tuple[list[_Term], list[str]]:
-    """Operands with their labels, and the result's. Ellipsis axes are labelled by place."""
+    """Return labelled operands and the labels of the result.
+
+    Ellipsis axes are labelled by position.
+    """
     equation = "".join(ctx.get_string("equation").split())
     left, arrow, right = equation.partition("->")
     inputs = left.split(",")
@@ -70,7 +73,7 @@ def _labels(ctx: NodeContext, text: str, hidden: int) -> list[str]:
 
 
 def _without_repeats(ctx: NodeContext, term: _Term) -> _Term:
-    """A label used twice is a diagonal: every n + 1st element of the two axes as one."""
+    """Replace repeated labels by diagonals: every n + 1st element of the two merged axes."""
     value, labels = term.value, list(term.labels)
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
@@ -106,7 +109,7 @@ def _extents(ctx: NodeContext, terms: list[_Term]) -> dict[str, int]:
 def _contract(
     ctx: NodeContext, a: _Term, b: _Term, kept: set[str], extents: dict[str, int]
 ) -> _Term:
-    """The product of two terms, summed over their common labels that are not kept."""
+    """Contract two terms over their common labels that are not kept."""
     a = _summed(ctx, a, kept | set(b.labels))
     b = _summed(ctx, b, kept | set(a.labels))
     batch = [label for label in a.labels if label in b.labels and label in kept]
@@ -128,7 +131,7 @@ def _contract(
 
 
 def _full(ctx: NodeContext, term: _Term, extents: dict[str, int]) -> _Term:
-    """Unit axes repeated to their label's extent."""
+    """Broadcast unit axes to the extent of their label."""
     shape = [extents[label] for label in term.labels]
     if ctx.shape(term.value) == tuple(shape):
         return term

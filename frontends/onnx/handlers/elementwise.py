@@ -1,4 +1,4 @@
-"""Operators on one operand, element by element."""
+"""Handlers of unary elementwise operators."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ for _op_type, _op in _PLAIN.items():
 
 @handler("Elu")
 def elu(ctx: NodeContext) -> SSAValue:
-    """x, or alpha * (exp(x) - 1) below zero."""
+    """x, or alpha * (exp(x) - 1) for negative x."""
     return ctx.emit(graph.EluOp(ctx.input(0), alpha=ctx.get_float("alpha")))
 
 
@@ -67,7 +67,7 @@ def selu(ctx: NodeContext) -> SSAValue:
 
 @handler("LeakyRelu")
 def leaky_relu(ctx: NodeContext) -> SSAValue:
-    """x, or alpha * x below zero."""
+    """x, or alpha * x for negative x."""
     return ctx.emit(graph.LeakyReluOp(ctx.input(0), alpha=ctx.get_float("alpha")))
 
 
@@ -80,7 +80,7 @@ def hard_sigmoid(ctx: NodeContext) -> SSAValue:
 
 @handler("Gelu")
 def gelu(ctx: NodeContext) -> SSAValue:
-    """GELU, exact or by tanh."""
+    """GELU, exact or approximated by tanh."""
     approximate = ctx.get_string("approximate")
     ctx.check(approximate in ("none", "tanh"), f"approximate cannot be {approximate!r}")
     return ctx.emit(graph.GeluOp(ctx.input(0), approximate=approximate))
@@ -98,7 +98,7 @@ def swish(ctx: NodeContext) -> SSAValue:
 
 @handler("IsInf")
 def is_inf(ctx: NodeContext) -> SSAValue:
-    """Whether x is infinite, of either sign or of one."""
+    """Whether elements are infinite, of either or of one sign."""
     x = ctx.input(0)
     positive, negative = ctx.get_bool("detect_positive"), ctx.get_bool("detect_negative")
     if positive and negative:
@@ -111,7 +111,7 @@ def is_inf(ctx: NodeContext) -> SSAValue:
 
 @handler("BitwiseNot")
 def bitwise_not(ctx: NodeContext) -> SSAValue:
-    """Every bit flipped."""
+    """Bitwise complement."""
     x = ctx.input(0)
     ones = np.array(~np.zeros((), ctx.builder.dtype_of(x)))
     return ctx.emit(graph.XorOp(x, ctx.array(ones)))
@@ -119,7 +119,7 @@ def bitwise_not(ctx: NodeContext) -> SSAValue:
 
 @handler("Clip", until=11)
 def clip_by_attributes(ctx: NodeContext) -> SSAValue:
-    """Clip to bounds given as attributes; one left out does not limit."""
+    """Clip to optional bounds given as attributes."""
     low = ctx.get_float("min") if ctx.has("min") else None
     high = ctx.get_float("max") if ctx.has("max") else None
     return _clip(ctx, ctx.input(0), low, high)
@@ -127,7 +127,7 @@ def clip_by_attributes(ctx: NodeContext) -> SSAValue:
 
 @handler("Clip", since=11)
 def clip_by_inputs(ctx: NodeContext) -> SSAValue:
-    """Clip to bounds given as scalar operands."""
+    """Clip to optional bounds given as scalar operands."""
     x, low, high = ctx.input(0), ctx.optional_input(1), ctx.optional_input(2)
     for bound in filter(None, (low, high)):
         ctx.check(ctx.rank(bound) <= 1, "a bound should be a scalar")
@@ -136,7 +136,7 @@ def clip_by_inputs(ctx: NodeContext) -> SSAValue:
     if constant and is_float(ctx.element(x)):
         bounds = [None if v is None else float(v.reshape(-1)[0]) for v in known]
         return _clip(ctx, x, *bounds)
-    # Integers may not fit a float attribute, and run-time bounds are operands.
+    # Integers may not fit a float attribute, and bounds known only at run time are operands.
     if low is not None:
         x = ctx.emit(graph.MaxOp(x, low))
     return x if high is None else ctx.emit(graph.MinOp(x, high))

@@ -1,4 +1,4 @@
-"""Experimental operators of ONNX's first opsets, which old exporters wrote and onnxruntime runs."""
+"""Handlers of experimental operators of ONNX's first opsets, which onnxruntime still supports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def affine(ctx: NodeContext) -> SSAValue:
 
 @handler("Scale")
 def scale(ctx: NodeContext) -> SSAValue:
-    """x times a number."""
+    """x times a constant."""
     return _scaled(ctx, ctx.input(0), ctx.get_float("scale"))
 
 
@@ -43,7 +43,7 @@ def parametric_softplus(ctx: NodeContext) -> SSAValue:
 
 @handler("ThresholdedRelu", until=10)
 def thresholded_relu(ctx: NodeContext) -> SSAValue:
-    """x where it is above alpha, 0 elsewhere."""
+    """x where it exceeds alpha, 0 elsewhere."""
     x = ctx.input(0)
     above = ctx.emit(graph.CompareOp(x, ctx.literal(ctx.get_float("alpha"), x), predicate="gt"))
     return ctx.emit(graph.SelectOp(above, x, ctx.literal(0.0, x)))
@@ -51,7 +51,7 @@ def thresholded_relu(ctx: NodeContext) -> SSAValue:
 
 @handler("ImageScaler")
 def image_scaler(ctx: NodeContext) -> SSAValue:
-    """Images times a number, and a bias for each channel."""
+    """Images times a constant, plus a bias per channel."""
     x, bias = ctx.input(0), ctx.get_floats("bias") or []
     shape = ctx.shape(x)
     ctx.check(len(shape) == 4 and len(bias) == shape[1], f"{len(bias)} biases for {list(shape)}")
@@ -62,7 +62,7 @@ def image_scaler(ctx: NodeContext) -> SSAValue:
 
 @handler("Crop")
 def crop(ctx: NodeContext) -> SSAValue:
-    """Images without a border (left, top, right, bottom), or of a size from its corner on."""
+    """Images without a border (left, top, right, bottom), or of a given size from its corner."""
     x, border = ctx.input(0), ctx.get_ints("border") or []
     shape, size = ctx.shape(x), ctx.get_ints("scale")
     ctx.check(len(shape) == 4 and len(border) == 4, f"border {border} does not fit {list(shape)}")

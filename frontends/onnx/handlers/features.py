@@ -1,4 +1,4 @@
-"""Operators on features of classical machine learning (ai.onnx.ml) that are tensor operators."""
+"""Handlers of ai.onnx.ml feature operators that can be expressed by tensor operators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tcopt.support.strings import TEXT
 
 @handler("ai.onnx.ml.ArrayFeatureExtractor")
 def array_feature_extractor(ctx: NodeContext) -> SSAValue:
-    """Places along the last axis; a vector is one row."""
+    """Elements at indices along the last axis; a vector is a single row."""
     x, places = ctx.input(0), ctx.input(1)
     ctx.check(ctx.rank(x) >= 1, "there is nothing to take features from")
     check_range(ctx, places, ctx.shape(x)[-1])
@@ -37,12 +37,12 @@ def binarizer(ctx: NodeContext) -> SSAValue:
 
 
 def _real(ctx: NodeContext, x: SSAValue) -> SSAValue:
-    """Features as f32."""
+    """Convert features to f32."""
     return cast(ctx, x, f32)
 
 
 def _vector(ctx: NodeContext, name: str, width: int) -> np.ndarray:
-    """An attribute with a number for each feature, or one for all."""
+    """Return an attribute with one value per feature, or a single value."""
     values = np.array(ctx.get_floats(name) or [], np.float32)
     ctx.check(len(values) in (1, width), f"{name} has {len(values)} numbers for {width} features")
     return values
@@ -50,7 +50,7 @@ def _vector(ctx: NodeContext, name: str, width: int) -> np.ndarray:
 
 @handler("ai.onnx.ml.Scaler")
 def scaler(ctx: NodeContext) -> SSAValue:
-    """(x - offset) * scale, feature by feature."""
+    """(x - offset) * scale, per feature."""
     x = _real(ctx, ctx.input(0))
     ctx.check(ctx.rank(x) >= 1, "there are no features")
     width = ctx.shape(x)[-1]
@@ -60,7 +60,7 @@ def scaler(ctx: NodeContext) -> SSAValue:
 
 @handler("ai.onnx.ml.Normalizer")
 def normalizer(ctx: NodeContext) -> SSAValue:
-    """Rows divided by their norm, or by their greatest element; those of zeros stay."""
+    """Rows divided by their norm or maximum; zero rows are kept."""
     x, norm = _real(ctx, ctx.input(0)), ctx.get_string("norm")
     kinds = {"MAX": "max", "L1": "l1", "L2": "l2"}
     ctx.check(norm in kinds, f"norm cannot be {norm!r}")
@@ -74,7 +74,7 @@ def normalizer(ctx: NodeContext) -> SSAValue:
 
 @handler("ai.onnx.ml.Imputer")
 def imputer(ctx: NodeContext) -> SSAValue:
-    """What stands for a missing number is replaced, feature by feature."""
+    """Replacement of a value that marks missing features, per feature."""
     x = ctx.input(0)
     if is_float(ctx.element(x)):
         values, missing = ctx.get_floats("imputed_value_floats"), ctx.get_float(
@@ -94,7 +94,7 @@ def imputer(ctx: NodeContext) -> SSAValue:
 
 @handler("ai.onnx.ml.OneHotEncoder")
 def one_hot_encoder(ctx: NodeContext) -> SSAValue:
-    """1 at the category of each element along a new last axis."""
+    """One-hot encoding of categories along a new last axis."""
     x = ctx.input(0)
     texts, numbers = ctx.get_strings("cats_strings"), ctx.get_ints("cats_int64s")
     ctx.check((texts is None) != (numbers is None), "there should be one kind of categories")
@@ -111,7 +111,9 @@ def one_hot_encoder(ctx: NodeContext) -> SSAValue:
 
 @handler("ai.onnx.ml.FeatureVectorizer")
 def feature_vectorizer(ctx: NodeContext) -> SSAValue:
-    """The features of all operands side by side, of each as many as are said: cut or zeros."""
+    """Concatenation of the features of all operands, each cropped or zero-padded to a given
+    size.
+    """
     widths = ctx.get_ints("inputdimensions") or []
     ctx.check(len(widths) == len(ctx.operands), f"{len(widths)} sizes for the operands")
     parts: list[SSAValue] = []

@@ -1,4 +1,4 @@
-"""QONNX's quantisers: real numbers that are integers of a number of bits times a scale.
+"""Handlers of QONNX's quantisers, which round to integers of few bits times a scale.
 
 Source: https://github.com/fastmachinelearning/qonnx, docs/qonnx-custom-ops.
 """
@@ -22,7 +22,7 @@ from tcopt.frontends.onnx.nodes.qonnx import DOMAINS
 
 _UI8 = element_of(np.dtype(np.uint8))
 _MOST = 8
-"""Bits of numbers that are kept as integers."""
+"""Maximum number of bits of values that are stored as integers."""
 
 _ROUNDINGS: dict[str, Callable[[SSAValue], graph.GraphOp]] = {
     "ROUND": graph.RoundOp,
@@ -38,15 +38,14 @@ def _names(op_type: str) -> list[str]:
 
 @handler(*_names("BipolarQuant"))
 def bipolar_quant(ctx: NodeContext) -> SSAValue:
-    """The scale where x is not below 0, and minus the scale elsewhere."""
+    """The scale for non-negative x, the negated scale otherwise."""
     x, scale = ctx.input(0), scalar(ctx, ctx.input(1))
     return _dequantized(ctx, _signs(ctx, x), scale, np.zeros((), np.int8))
 
 
 @handler(*_names("Quant"), *_names("IntQuant"))
 def quant(ctx: NodeContext) -> SSAValue:
-    """x / scale + zero point within the limits of the bits, rounded; less the zero point, times
-    the scale."""
+    """Quantisation to a number of bits with scale and zero point, followed by dequantisation."""
     x, scale = cast(ctx, ctx.input(0), f32), scalar(ctx, cast(ctx, ctx.input(1), f32))
     zero = ctx.constant(2, "zero point")
     width = ctx.constant(3, "number of bits")
@@ -64,7 +63,7 @@ def quant(ctx: NodeContext) -> SSAValue:
     element = i8 if signed else _UI8
     is_even = mode in ("ROUND", "HALF_EVEN") and not (zeros % 2).any()
     if bits <= _MOST and is_even and low <= zeros.min() and zeros.max() <= high:
-        # A tie is rounded to the same number with an even zero point as without.
+        # With an even zero point, ties are rounded to the same value as without one.
         stored = zeros.astype(np.int8 if signed else np.uint8)
         codes = ctx.emit(QuantizeOp(x, scale, ctx.array(stored)))
         codes = _within(ctx, codes, low, high)
@@ -82,7 +81,7 @@ def quant(ctx: NodeContext) -> SSAValue:
 
 
 def _signs(ctx: NodeContext, x: SSAValue) -> SSAValue:
-    """1 where x is not below 0, and -1 elsewhere, in bytes."""
+    """Return 1 for non-negative x, and -1 otherwise, as bytes."""
     above = ctx.emit(graph.CompareOp(x, ctx.literal(0.0, x), predicate="ge"))
     one, less = (ctx.array(np.array(number, np.int8)) for number in (1, -1))
     return ctx.emit(graph.SelectOp(above, one, less))
@@ -95,7 +94,7 @@ def _plus(ctx: NodeContext, x: SSAValue, number: np.ndarray) -> SSAValue:
 
 
 def _within(ctx: NodeContext, codes: SSAValue, low: int, high: int) -> SSAValue:
-    """Integers within limits, which say how many bits they have."""
+    """Clip codes to limits, from which their number of bits can be inferred."""
     limits = (-128, 127) if ctx.element(codes) == i8 else (0, 255)
     if low > limits[0]:
         codes = ctx.emit(graph.MaxOp(codes, ctx.literal(float(low), codes)))
@@ -107,7 +106,7 @@ def _within(ctx: NodeContext, codes: SSAValue, low: int, high: int) -> SSAValue:
 def _scaled(
     ctx: NodeContext, codes: SSAValue, scale: SSAValue, zeros: np.ndarray, element: Attribute
 ) -> SSAValue:
-    """The real numbers of codes, whose zero point may not be of their type."""
+    """Dequantise codes; their zero point may be out of range of their type."""
     dtype = np.int8 if element == i8 else np.uint8
     limits = np.iinfo(dtype)
     if limits.min <= zeros.min() and zeros.max() <= limits.max:

@@ -1,4 +1,4 @@
-"""Activations that onnxruntime's optimiser has fused with the sums in front of them."""
+"""Handlers of activations that onnxruntime's optimiser has fused with preceding additions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def gelu(ctx: NodeContext) -> SSAValue:
 
 @handler("com.microsoft.FastGelu")
 def fast_gelu(ctx: NodeContext) -> SSAValue:
-    """GELU by tanh, of a value or a sum."""
+    """GELU by tanh of a value or a sum."""
     return ctx.emit(graph.GeluOp(summed(ctx), approximate="tanh"))
 
 
 def summed(ctx: NodeContext) -> SSAValue:
-    """The sum of all operands that are there."""
+    """Return the sum of all operands that are present."""
     total = ctx.input(0)
     for bias in filter(None, ctx.operands[1:]):
         total = ctx.emit(graph.AddOp(total, bias))
@@ -34,13 +34,13 @@ def summed(ctx: NodeContext) -> SSAValue:
 
 @handler("com.microsoft.BiasAdd")
 def bias_add(ctx: NodeContext) -> SSAValue:
-    """The sum of a value, a bias, and what skips a layer."""
+    """Sum of a value, a bias and a residual."""
     return summed(ctx)
 
 
 @handler("com.microsoft.BiasSplitGelu")
 def bias_split_gelu(ctx: NodeContext) -> SSAValue:
-    """The first half of a sum's channels times GELU of the second."""
+    """The first half of a sum's channels times GELU of the second half."""
     total = summed(ctx)
     *outer, channels = ctx.shape(total)
     ctx.check(channels % 2 == 0, f"{channels} channels do not split into halves")
@@ -52,7 +52,7 @@ def bias_split_gelu(ctx: NodeContext) -> SSAValue:
 
 @handler("com.microsoft.BiasSoftmax")
 def bias_softmax(ctx: NodeContext) -> SSAValue:
-    """Softmax of a sum, over all axes from one on."""
+    """Softmax of a sum, over all axes starting with `axis`."""
     total = summed(ctx)
     shape = ctx.shape(total)
     axis = ctx.axis(ctx.get_int("axis"), len(shape))

@@ -1,4 +1,4 @@
-"""Attention as onnxruntime's optimiser and exporters of transformers write it, in one operator."""
+"""Handlers of onnxruntime's fused attention operators."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tcopt.frontends.onnx.handlers.shaping import reshaped, transposed
 
 
 def _compared(ctx: NodeContext, mask: SSAValue, total: int, predicate: str) -> SSAValue:
-    """Places of keys against a limit of each row: [batch, 1, 1, total]."""
+    """Compare positions of keys with a limit per row; the result is [batch, 1, 1, total]."""
     limit = reshaped(ctx, mask, (*ctx.shape(mask), 1, 1, 1))
     return ctx.emit(
         graph.CompareOp(ctx.literal(np.arange(total), mask), limit, predicate=predicate)
@@ -35,8 +35,9 @@ def _compared(ctx: NodeContext, mask: SSAValue, total: int, predicate: str) -> S
 
 
 def _kept(ctx: NodeContext, mask: SSAValue, batch: int, length: int, total: int) -> SSAValue:
-    """Which keys a mask leaves to queries: by the end of each row, by its end and start, or of
-    each key, for all queries or for each of them."""
+    """Return the keys that a mask allows: it has the end of each row, its end and start, or an
+    entry per key, shared by all queries or for each query.
+    """
     shape = ctx.shape(mask)
     if shape == (batch,):
         return _compared(ctx, mask, total, "lt")
@@ -53,7 +54,7 @@ def _kept(ctx: NodeContext, mask: SSAValue, batch: int, length: int, total: int)
 def _summands(
     ctx: NodeContext, query: SSAValue, key: SSAValue, mask: SSAValue | None, bias: SSAValue | None
 ) -> list[SSAValue]:
-    """What is added to scores: the mask, the order of places, and a bias."""
+    """Return the tensors added to scores: the mask, the causal mask, and a bias."""
     batch, _, length, _ = ctx.shape(query)
     total = ctx.shape(key)[2]
     found: list[SSAValue] = []
@@ -67,7 +68,7 @@ def _summands(
 
 
 def _refuse(ctx: NodeContext, inputs: dict[int, str], *attributes: str) -> None:
-    """Raise for what is there of inputs and attributes that have no handling."""
+    """Raise UnsupportedError if an unsupported input or attribute is present."""
     for index, name in inputs.items():
         if ctx.optional_input(index) is not None:
             ctx.unsupported(f"{ctx.op_type} with {name} is not supported")
@@ -78,7 +79,7 @@ def _refuse(ctx: NodeContext, inputs: dict[int, str], *attributes: str) -> None:
 
 @handler("com.microsoft.Attention")
 def attention(ctx: NodeContext) -> list[SSAValue | None]:
-    """Self-attention with the projections of its queries, keys and values in one matrix."""
+    """Self-attention with one weight matrix for the projections of queries, keys and values."""
     _refuse(ctx, {6: "past_sequence_length"}, "do_rotary", "past_present_share_buffer")
     x, weights, bias = ctx.input(0), ctx.input(1), ctx.optional_input(2)
     ctx.check(ctx.rank(weights) == 2, "weights should be a matrix")
@@ -118,10 +119,10 @@ def _self_attention(
     past: SSAValue | None,
     score_bias: SSAValue | None,
 ) -> list[SSAValue | None]:
-    """Attention of projections, columns of which are queries, keys and values of `widths`.
+    """Attention on projections, whose columns are queries, keys and values of `widths`.
 
     Returns:
-        The result; and the keys and values, past ones included, if that output is used.
+        The result; and, if that output is used, keys and values including past ones.
     """
     heads = ctx.get_int("num_heads")
     starts = (0, widths[0], widths[0] + widths[1])
@@ -148,7 +149,7 @@ def _self_attention(
 
 
 def _packed(ctx: NodeContext, x: SSAValue, place: int) -> SSAValue:
-    """One of the parts [batch, heads, length, size] of [batch, length, heads, parts, size]."""
+    """Extract a part [batch, heads, length, size] of [batch, length, heads, parts, size]."""
     batch, length, heads, _, size = ctx.shape(x)
     part = ctx.emit(graph.SliceOp(x, [0, 0, 0, place, 0], [batch, length, heads, 1, size]))
     return transposed(ctx, reshaped(ctx, part, (batch, length, heads, size)), [0, 2, 1, 3])
@@ -159,7 +160,7 @@ def _by_heads(ctx: NodeContext, x: SSAValue, heads: int) -> SSAValue:
 
 
 def _operands(ctx: NodeContext, heads: int) -> tuple[SSAValue, SSAValue, SSAValue]:
-    """Queries, keys and values by heads, of any of the forms in which they come."""
+    """Return queries, keys and values by heads, from any of their packed forms."""
     query, key, value = ctx.input(0), ctx.optional_input(1), ctx.optional_input(2)
     if key is None:
         if ctx.rank(query) != 5 or ctx.shape(query)[2:4] != (heads, 3):
@@ -175,7 +176,7 @@ def _operands(ctx: NodeContext, heads: int) -> tuple[SSAValue, SSAValue, SSAValu
 
 @handler("com.microsoft.MultiHeadAttention")
 def multi_head_attention(ctx: NodeContext) -> list[SSAValue | None]:
-    """Attention of queries, keys and values that are projected already."""
+    """Attention on queries, keys and values that are already projected."""
     _refuse(ctx, {8: "past_sequence_length", 9: "cache_indirection"})
     if ctx.output_used(3):
         ctx.unsupported("the output qk of MultiHeadAttention is not supported")

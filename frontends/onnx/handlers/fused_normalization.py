@@ -1,4 +1,4 @@
-"""Normalisations that onnxruntime's optimiser has fused with sums and embeddings."""
+"""Handlers of normalisations that onnxruntime's optimiser has fused with sums and embeddings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tcopt.frontends.onnx.handlers.shaping import reshaped, transposed
 
 
 def _skipped(ctx: NodeContext, bias: SSAValue | None) -> SSAValue:
-    """The sum of data, what skips a layer, and a bias."""
+    """Return the sum of data, residual and bias."""
     x, skip = ctx.input(0), ctx.input(1)
     total = ctx.emit(graph.AddOp(x, skip))
     ctx.check(
@@ -38,7 +38,7 @@ def skip_layer_normalization(ctx: NodeContext) -> list[SSAValue | None]:
 
 @handler("com.microsoft.SkipSimplifiedLayerNormalization")
 def skip_rms_normalization(ctx: NodeContext) -> list[SSAValue | None]:
-    """Division of a sum by its root mean square, and the sum."""
+    """RMS normalisation of a sum, and the sum."""
     if ctx.output_used(1) or ctx.output_used(2):
         ctx.unsupported(f"the statistics outputs of {ctx.op_type} are not supported")
     total = _skipped(ctx, ctx.optional_input(3))
@@ -48,14 +48,14 @@ def skip_rms_normalization(ctx: NodeContext) -> list[SSAValue | None]:
 
 
 def _rows(ctx: NodeContext, table: SSAValue, places: SSAValue, what: str) -> SSAValue:
-    """Rows of a table of embeddings."""
+    """Look up rows of an embedding table."""
     ctx.check(ctx.rank(table) == 2, f"the {what} embedding should be a matrix")
     ctx.require(places, 0, ctx.shape(table)[0] - 1, f"{what} numbers")
     return ctx.emit(graph.GatherOp(table, places, axis=0))
 
 
 def _first_rows(ctx: NodeContext, table: SSAValue, count: int) -> SSAValue:
-    """The embeddings of positions that are not given: the first rows of their table."""
+    """Return the embeddings of default positions: the first rows of the table."""
     ctx.check(
         ctx.rank(table) == 2 and count <= ctx.shape(table)[0],
         f"the position embedding {list(ctx.shape(table))} has no {count} rows",
@@ -64,7 +64,7 @@ def _first_rows(ctx: NodeContext, table: SSAValue, count: int) -> SSAValue:
 
 
 Real = Callable[[SSAValue, int], SSAValue]
-"""Convert the input of an index, or rows of it, to floats."""
+"""Function that converts the input of an index, or rows of it, to floats."""
 
 
 def _embedded(
@@ -75,8 +75,8 @@ def _embedded(
     Args:
         positions: indices into the position embedding; None for 0, 1, 2 and so on.
     Returns:
-        The normalised sum; the sum; and the count of words that the mask leaves in each row, if
-        that output is used.
+        The normalised sum; the sum; and, if that output is used, the number of words that the mask
+        allows in each row.
     """
     ids, segments = ctx.input(0), ctx.optional_input(1)
     ctx.check(ctx.rank(ids) == 2, "input_ids should be a matrix")
@@ -98,15 +98,16 @@ def _embedded(
 
 @handler("com.microsoft.EmbedLayerNormalization")
 def embed_layer_normalization(ctx: NodeContext) -> list[SSAValue | None]:
-    """Sum of the embeddings of words, positions and segments, normalised; the number of words
-    that the mask leaves in each row; and the sum."""
+    """Normalised sum of the embeddings of words, positions and segments; the number of words that
+    the mask allows in each row; and the sum.
+    """
     normal, total, kept = _embedded(ctx, ctx.optional_input(8), lambda value, _: value)
     return [normal, kept, total]
 
 
 @handler("com.microsoft.QEmbedLayerNormalization")
 def quantized_embed_layer_normalization(ctx: NodeContext) -> list[SSAValue | None]:
-    """EmbedLayerNormalization of 8-bit tables, of which only the rows read are dequantised."""
+    """EmbedLayerNormalization of 8-bit tables; only rows that are read are dequantised."""
 
     def real(value: SSAValue, index: int) -> SSAValue:
         # Scales and zero points of inputs 2 to 6 are inputs 8 to 12 and 13 to 17.
@@ -125,7 +126,7 @@ def _mask_index(ctx: NodeContext, batch: int) -> SSAValue:
 
 
 def _group_normalized(ctx: NodeContext, x: SSAValue) -> SSAValue:
-    """Groups of channels normalised, and SiLU on request."""
+    """Normalise groups of channels, followed by SiLU if requested."""
     rank, last = ctx.rank(x), ctx.get_bool("channels_last")
     ctx.check(rank >= 3, "data should have a batch, channels and spatial dimensions")
     ctx.check(ctx.get_int("activation") in (0, 1), "activation should be 0 or 1")
@@ -144,13 +145,13 @@ def _group_normalized(ctx: NodeContext, x: SSAValue) -> SSAValue:
 
 @handler("com.microsoft.GroupNorm")
 def group_norm(ctx: NodeContext) -> SSAValue:
-    """Normalisation of groups of channels, which are last or first."""
+    """Group normalisation with channels first or last."""
     return _group_normalized(ctx, ctx.input(0))
 
 
 @handler("com.microsoft.SkipGroupNorm")
 def skip_group_norm(ctx: NodeContext) -> list[SSAValue | None]:
-    """As GroupNorm, of a sum; and the sum."""
+    """GroupNorm of a sum; and the sum."""
     x, skip, bias = ctx.input(0), ctx.input(3), ctx.optional_input(4)
     if not ctx.get_bool("channels_last"):
         ctx.unsupported("SkipGroupNorm with channels_last=0 is not supported")

@@ -1,4 +1,4 @@
-"""Products and convolutions that onnxruntime's optimiser has fused with what is around them."""
+"""Handlers of products and convolutions that onnxruntime's optimiser has fused with other ops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tcopt.frontends.onnx.handlers.shaping import transposed
 
 
 def _factor(ctx: NodeContext, x: SSAValue, side: str) -> SSAValue:
-    """An operand whose first axis is moved behind the other axes of its batch on request."""
+    """Move an operand's first axis after its other batch axes if the node requests it."""
     rank = ctx.rank(x)
     if rank < 3 or not ctx.get_bool(f"transBatch{side}", 0):
         return x
@@ -23,7 +23,7 @@ def _factor(ctx: NodeContext, x: SSAValue, side: str) -> SSAValue:
 
 @handler("com.microsoft.FusedMatMul", "com.microsoft.TransposeMatMul")
 def fused_matmul(ctx: NodeContext) -> SSAValue:
-    """alpha * a @ b, each factor transposed on request; vectors are not."""
+    """alpha * a @ b, with factors optionally transposed; vectors are not."""
     return _product(ctx)
 
 
@@ -45,7 +45,7 @@ def _swapped(ctx: NodeContext, x: SSAValue, swap: bool) -> SSAValue:
 
 
 def _activated(ctx: NodeContext, value: SSAValue) -> SSAValue:
-    """A value after the activation that a node names, if it does."""
+    """Apply the activation that a node names, if any."""
     name = ctx.get_string("activation")
     if not name:
         return value
@@ -58,19 +58,19 @@ def _activated(ctx: NodeContext, value: SSAValue) -> SSAValue:
 
 @handler("com.microsoft.FusedMatMulActivation")
 def fused_matmul_activation(ctx: NodeContext) -> SSAValue:
-    """As FusedMatMul, with an activation behind."""
+    """FusedMatMul followed by an activation."""
     return _activated(ctx, _product(ctx))
 
 
 @handler("com.microsoft.FusedGemm")
 def fused_gemm(ctx: NodeContext) -> SSAValue:
-    """Gemm and an activation."""
+    """Gemm followed by an activation."""
     return _activated(ctx, gemm_of(ctx))
 
 
 @handler("com.microsoft.GemmFastGelu")
 def gemm_fast_gelu(ctx: NodeContext) -> SSAValue:
-    """gelu(x @ w + bias), by tanh."""
+    """gelu(x @ w + bias), approximated by tanh."""
     total, bias = product(ctx, ctx.input(0), ctx.input(1)), ctx.optional_input(2)
     if bias is not None:
         total = ctx.emit(graph.AddOp(total, bias))
@@ -79,14 +79,14 @@ def gemm_fast_gelu(ctx: NodeContext) -> SSAValue:
 
 @handler("com.microsoft.FusedConv")
 def fused_conv(ctx: NodeContext) -> SSAValue:
-    """A convolution, a sum with another tensor, and an activation."""
+    """Convolution, addition of another tensor, and an activation."""
     result = convolved(ctx, ctx.input(0), ctx.input(1), ctx.optional_input(2))
     return _finished(ctx, result, ctx.optional_input(3))
 
 
 @handler("com.microsoft.NhwcFusedConv")
 def nhwc_fused_conv(ctx: NodeContext) -> SSAValue:
-    """As FusedConv, of data with its channels last."""
+    """FusedConv of channels-last data."""
     x, z = ctx.input(0), ctx.optional_input(3)
     rank = ctx.rank(x)
     ctx.check(rank >= 3, "data should have a batch, spatial dimensions and channels")

@@ -1,5 +1,6 @@
-"""Rotary embeddings, and attention whose keys and values are shared by groups of heads, as
-exporters of language models write them."""
+"""Handlers of rotary embeddings, and of attention whose keys and values are shared by groups of
+heads, as in exported language models.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from tcopt.frontends.onnx.handlers.shaping import reshaped
 def _tables(
     ctx: NodeContext, places: SSAValue, caches: tuple[SSAValue, SSAValue]
 ) -> tuple[SSAValue, SSAValue]:
-    """Rows of cosines and sines at places [batch, length]: [batch, 1, length, width]."""
+    """Look up cosines and sines of positions [batch, length]: [batch, 1, length, width]."""
     batch, length = ctx.shape(places)
     rows: list[SSAValue] = []
     for cache in caches:
@@ -34,7 +35,7 @@ def _tables(
 
 
 def _pairs(ctx: NodeContext, x: SSAValue, interleaved: bool) -> tuple[SSAValue, SSAValue]:
-    """The numbers that are turned together: neighbours, or places of two halves."""
+    """Return the elements that are rotated together: neighbours, or elements of two halves."""
     *outer, size = ctx.shape(x)
     half, zeros = size // 2, [0] * len(outer)
     if not interleaved:
@@ -49,7 +50,7 @@ def _pairs(ctx: NodeContext, x: SSAValue, interleaved: bool) -> tuple[SSAValue, 
 def rotated(
     ctx: NodeContext, x: SSAValue, cos: SSAValue, sin: SSAValue, *, interleaved: bool
 ) -> SSAValue:
-    """x [batch, heads, length, size], whose first numbers are turned by pairs."""
+    """Rotate the first elements of x [batch, heads, length, size] in pairs."""
     batch, heads, length, size = ctx.shape(x)
     half = ctx.shape(cos)[-1]
     ctx.check(
@@ -76,7 +77,7 @@ def rotated(
 
 @handler("com.microsoft.RotaryEmbedding")
 def rotary_embedding(ctx: NodeContext) -> SSAValue:
-    """Heads turned by the angles of their positions."""
+    """Rotary embedding: heads are rotated by angles that depend on positions."""
     x, places = ctx.input(0), ctx.input(1)
     cos, sin = ctx.input(2), ctx.input(3)
     ctx.check(ctx.rank(x) in (3, 4), "data should have three dimensions or four")
@@ -98,7 +99,7 @@ def rotary_embedding(ctx: NodeContext) -> SSAValue:
 
 
 def _refuse_unhandled(ctx: NodeContext) -> None:
-    """Raise for what a node asks for that is not handled."""
+    """Raise UnsupportedError for features that are not supported."""
     names = {11: "head_sink", 12: "k_scale", 13: "v_scale", 14: "q_norm_weight"}
     for index, name in names.items():
         if ctx.optional_input(index) is not None:
@@ -113,7 +114,7 @@ def _refuse_unhandled(ctx: NodeContext) -> None:
 
 
 def _projections(ctx: NodeContext, heads: int, groups: int) -> list[SSAValue]:
-    """Queries, keys and values by heads; keys and values may lie behind the queries."""
+    """Return queries, keys and values by heads; keys and values may be packed after the queries."""
     query, key, value = ctx.input(0), ctx.optional_input(1), ctx.optional_input(2)
     if key is not None and value is not None:
         shared = (split_heads(ctx, v, groups) for v in (key, value))
@@ -131,8 +132,11 @@ def _projections(ctx: NodeContext, heads: int, groups: int) -> list[SSAValue]:
 def _with_past(
     ctx: NodeContext, past: SSAValue | None, new: SSAValue, total: int
 ) -> tuple[SSAValue, SSAValue]:
-    """Keys or values of all `total` places, and the present: these, with zeros behind them if the
-    past's buffer is longer, as onnxruntime gives it where it shares no buffers."""
+    """Return keys or values of all `total` positions, and the present output.
+
+    The latter is zero-padded if the past's buffer is longer, as in onnxruntime without buffer
+    sharing.
+    """
     length = ctx.shape(new)[2]
     if past is None or ctx.shape(past)[2] == 0:
         return new, new
@@ -152,7 +156,7 @@ def _with_past(
 
 
 def _grouped(ctx: NodeContext, x: SSAValue, heads: int) -> SSAValue:
-    """Keys or values of groups for each head."""
+    """Repeat keys or values of groups for each head."""
     batch, groups, total, size = ctx.shape(x)
     if groups == heads:
         return x
@@ -163,9 +167,9 @@ def _grouped(ctx: NodeContext, x: SSAValue, heads: int) -> SSAValue:
 
 @handler("com.microsoft.GroupQueryAttention")
 def group_query_attention(ctx: NodeContext) -> list[SSAValue | None]:
-    """Causal attention after a past, of rows that are all of one length.
+    """Causal attention with past keys and values; all rows have the same length.
 
-    In the first step, without a past, rows may end earlier: what is behind their end is not used.
+    In the first step, without a past, rows may be shorter: elements after their end are unused.
     """
     _refuse_unhandled(ctx)
     heads, groups = ctx.get_int("num_heads"), ctx.get_int("kv_num_heads")

@@ -1,4 +1,4 @@
-"""Attention by heads, as onnxruntime's operators of it share it."""
+"""Multi-head attention helpers shared by onnxruntime's attention operators."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.handlers.shaping import reshaped, transposed
 
 MASKED_BY_DEFAULT = -10000.0
-"""What onnxruntime adds to scores that a mask leaves out."""
+"""Value that onnxruntime adds to masked scores."""
 
 
 def split_heads(ctx: NodeContext, x: SSAValue, heads: int) -> SSAValue:
-    """[batch, length, heads * size] as [batch, heads, length, size]."""
+    """Convert [batch, length, heads * size] to [batch, heads, length, size]."""
     ctx.check(ctx.rank(x) == 3, f"{list(ctx.shape(x))} should be [batch, length, width]")
     batch, length, width = ctx.shape(x)
     ctx.check(heads > 0 and width % heads == 0, f"{width} does not split into {heads} heads")
@@ -24,19 +24,19 @@ def split_heads(ctx: NodeContext, x: SSAValue, heads: int) -> SSAValue:
 
 
 def join_heads(ctx: NodeContext, x: SSAValue) -> SSAValue:
-    """[batch, heads, length, size] as [batch, length, heads * size]."""
+    """Convert [batch, heads, length, size] to [batch, length, heads * size]."""
     batch, heads, length, size = ctx.shape(x)
     return reshaped(ctx, transposed(ctx, x, [0, 2, 1, 3]), (batch, length, heads * size))
 
 
 def columns(ctx: NodeContext, x: SSAValue, start: int, count: int) -> SSAValue:
-    """A part of the last axis."""
+    """Slice a range of the last axis."""
     *outer, _ = ctx.shape(x)
     return ctx.emit(graph.SliceOp(x, [*[0] * len(outer), start], [*outer, count]))
 
 
 def after_past(ctx: NodeContext, past: SSAValue | None, new: SSAValue) -> SSAValue:
-    """Keys or values [batch, heads, length, size] behind those of earlier steps."""
+    """Append keys or values [batch, heads, length, size] to those of earlier steps."""
     if past is None:
         return new
     own, earlier = list(ctx.shape(new)), list(ctx.shape(past))
@@ -46,17 +46,17 @@ def after_past(ctx: NodeContext, past: SSAValue | None, new: SSAValue) -> SSAVal
 
 
 def added_where(ctx: NodeContext, kept: SSAValue, x: SSAValue, value: float) -> SSAValue:
-    """0 where a condition holds and a number elsewhere, in the element type of x."""
+    """Return 0 where a condition holds and a value elsewhere, in the element type of x."""
     return ctx.emit(graph.SelectOp(kept, ctx.literal(0.0, x), ctx.literal(value, x)))
 
 
 def causal(
     ctx: NodeContext, x: SSAValue, length: int, total: int, window: int | None = None
 ) -> SSAValue:
-    """What keeps the last `length` of `total` places from those after them, [length, total].
+    """Return the causal mask of the last `length` of `total` positions, [length, total].
 
     Args:
-        window: of how many places up to its own each may see.
+        window: number of positions, up to its own, that each may attend to.
     """
     ctx.builder.check_made(length, total)
     own = np.arange(total - length, total)[:, None]
@@ -78,12 +78,12 @@ def attended(
     *,
     softcap: float = 0.0,
 ) -> SSAValue:
-    """softmax(query @ key^T * scale + summands) @ value; the attribute `scale` has a default.
+    """Compute softmax(query @ key^T * scale + summands) @ value; the attribute `scale` is optional.
 
     Args:
         query, key, value: [batch, heads, length, size].
         summands: broadcast against the scores [batch, heads, length, total].
-        softcap: what limits scores, by tanh; 0 for none.
+        softcap: bound on scores, applied by tanh; 0 for none.
     """
     size = ctx.shape(query)[3]
     ctx.check(ctx.shape(key)[3] == size, f"keys {list(ctx.shape(key))} are not of size {size}")

@@ -1,4 +1,4 @@
-"""Images out of the bytes of files."""
+"""Handler of ImageDecoder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tcopt.support.host_functions.images import FORMATS, check_library
 
 @handler("ImageDecoder")
 def image_decoder(ctx: NodeContext) -> SSAValue:
-    """The pixels of an image in any format that Pillow reads."""
+    """Pixels of an encoded image, in any format that Pillow supports."""
     data, wanted = ctx.input(0), ctx.get_string("pixel_format")
     ctx.check(ctx.rank(data) == 1, "data should be the bytes of one file")
     ctx.check(wanted in FORMATS, f"pixel_format cannot be {wanted!r}")

@@ -1,4 +1,4 @@
-"""Operators that read at computed places."""
+"""Handlers of operators that read at computed indices."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tcopt.frontends.onnx.handlers.normalization import along_axis
 
 
 def check_range(ctx: NodeContext, indices: SSAValue, extent: int) -> None:
-    """Indices must lie inside, and there must be something to read."""
+    """Check that indices are in range, and that there is something to read."""
     ctx.check(extent or 0 in ctx.shape(indices), "there is nothing to gather from")
     ctx.require(indices, -extent, extent - 1, f"indices into an axis of {extent}")
 
 
 def check_places(ctx: NodeContext, indices: SSAValue, extents: Sequence[int]) -> None:
-    """The vectors along the last axis must be places in the first axes of a tensor."""
+    """Check that vectors along the last axis are indices into the first axes of a tensor."""
     shape = ctx.shape(indices)
     if not shape or shape[-1] > len(extents):
         return
@@ -48,7 +48,7 @@ def gather(ctx: NodeContext) -> SSAValue:
 
 
 def _pick(ctx: NodeContext, x: SSAValue, axis: int, index: int) -> SSAValue:
-    """One place along an axis is a slice, which fuses and needs no index."""
+    """Read a constant index along an axis by a slice, which can be fused."""
     shape = list(ctx.shape(x))
     starts = [0] * len(shape)
     starts[axis], shape[axis] = index % shape[axis], 1

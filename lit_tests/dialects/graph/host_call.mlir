@@ -31,7 +31,7 @@ func.func @count(%x: tensor<4xi64>) -> tensor<4xi64> {
 // -----
 
 // Settings are numbers, strings and lists of them.
-// CHECK: i32 is not a setting of a host function
+// CHECK: i32 is not a valid setting of a host function
 func.func @settings(%x: tensor<4xi64>) -> tensor<4xi64> {
   %0 = graph.host_call %x {function = "string_case", settings = {case = i32}} : tensor<4xi64>
   return %0 : tensor<4xi64>

@@ -151,7 +151,7 @@ loop.func @near(%x: memref<4xf32>) {
 // -----
 
 // Nothing is left over from a division by zero.
-// CHECK: an index expression multiplies by constants, and divides by positive ones
+// CHECK: index expressions allow products with constants and division by positive ones
 loop.func @f(%x: memref<4xf32>) {
   loop.for %i = 0 to 4 {
     loop.block "b" (%v: spatial 4 = %i mod 0) {
@@ -162,7 +162,7 @@ loop.func @f(%x: memref<4xf32>) {
 // -----
 
 // The same in the map of an access.
-// CHECK: 'loop.load': the access map has 'mod' by something else than a positive number
+// CHECK: 'loop.load': the access map has 'mod' by anything but a positive constant
 loop.func @f(%x: memref<4xf32>) {
   loop.for %i = 0 to 4 {
     %a = loop.load %x[%i mod 0] : memref<4xf32>
@@ -172,7 +172,7 @@ loop.func @f(%x: memref<4xf32>) {
 // -----
 
 // A product of two variables is not affine.
-// CHECK: an index expression multiplies by constants, and divides by positive ones
+// CHECK: index expressions allow products with constants and division by positive ones
 loop.func @f(%x: memref<16xf32>) {
   loop.for %i = 0 to 4 {
     %a = loop.load %x[%i * %i] : memref<16xf32>
@@ -191,7 +191,7 @@ loop.func @f(%x: memref<16xf32>) {
 // -----
 
 // Indices are numbers of 64 bits.
-// CHECK: 'loop.index': the access map has a number beyond 64 bits, 18446744073709551616
+// CHECK: 'loop.index': the access map has the constant 18446744073709551616, which does not fit 64 bits
 loop.func @f() {
   %0 = loop.index [18446744073709551616]
 }
@@ -269,7 +269,7 @@ loop.func @f() {
 // -----
 
 // What is called exists, and takes what it is given.
-// CHECK: 'loop.call': @f has type (memref<4xf32>) -> (), and is called with (memref<8xf32>) -> ()
+// CHECK: 'loop.call': @f has type (memref<4xf32>) -> (), but is called with (memref<8xf32>) -> ()
 loop.func @f(%x: memref<4xf32>) {
 }
 func.func @main(%x: memref<8xf32>) {

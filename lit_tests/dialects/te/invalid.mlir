@@ -94,7 +94,7 @@ te.func @combiner(%x: tensor<8xf32>) -> tensor<f32> {
 // -----
 
 // Nothing is left over from a division by zero.
-// CHECK: 'te.read': the access map has 'mod' by something else than a positive number
+// CHECK: 'te.read': the access map has 'mod' by anything but a positive constant
 te.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
   %0 = te.compute "y" [%i = 8] : tensor<8xf32> {
     %1 = te.read %x[%i mod 0] : tensor<8xf32>
@@ -106,7 +106,7 @@ te.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
 // -----
 
 // A number that stands in for elements outside is one of their type.
-// CHECK: 1.5 is not a number of type i32
+// CHECK: 1.5 is not a value of type i32
 te.func @f(%x: tensor<8xi32>) -> tensor<8xi32> {
   %0 = te.compute "y" [%i = 8] : tensor<8xi32> {
     %1 = te.read %x[%i] else 1.5 : tensor<8xi32>
