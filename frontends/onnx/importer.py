@@ -1,4 +1,4 @@
-"""ONNX models to graph-level modules."""
+"""Imports ONNX models as graph-level modules."""
 
 from __future__ import annotations
 
@@ -69,32 +69,31 @@ def import_model(
 ) -> ModuleOp:
     """Import an ONNX model (IR version 3 or newer).
 
-    Operators of opsets before 6 are supported where they have kept their form.
+    Operators of opsets before 6 are supported if their form is the same in opset 6.
 
-    The module holds `func.func @main`, whose arguments and results are the model's inputs
-    and outputs in their order; their ONNX names are the module's attributes
-    `graph.inputs` and `graph.outputs`. Weights are in the module's weight store. Each op's
-    location is the name of its node. Behind the model's results there may be checks, `graph.checks`
-    of them, each true where a run is to be refused for the reason that is its name.
+    The module has a function `func.func @main`, whose arguments and results are the model's inputs
+    and outputs in order; their ONNX names are the module's attributes `graph.inputs` and
+    `graph.outputs`. Weights are in the module's weight store. The location of each op is the name
+    of its node. The model's results may be followed by checks, as many as `graph.checks` says. If a
+    check is true, the run fails with the check's name as the reason.
 
     Args:
-        source: a file, its bytes, or a decoded model. Weights in other files are found
-            only for a file, and only inside its folder.
-        shapes: shapes of inputs whose dimensions the model leaves open; a list of shapes of a
-            sequence, None of an optional without an element. Dimensions with the same symbol
-            need to be given once. An input with a default value is an input only if its shape
-            or value is given.
-        values: inputs to specialise on, where a value decides shapes.
-        dims: extents of dimensions that the model leaves open, by the names it gives them.
-        limits: how much the model may ask for.
-        follow_links: whether links of its external data may lead out of its folder.
+        source: path of a file, its bytes, or a decoded model. External data is only supported for
+            files, and only inside the file's folder.
+        shapes: shapes of inputs with open dimensions; a list of shapes for a sequence, None for an
+            absent optional. Dimensions with the same symbol need to be given only once. An input
+            with a default value is only an input if its shape or value is given.
+        values: values of inputs to specialise on, if they determine shapes.
+        dims: extents of open dimensions by their names in the model.
+        limits: limits on the resources of a model.
+        follow_links: whether symbolic links of external data may point outside its folder.
 
     Raises:
-        InputError: no such file, or shapes and values that do not fit the inputs.
+        InputError: the file does not exist, or shapes or values do not fit the inputs.
         ImportModelError: the model is malformed.
-        MissingShapesError: inputs with open dimensions.
-        MissingValuesError: shapes decided by inputs' values.
-        UnsupportedError: everything the compiler does not handle, in one error.
+        MissingShapesError: inputs have open dimensions.
+        MissingValuesError: shapes depend on values of inputs.
+        UnsupportedError: the model has unsupported features; one error lists all of them.
     """
     return import_loaded(
         *load_model(source, follow_links=follow_links),
@@ -114,7 +113,7 @@ def import_loaded(
     dims: Mapping[str, int] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> ModuleOp:
-    """As `import_model`, for what `load_model` gave."""
+    """Import a model from the results of `load_model`; see `import_model`."""
     opsets = check_header(model)
     model = without_defaults(model, {*(shapes or {}), *(values or {})})
     problems = Problems()
@@ -127,13 +126,13 @@ def import_loaded(
 
 @dataclass(frozen=True)
 class Imported:
-    """A stage of a model.
+    """An imported stage of a model.
 
     Attributes:
-        module: its outputs include what the next stage takes.
-        rest: what comes after it; None if that is nothing.
-        input_counts, output_counts: of how many tensors inputs and outputs consist that are none,
-            by name.
+        module: the module, whose outputs include the inputs of the next stage.
+        rest: the part of the model after the stage; None if there is none.
+        input_counts, output_counts: number of tensors of each input and output that is a sequence
+            or optional, by name.
     """
 
     module: ModuleOp
@@ -152,11 +151,11 @@ def import_stage(
     dims: Mapping[str, int] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Imported:
-    """As `import_loaded`, as much of a model as its shapes are known for.
+    """Import a model as far as its shapes are known; see `import_loaded`.
 
     Args:
-        stage: what is left of the model, by default all of it.
-        shapes, values: of what the stage takes from others, too.
+        stage: the part of the model to import; by default all of it.
+        shapes, values: also those of results of earlier stages.
     """
     opsets = check_header(model)
     problems = Problems()
@@ -171,15 +170,15 @@ def import_stage(
 
 
 class ModelImporter:
-    """Imports one model, once.
+    """Importer of a model, to be used once.
 
     Args:
-        problems: receives what is wrong; says by raising where to stop.
-        stage: imports this part, as far as shapes are known; by default the whole model.
+        problems: collects errors; raises those that must stop the import.
+        stage: the part to import, as far as shapes are known; by default the whole model.
 
     Attributes:
-        rest: what comes after the stage that was imported.
-        input_counts, output_counts: of how many tensors those consist that are none.
+        rest: the part of the model after the imported stage.
+        input_counts, output_counts: see `Imported`.
     """
 
     def __init__(
@@ -211,7 +210,7 @@ class ModelImporter:
         values: Mapping[str, np.ndarray],
         dims: Mapping[str, int] | None = None,
     ) -> ModuleOp | None:
-        """The module; None if there are problems."""
+        """Import the model; return None if there are problems."""
         scope: Scope = {}
         declared = self._inputs(scope)
         given = _without(scope, shapes)
@@ -254,7 +253,7 @@ class ModelImporter:
         return argument
 
     def _passed(self, stage: Stage, arguments: Mapping[str, SSAValue]) -> Scope:
-        """What earlier stages give to one."""
+        """Return the values passed from earlier stages."""
         tensors = {item.name: arguments[item.name] for item in stage.inputs}
         for name, array in stage.known.items():
             tensors[name] = self.builder.constant(array)
@@ -294,7 +293,7 @@ class ModelImporter:
         return module
 
     def _name_texts(self, module: ModuleOp, inputs: list[ModelInput], results: Results) -> None:
-        """Say which inputs and outputs are strings, and which strings the model has."""
+        """Record which inputs and outputs are strings, and the string table."""
         texts = {
             TEXT_INPUTS: [item.name for item in inputs if is_text(item.dtype)],
             TEXT_OUTPUTS: [name for name, value in results if value in self.builder.texts],
@@ -303,7 +302,7 @@ class ModelImporter:
         if len(texts[STRINGS]) > 1 or texts[TEXT_INPUTS] or texts[TEXT_OUTPUTS]:
             module.attributes.update((name, _names(found)) for name, found in texts.items())
 
-    # The graph's declarations
+    # Declarations of the graph
 
     def _initializers(self) -> dict[str, Weight]:
         found: dict[str, Weight] = {}
@@ -317,8 +316,8 @@ class ModelImporter:
         return found
 
     def _inputs(self, scope: Scope) -> list[ModelInput]:
-        """The inputs; `scope` receives those whose declaration cannot be used."""
-        # Weights may be listed among the inputs, see `model.defaults`.
+        """Return the inputs; `scope` receives those with unsupported declarations."""
+        # Initializers may be listed as inputs, see `model.defaults`.
         infos = [info for info in self.graph.input if info.name not in self.initializers]
         found: dict[str, ModelInput] = {}
         for info in infos:
@@ -362,7 +361,7 @@ class ModelImporter:
 
 
 def _passed_input(item: PassedTensor) -> ModelInput:
-    """The input of a stage that an earlier one computes."""
+    """Return the input of a stage that is computed by an earlier one."""
     element = i64 if is_text(item.dtype) else element_of(item.dtype)
     return ModelInput(item.name, element, item.dtype, [*[None] * item.rank])
 
@@ -372,7 +371,7 @@ def _without(scope: Scope, given: Mapping[str, T]) -> dict[str, T]:
 
 
 def _called(functions: Sequence[FuncOp], main: FuncOp) -> list[FuncOp]:
-    """Those of a module's functions that are steps of loops which are left."""
+    """Return the loop bodies that are still called, directly or indirectly."""
     by_name = {function.sym_name.data: function for function in functions}
     kept: dict[str, FuncOp] = {}
     pending = [main]

@@ -77,7 +77,7 @@ def gather_nd(ctx: NodeContext) -> SSAValue:
 
 @handler("OneHot")
 def one_hot(ctx: NodeContext) -> SSAValue:
-    """A new axis, hot at the index."""
+    """One-hot encoding of indices along a new axis."""
     indices, values = ctx.input(0), ctx.input(2)
     depth = ctx.constant(1, "the depth")
     ctx.check(depth.size == 1 and depth.reshape(-1)[0] > 0, "the depth should be a positive number")
@@ -90,7 +90,7 @@ def one_hot(ctx: NodeContext) -> SSAValue:
 
 @handler("Hardmax")
 def hardmax(ctx: NodeContext) -> SSAValue:
-    """One at the first maximum along an axis, zero elsewhere."""
+    """1 at the first maximum along an axis, 0 elsewhere."""
     if 0 in ctx.shape(ctx.input(0)):
         return ctx.input(0)
 
@@ -104,13 +104,13 @@ def hardmax(ctx: NodeContext) -> SSAValue:
 
 @handler("Scatter", until=11)
 def scatter(ctx: NodeContext) -> SSAValue:
-    """Elements replaced along an axis: the name of ScatterElements before opset 11."""
+    """Replacement of elements along an axis; the name of ScatterElements before opset 11."""
     return _scatter_elements(ctx, "none")
 
 
 @handler("ScatterElements")
 def scatter_elements(ctx: NodeContext) -> SSAValue:
-    """Elements replaced along an axis, or combined with updates."""
+    """Replacement of elements along an axis, or combination with updates."""
     return _scatter_elements(ctx, ctx.get_string("reduction", "none"))
 
 
@@ -123,7 +123,7 @@ def _scatter_elements(ctx: NodeContext, reduction: str) -> SSAValue:
 
 @handler("ScatterND")
 def scatter_nd(ctx: NodeContext) -> SSAValue:
-    """Slices replaced at index vectors, or combined with updates."""
+    """Replacement of slices at index vectors, or combination with updates."""
     reduction = ctx.get_string("reduction", "none")
     x, indices, updates = ctx.input(0), ctx.input(1), ctx.input(2)
     check_places(ctx, indices, ctx.shape(x))
@@ -132,7 +132,7 @@ def scatter_nd(ctx: NodeContext) -> SSAValue:
 
 @handler("ReverseSequence")
 def reverse_sequence(ctx: NodeContext) -> SSAValue:
-    """Rows turned around up to their lengths."""
+    """Rows reversed up to their lengths."""
     x, lengths = ctx.input(0), ctx.input(1)
     axis = ctx.axis(ctx.get_int("time_axis"), ctx.rank(x))
     batch = ctx.axis(ctx.get_int("batch_axis"), ctx.rank(x))
@@ -142,7 +142,7 @@ def reverse_sequence(ctx: NodeContext) -> SSAValue:
 
 @handler("TensorScatter")
 def tensor_scatter(ctx: NodeContext) -> SSAValue:
-    """A cache with new rows written from a place that each batch entry names."""
+    """A cache with new rows, written from a start index that is given for each batch entry."""
     cache, update = ctx.input(0), ctx.input(1)
     shape, rank = ctx.shape(cache), ctx.rank(cache)
     axis, mode = ctx.axis(ctx.get_int("axis"), rank), ctx.get_string("mode")

@@ -1,4 +1,4 @@
-"""Products of quantised matrices and images, by integers."""
+"""Handlers of products and convolutions of quantised tensors, computed on integers."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tcopt.frontends.onnx.handlers.shaping import reshaped
 
 
 def _rows(ctx: NodeContext, value: SSAValue | None) -> SSAValue | None:
-    """A zero point or scale for each row of a left matrix: a column."""
+    """Return a zero point or scale per row of a left matrix, as a column."""
     if value is None or ctx.rank(value) != 1 or ctx.shape(value) == (1,):
         return value and scalar(ctx, value)
     return reshaped(ctx, value, (*ctx.shape(value), 1))
 
 
 def one_or_columns(ctx: NodeContext, value: SSAValue | None) -> SSAValue | None:
-    """Return a zero point as a scalar if it has one element; else one for each column."""
+    """Return a zero point as a scalar if it has one element; otherwise one for each column."""
     return value and scalar(ctx, value)
 
 
@@ -39,7 +39,7 @@ def _conv_sum(
     w: tuple[SSAValue, SSAValue | None],
     bias: SSAValue | None = None,
 ) -> SSAValue:
-    """The convolution of two tensors with their zero points, in 32 bits."""
+    """Convolve two tensors with zero points, with 32-bit accumulators."""
     ctx.check(not ctx.get_int("channels_last", 0), "channels_last is not supported")
     (data, data_zero), (weights, zero) = x, w
     offset = None if zero is None else along(ctx, zero, 0, ctx.rank(weights))
@@ -70,7 +70,7 @@ def conv_integer(ctx: NodeContext) -> SSAValue:
 def _requantized(
     ctx: NodeContext, total: SSAValue, scales: tuple[SSAValue, SSAValue], out: tuple[int, int]
 ) -> SSAValue:
-    """A 32-bit total at scale a * b to the result's scale and zero point, at `out`."""
+    """Requantise a 32-bit total with scale a * b; `out` has the operands of the new parameters."""
     factor = ctx.emit(graph.MulOp(*(cast(ctx, scale, f32) for scale in scales)))
     wanted = cast(ctx, scalar(ctx, ctx.input(out[0])), f32)
     factor = ctx.emit(graph.DivOp(factor, wanted))
@@ -79,7 +79,7 @@ def _requantized(
 
 @handler("QLinearMatMul")
 def qlinear_matmul(ctx: NodeContext) -> SSAValue:
-    """Matrix product of quantised tensors, quantised again."""
+    """Matrix product of quantised tensors with a quantised result."""
     a_scale = _rows(ctx, ctx.input(1))
     assert a_scale is not None
     a = centred(ctx, ctx.input(0), _rows(ctx, ctx.input(2)))
@@ -90,7 +90,7 @@ def qlinear_matmul(ctx: NodeContext) -> SSAValue:
 
 @handler("QLinearConv", "com.microsoft.QLinearConv")
 def qlinear_conv(ctx: NodeContext) -> SSAValue:
-    """Convolution of quantised tensors, quantised again; the bias is in 32 bits."""
+    """Convolution of quantised tensors with a quantised result; the bias has 32 bits."""
     x, w = (ctx.input(0), ctx.input(2)), (ctx.input(3), ctx.input(5))
     total = _conv_sum(ctx, x, w, ctx.optional_input(8))
     scales = scalar(ctx, ctx.input(1)), along(ctx, ctx.input(4), 1, ctx.rank(total))
@@ -99,7 +99,7 @@ def qlinear_conv(ctx: NodeContext) -> SSAValue:
 
 @handler("com.microsoft.QGemm")
 def qgemm(ctx: NodeContext) -> SSAValue:
-    """alpha * a @ b + c of quantised matrices, quantised again where a scale is given."""
+    """alpha * a @ b + c of quantised matrices; the result is quantised if a scale is given."""
     a = centred(ctx, ctx.input(0), scalar(ctx, ctx.input(2)))
     columns = scalar(ctx, ctx.input(5))
     if ctx.get_bool("transB") and ctx.rank(columns):
@@ -124,7 +124,7 @@ def real_product(
     b: tuple[SSAValue, SSAValue, SSAValue | None],
     bias: SSAValue | None,
 ) -> SSAValue:
-    """Multiply quantised tensors, each with its scale and zero point, and add a real bias."""
+    """Multiply quantised tensors, each with its scale and zero point, and add a float bias."""
     left, right = centred(ctx, a[0], a[2]), centred(ctx, b[0], b[2])
     total = cast(ctx, product(ctx, left, right, result_element=i32), f32)
     result = ctx.emit(graph.MulOp(total, ctx.emit(graph.MulOp(a[1], b[1]))))
@@ -133,7 +133,7 @@ def real_product(
 
 @handler("com.microsoft.DynamicQuantizeMatMul")
 def dynamic_quantize_matmul(ctx: NodeContext) -> SSAValue:
-    """Product of a tensor quantised over its range with a quantised one, in real numbers."""
+    """Product of a dynamically quantised tensor with a quantised one; the result is float."""
     scale, zero = scalar(ctx, ctx.input(2)), one_or_columns(ctx, ctx.optional_input(3))
     a = dynamically_quantized(ctx, ctx.input(0))
     return real_product(ctx, a, (ctx.input(1), scale, zero), ctx.optional_input(4))
@@ -141,7 +141,7 @@ def dynamic_quantize_matmul(ctx: NodeContext) -> SSAValue:
 
 @handler("com.microsoft.MatMulIntegerToFloat")
 def matmul_integer_to_float(ctx: NodeContext) -> SSAValue:
-    """Product of quantised tensors, in real numbers."""
+    """Product of quantised tensors; the result is float."""
     a_scale = _rows(ctx, ctx.input(2))
     assert a_scale is not None
     a = (ctx.input(0), a_scale, _rows(ctx, ctx.optional_input(4)))

@@ -1,4 +1,4 @@
-"""Keys to values: labels and categories, of numbers and strings (ai.onnx.ml)."""
+"""Handlers that map keys to values: labels and categories of numbers and strings (ai.onnx.ml)."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tcopt.frontends.onnx.handlers.shaping import reshaped
 from tcopt.support.strings import TEXT, is_text
 
 _TABLE_LIMIT = 1 << 16
-"""Integer keys in a range of so many are looked up in a table; others are compared with all."""
+"""Maximum range of integer keys for a table lookup; otherwise all keys are compared."""
 
 _KINDS = ("strings", "int64s", "floats", "tensor")
 _UNUSED = "_Unused"
 
 
 def positions(ctx: NodeContext, x: SSAValue, keys: np.ndarray) -> SSAValue:
-    """The position of each element among keys, the first of equal ones; behind all if it is none.
+    """Return the index of each element in `keys`, the first if it is repeated; len(keys) if absent.
 
     Args:
-        keys: a vector; strings for strings.
+        keys: a vector; strings if the data are strings.
     """
     ctx.check(len(keys), "there are no keys")
     codes = ctx.builder.strings.encode(keys) if is_text(keys.dtype) else keys
@@ -53,13 +53,13 @@ def _in_table(ctx: NodeContext, x: SSAValue, codes: np.ndarray, least: int, most
         )
     )
     place = ctx.emit(graph.SubOp(wide, ctx.literal(least, wide)))
-    # What is outside has the last entry, which is none's.
+    # Values out of range read the last entry, which stands for absent keys.
     place = ctx.emit(graph.SelectOp(inside, place, ctx.literal(most - least + 1, wide)))
     return ctx.emit(graph.GatherOp(ctx.array(table), place, axis=0))
 
 
 def _among(ctx: NodeContext, x: SSAValue, codes: np.ndarray) -> SSAValue:
-    """By comparisons with all keys; a key that is not a number equals such data."""
+    """Compare with all keys; NaN keys match NaN data."""
     shape = ctx.shape(x)
     column = reshaped(ctx, x, (*shape, 1))
     row = ctx.literal(codes, x)
@@ -73,7 +73,7 @@ def _among(ctx: NodeContext, x: SSAValue, codes: np.ndarray) -> SSAValue:
 
 
 def looked_up(ctx: NodeContext, place: SSAValue, values: np.ndarray, default: object) -> SSAValue:
-    """The value at each position, or the default behind the last."""
+    """Return the value at each index, or the default for the index after the last."""
     last = np.array([default], values.dtype)
     table = ctx.array(np.concatenate([values, last]))
     found = ctx.emit(graph.GatherOp(table, place, axis=0))
@@ -81,14 +81,14 @@ def looked_up(ctx: NodeContext, place: SSAValue, values: np.ndarray, default: ob
 
 
 def _by_classes(ctx: NodeContext) -> SSAValue:
-    """Numbers of strings, or strings of numbers: the first version."""
+    """Map strings to numbers or numbers to strings, as in the first version of the operator."""
     classes = np.array(ctx.get_strings("classes_strings") or [], TEXT)
     numbers = np.arange(len(classes), dtype=np.int64)
     return _mapped(ctx, classes, numbers)
 
 
 def _mapped(ctx: NodeContext, texts: np.ndarray, numbers: np.ndarray) -> SSAValue:
-    """Numbers for strings or strings for numbers, whatever the data is."""
+    """Map strings to numbers or numbers to strings, depending on the type of the data."""
     x = ctx.input(0)
     if ctx.is_text(x):
         default = ctx.get_int("default_int64", -1)
@@ -108,7 +108,7 @@ def category_mapper(ctx: NodeContext) -> SSAValue:
 
 @handler("ai.onnx.ml.LabelEncoder")
 def label_encoder(ctx: NodeContext) -> SSAValue:
-    """The value that belongs to each key."""
+    """The value of each key."""
     if ctx.has("classes_strings"):
         return _by_classes(ctx)
     x, keys, values = ctx.input(0), _listed(ctx, "keys"), _listed(ctx, "values")
@@ -117,7 +117,7 @@ def label_encoder(ctx: NodeContext) -> SSAValue:
 
 
 def _listed(ctx: NodeContext, name: str) -> np.ndarray:
-    """Keys or values: one of several attributes."""
+    """Return the keys or values, from one of several attributes."""
     given = [kind for kind in _KINDS if ctx.has(f"{name}_{kind}")]
     ctx.check(len(given) == 1, f"there should be one of {name}_strings, {name}_int64s and so on")
     match given[0]:
@@ -135,7 +135,7 @@ def _listed(ctx: NodeContext, name: str) -> np.ndarray:
 
 
 def _default(ctx: NodeContext, values: np.ndarray) -> object:
-    """What data that is not a key gives."""
+    """Return the value for data that is not a key."""
     given = ctx.get_tensor("default_tensor")
     if given is not None:
         ctx.check(

@@ -1,4 +1,4 @@
-"""Linear models of classical machine learning (ai.onnx.ml), as onnxruntime computes them."""
+"""Handlers of linear models of classical machine learning (ai.onnx.ml), as in onnxruntime."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tcopt.frontends.onnx.handlers.shaping import reshaped
 
 
 def features(ctx: NodeContext) -> SSAValue:
-    """Rows [rows, features], f32; a vector is one row."""
+    """Return f32 data [rows, features]; a vector is a single row."""
     x = ctx.input(0)
     ctx.check(ctx.rank(x) in (1, 2), "data should have one dimension or two")
     shape = ctx.shape(x)
@@ -29,12 +29,12 @@ def features(ctx: NodeContext) -> SSAValue:
 
 
 def products(ctx: NodeContext, x: SSAValue, rows: np.ndarray) -> SSAValue:
-    """The products of rows of data with each of others."""
+    """Return the dot products of rows of data with other rows."""
     return ctx.emit(graph.MatmulOp(x, ctx.array(np.ascontiguousarray(rows.T, np.float32))))
 
 
 def _sums(ctx: NodeContext, x: SSAValue, count: int | None) -> SSAValue:
-    """Products with coefficients and the intercepts, [rows, count]."""
+    """Return products with the coefficients plus intercepts, [rows, count]."""
     width = ctx.shape(x)[1]
     coefficients = np.array(ctx.get_floats("coefficients") or [], np.float32)
     intercepts = np.array(ctx.get_floats("intercepts") or [], np.float32)
@@ -51,7 +51,7 @@ def _sums(ctx: NodeContext, x: SSAValue, count: int | None) -> SSAValue:
 
 @handler("ai.onnx.ml.LinearRegressor")
 def linear_regressor(ctx: NodeContext) -> SSAValue:
-    """Sums for each target; a transform is made of several alone."""
+    """Sums for each target; as in onnxruntime, some transforms do not apply to a single target."""
     x, targets = features(ctx), ctx.get_int("targets", 1)
     sums, transform = _sums(ctx, x, targets), ctx.get_string("post_transform", "NONE")
     alone = targets == 1 and transform in ("LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO")
@@ -75,8 +75,9 @@ def linear_classifier(ctx: NodeContext) -> list[SSAValue]:
 
 
 def scores_of_both(ctx: NodeContext, score: SSAValue, transform: str) -> SSAValue:
-    """Scores [rows, 2], of which the second is given: of logistic ones the complement, and else
-    what is left of 1, whatever the transform."""
+    """Return scores [rows, 2] given the second: the first is the complement of the probability for
+    LOGISTIC, and 1 minus the score for all other transforms.
+    """
     if transform == "PROBIT":
         ctx.unsupported(PROBIT_OF_TWO)
     if transform == "LOGISTIC":

@@ -1,8 +1,8 @@
-"""Fourier transforms that are too long for one product with a matrix of waves.
+"""Fourier transforms that are too long for a single matrix product.
 
-A composite length is computed in two steps of its factors (Bailey, "FFTs in External or
-Hierarchical Memory", 1990), one with a large prime factor as a convolution with a chirp (Bluestein,
-"A linear filtering approach to the computation of discrete Fourier transform", 1970).
+A composite length is computed in two steps (Bailey, "FFTs in External or Hierarchical Memory",
+1990). A length with a large prime factor is computed as a convolution with a chirp (Bluestein, "A
+linear filtering approach to the computation of discrete Fourier transform", 1970).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tcopt.frontends.onnx.context.context import NodeContext
 Complex = NDArray[np.number[Any]]
 
 _STEP_LIMIT = 1 << 10
-"""Length of the longest transform that is one product in a long one."""
+"""Maximum length of a transform that is a single product within a long one."""
 
 
 def transformed(ctx: NodeContext, x: SSAValue, *, inverse: bool) -> SSAValue:
-    """The transforms of complex signals [signals, length, 2]; an inverse one is scaled."""
+    """Transform complex signals [signals, length, 2]; the inverse includes its scale factor."""
     length = ctx.shape(x)[1]
     if length <= _STEP_LIMIT:
         signals = ctx.shape(x)[0]
@@ -40,7 +40,7 @@ def transformed(ctx: NodeContext, x: SSAValue, *, inverse: bool) -> SSAValue:
 
 
 def multiplied(ctx: NodeContext, x: SSAValue, factors: Complex) -> SSAValue:
-    """Complex numbers [..., 2] times complex constants of the same or fewer dimensions."""
+    """Multiply complex numbers [..., 2] by complex constants of the same or lower rank."""
     shape = ctx.shape(x)
     turned = ctx.emit(graph.GatherOp(x, ctx.array(np.array([1, 0])), axis=len(shape) - 1))
     same = np.stack([factors.real, factors.real], axis=-1)
@@ -51,7 +51,7 @@ def multiplied(ctx: NodeContext, x: SSAValue, factors: Complex) -> SSAValue:
 
 
 def resized(ctx: NodeContext, x: SSAValue, length: int) -> SSAValue:
-    """Signals [signals, any, parts] that are cut or filled with zeros to a length."""
+    """Crop or zero-pad signals [signals, any, parts] to a length."""
     signals, given, parts = ctx.shape(x)
     if given >= length:
         return ctx.emit(graph.SliceOp(x, [0, 0, 0], (signals, length, parts)))
@@ -60,7 +60,7 @@ def resized(ctx: NodeContext, x: SSAValue, length: int) -> SSAValue:
 
 
 def _in_two_steps(ctx: NodeContext, x: SSAValue, rows: int, *, inverse: bool) -> SSAValue:
-    """With the length as a matrix: transforms of columns, twiddle factors, transforms of rows."""
+    """Transform with the length as a matrix: columns, twiddle factors, then rows."""
     signals, length, _ = ctx.shape(x)
     columns = length // rows
     x = _moved(ctx, x, (signals, rows, columns, 2), (0, 2, 1, 3), (signals * columns, rows, 2))
@@ -75,12 +75,12 @@ def _in_two_steps(ctx: NodeContext, x: SSAValue, rows: int, *, inverse: bool) ->
 
 
 def _by_chirp(ctx: NodeContext, x: SSAValue, *, inverse: bool) -> SSAValue:
-    """A convolution with a chirp, by transforms whose length is a power of two."""
+    """Transform by convolution with a chirp, using transforms of power-of-two length."""
     length = ctx.shape(x)[1]
     padded = 1 << (2 * length - 2).bit_length()
     places = np.arange(length)
     sign = 1 if inverse else -1
-    # Squares are taken modulo the period, where they are exact.
+    # Squares are reduced modulo the period, so that they are exact.
     chirp = np.exp(sign * 1j * np.pi * (places * places % (2 * length)) / length)
     kernel = np.zeros(padded, np.complex128)
     kernel[:length] = chirp.conj()
@@ -99,7 +99,7 @@ def _moved(
 
 
 def _factor(length: int) -> int | None:
-    """The factor nearest to the root, if all prime factors are short enough; else None."""
+    """Return the factor closest to the square root; None if a prime factor is too large."""
     rest, prime = length, 2
     while prime <= _STEP_LIMIT:
         while rest % prime == 0:
@@ -111,7 +111,7 @@ def _factor(length: int) -> int | None:
 
 
 def _waves(length: int, *, inverse: bool) -> np.ndarray:
-    """The matrix of a transform, complex numbers."""
+    """Return the complex matrix of a transform."""
     sign, scale = (1, 1 / length) if inverse else (-1, 1.0)
     places = np.arange(length)
     angles = 2 * np.pi * (np.outer(places, places) % length) / length
@@ -119,7 +119,7 @@ def _waves(length: int, *, inverse: bool) -> np.ndarray:
 
 
 def _parts(matrix: Complex) -> np.ndarray:
-    """A complex matrix as one of real numbers, for pairs of real and imaginary parts."""
+    """Convert a complex matrix to a real one that acts on (real, imaginary) pairs."""
     real, imaginary = matrix.real, matrix.imag
     own = np.stack([np.stack([real, imaginary], -1), np.stack([-imaginary, real], -1)], 1)
     return own.reshape(2 * matrix.shape[0], 2 * matrix.shape[1])

@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Handlers of matrix products."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tcopt.frontends.onnx.context.registry import handler
 
 @handler("MatMul")
 def matmul(ctx: NodeContext) -> SSAValue:
-    """numpy's matmul: a vector is a row on the left and a column on the right."""
+    """Matrix product as in numpy: a vector is a row on the left and a column on the right."""
     return product(ctx, ctx.input(0), ctx.input(1))
 
 
 def product(
     ctx: NodeContext, lhs: SSAValue, rhs: SSAValue, result_element: Attribute | None = None
 ) -> SSAValue:
-    """The matrix product of two values by the rules of MatMul."""
+    """Return the matrix product of two values by the rules of MatMul."""
     left_vector, right_vector = ctx.rank(lhs) == 1, ctx.rank(rhs) == 1
     ctx.check(ctx.rank(lhs) and ctx.rank(rhs), "operands cannot be scalars")
     if left_vector:
@@ -40,12 +40,12 @@ def product(
 
 @handler("Gemm")
 def gemm(ctx: NodeContext) -> SSAValue:
-    """alpha * a @ b + beta * c, each factor transposed on request."""
+    """alpha * a @ b + beta * c, with factors optionally transposed."""
     return gemm_of(ctx)
 
 
 def gemm_of(ctx: NodeContext) -> SSAValue:
-    """The result of Gemm by a node's operands and attributes."""
+    """Emit Gemm for a node's operands and attributes."""
     a, b, c = ctx.input(0), ctx.input(1), ctx.optional_input(2)
     ctx.check(ctx.rank(a) == 2 and ctx.rank(b) == 2, "a and b should be matrices")
     result = ctx.emit(

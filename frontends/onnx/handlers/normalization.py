@@ -1,4 +1,4 @@
-"""Normalisations and softmax."""
+"""Handlers of normalisations and softmax."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tcopt.frontends.onnx.context.registry import handler
 
 
 def like_data(ctx: NodeContext, value: SSAValue, x: SSAValue) -> SSAValue:
-    """A parameter in the element type of the data."""
+    """Convert a parameter to the element type of the data."""
     element = ctx.element(x)
     return value if ctx.element(value) == element else ctx.emit(graph.CastOp(value, element))
 
 
 @handler("BatchNormalization")
 def batch_normalization(ctx: NodeContext) -> list[SSAValue | None]:
-    """Batch normalisation by given statistics."""
+    """Batch normalisation with given statistics."""
     x, *parameters = ctx.inputs()
     if not ctx.get_bool("spatial", 1) and ctx.rank(x) > 2:
         return [_by_feature(ctx, x, parameters)]
@@ -34,7 +34,7 @@ def batch_normalization(ctx: NodeContext) -> list[SSAValue | None]:
 
 
 def _by_feature(ctx: NodeContext, x: SSAValue, parameters: list[SSAValue]) -> SSAValue:
-    """Batch normalisation with parameters for each element of a sample, not for each channel."""
+    """Apply batch normalisation with parameters per element of a sample instead of per channel."""
     shape = ctx.shape(x)
     count = math.prod(shape[1:])
     for value in parameters:
@@ -53,7 +53,7 @@ def _by_feature(ctx: NodeContext, x: SSAValue, parameters: list[SSAValue]) -> SS
 def _by_own_statistics(
     ctx: NodeContext, x: SSAValue, parameters: list[SSAValue]
 ) -> list[SSAValue | None]:
-    """Batch normalisation by the batch's own statistics, and running ones with it in them."""
+    """Apply batch normalisation with the batch's own statistics; also return running statistics."""
     scale, bias, mean, variance = parameters
     ctx.check(ctx.rank(x) >= 2, "data should have a channel dimension")
     element, channels = ctx.element(x), ctx.shape(x)[1]
@@ -90,7 +90,7 @@ def instance_normalization(ctx: NodeContext) -> SSAValue:
 
 @handler("GroupNormalization")
 def group_normalization(ctx: NodeContext) -> SSAValue:
-    """Normalisation of groups of channels; before opset 21 with one scale a group."""
+    """Normalisation of groups of channels; before opset 21 with one scale per group."""
     x, scale, bias = ctx.inputs()
     groups = ctx.get_int("num_groups")
     ctx.check(ctx.rank(x) >= 2, "data should have a channel dimension")
@@ -107,7 +107,7 @@ def group_normalization(ctx: NodeContext) -> SSAValue:
 
 
 def _spread(ctx: NodeContext, value: SSAValue, groups: int, channels: int) -> SSAValue:
-    """One value a group to one a channel."""
+    """Expand one value per group to one per channel."""
     ctx.check(ctx.shape(value) == (groups,), "there should be one scale and bias a group")
     column = ctx.emit(graph.ReshapeOp(value, (groups, 1)))
     table = ctx.emit(graph.BroadcastToOp(column, (groups, channels // groups)))
@@ -116,7 +116,7 @@ def _spread(ctx: NodeContext, value: SSAValue, groups: int, channels: int) -> SS
 
 @handler("LayerNormalization")
 def layer_normalization(ctx: NodeContext) -> list[SSAValue | None]:
-    """Normalisation over the trailing axes, and its statistics if they are used."""
+    """Normalisation over trailing axes, and its statistics if they are used."""
     x, scale, bias = ctx.input(0), ctx.input(1), ctx.optional_input(2)
     return layer_normalized(ctx, x, scale, bias, ctx.axis(ctx.get_int("axis"), ctx.rank(x)))
 
@@ -124,7 +124,7 @@ def layer_normalization(ctx: NodeContext) -> list[SSAValue | None]:
 def layer_normalized(
     ctx: NodeContext, x: SSAValue, scale: SSAValue, bias: SSAValue | None, axis: int
 ) -> list[SSAValue | None]:
-    """A value normalised over the axes from one on, and what the node uses of its statistics."""
+    """Normalise over the axes from `axis` on; also return the statistics that the node uses."""
     epsilon = ctx.get_float("epsilon")
     normal = ctx.emit(graph.LayerNormOp(x, scale, bias, axis=axis, epsilon=epsilon))
     if not ctx.output_used(1) and not ctx.output_used(2):
@@ -140,7 +140,7 @@ def layer_normalized(
 
 @handler("RMSNormalization", "SimplifiedLayerNormalization")
 def rms_normalization(ctx: NodeContext) -> SSAValue:
-    """Division by the root mean square over the trailing axes."""
+    """Division by the root mean square over trailing axes."""
     x, scale = ctx.input(0), ctx.input(1)
     ctx.single_output("the statistics output")
     axis = ctx.axis(ctx.get_int("axis"), ctx.rank(x))
@@ -149,9 +149,10 @@ def rms_normalization(ctx: NodeContext) -> SSAValue:
 
 @handler("LpNormalization")
 def lp_normalization(ctx: NodeContext) -> SSAValue:
-    """Division by the 1- or 2-norm along an axis; zero stays zero.
+    """Division by the 1- or 2-norm along an axis; zeros are kept.
 
-    Rows are divided by their largest magnitude first: squares neither underflow nor overflow.
+    Rows are first divided by their largest magnitude, so that squares neither underflow nor
+    overflow.
     """
     x, p = ctx.input(0), ctx.get_int("p")
     ctx.check(p in (1, 2), f"p cannot be {p}")
@@ -159,14 +160,14 @@ def lp_normalization(ctx: NodeContext) -> SSAValue:
     size = ctx.emit(graph.AbsOp(x))
     largest = ctx.emit(graph.ReduceOp(size, kind="max", axes=[axis], keepdims=True))
     zero, one = ctx.literal(0.0, largest), ctx.literal(1.0, largest)
-    # Rows of zeros, and with infinite elements, are divided by their norm alone.
+    # Rows of zeros, or with infinite elements, are only divided by their norm.
     is_positive = ctx.emit(graph.CompareOp(largest, zero, predicate="gt"))
     is_endless = ctx.emit(graph.IsInfOp(largest))
     scale = ctx.emit(graph.SelectOp(is_positive, largest, one))
     scale = ctx.emit(graph.SelectOp(is_endless, one, scale))
     scaled = ctx.emit(graph.DivOp(x, scale))
     norm = ctx.emit(graph.ReduceOp(scaled, kind=f"l{p}", axes=[axis], keepdims=True))
-    # The norm of scaled rows is at least 1, or 0.
+    # The norm of scaled rows is at least 1, or is 0.
     least = ctx.literal(np.finfo(ctx.builder.dtype_of(norm)).tiny, norm)
     return ctx.emit(graph.DivOp(scaled, ctx.emit(graph.MaxOp(norm, least))))
 
@@ -175,7 +176,7 @@ def lp_normalization(ctx: NodeContext) -> SSAValue:
 def local_response_normalization(ctx: NodeContext) -> SSAValue:
     """Normalisation across neighbouring channels."""
     x, size, alpha = ctx.input(0), ctx.get_int("size"), ctx.get_float("alpha")
-    # A window that reaches beyond all channels sums them all, however wide it is.
+    # Larger windows sum the same channels, so the window is limited to all channels.
     widest = 2 * ctx.shape(x)[1] - 1 if ctx.rank(x) > 1 else size
     if size > widest > 0:
         size, alpha = widest, alpha * widest / size
@@ -193,7 +194,7 @@ def local_response_normalization(ctx: NodeContext) -> SSAValue:
 def along_axis(
     ctx: NodeContext, apply: Callable[[SSAValue, int], SSAValue], since_13: bool
 ) -> SSAValue:
-    """Apply an op along an axis; before opset 13 along all axes from it on, taken as one."""
+    """Apply an op along an axis; before opset 13 over all axes from it on, flattened."""
     x = ctx.input(0)
     rank, shape = ctx.rank(x), ctx.shape(x)
     if since_13:
@@ -216,5 +217,5 @@ def softmax(ctx: NodeContext) -> SSAValue:
 
 @handler("LogSoftmax")
 def log_softmax(ctx: NodeContext) -> SSAValue:
-    """The logarithm of softmax along an axis."""
+    """Logarithm of softmax along an axis."""
     return along_axis(ctx, lambda x, a: ctx.emit(graph.LogSoftmaxOp(x, axis=a)), ctx.opset >= 13)

@@ -1,7 +1,7 @@
-"""Steps of training (ai.onnx.preview.training): how an optimizer changes tensors.
+"""Handlers of training steps (ai.onnx.preview.training), in which an optimizer updates tensors.
 
-Each node changes any number of tensors alike: operands are the rate R and the number T of steps
-before, then all tensors, their gradients, and what the optimizer keeps of them, in turn.
+Each node updates any number of tensors in the same way. Its operands are the rate R and the number
+T of previous steps, followed by all tensors, all gradients, and each part of the optimizer's state.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DOMAIN = "ai.onnx.preview.training"
 
 
 class _Sums:
-    """Arithmetic on tensors of one element type, and on numbers."""
+    """Arithmetic on tensors of one element type and on numbers."""
 
     def __init__(self, ctx: NodeContext, like: SSAValue):
         self._ctx = ctx
@@ -31,7 +31,7 @@ class _Sums:
         return self._ctx.literal(x, self._like)
 
     def apply(self, op: type[graph.BinaryOp], *terms: SSAValue | float) -> SSAValue:
-        """The terms, two by two from the left."""
+        """Combine terms from left to right."""
         first, *rest = map(self._value, terms)
         for term in rest:
             first = self._ctx.emit(op(first, term))
@@ -53,15 +53,16 @@ class _Sums:
         return self._ctx.emit(graph.SqrtOp(x))
 
     def after_the_first(self, steps: SSAValue, yes: SSAValue | float, no: SSAValue | float):
-        """One value in the first step, another in those after it."""
+        """Select between a value for later steps and one for the first step."""
         zero = self._ctx.literal(0.0, steps)
         later = self._ctx.emit(graph.CompareOp(steps, zero, predicate="gt"))
         return self._ctx.emit(graph.SelectOp(later, self._value(yes), self._value(no)))
 
 
 _Step = Callable[[NodeContext, _Sums, SSAValue, SSAValue, Sequence[SSAValue]], list[SSAValue]]
-"""The new tensor and what is kept of it, from the rate, the steps before, the tensor, its gradient
-with the regularisation added, and what was kept."""
+"""Computes the new tensor and optimizer state from the rate, the number of previous steps, the
+tensor, its regularised gradient, and the old state.
+"""
 
 
 def _register(op_type: str, kept: int, step: _Step) -> None:
@@ -114,7 +115,7 @@ def _adam(
     alpha, beta = ctx.get_float("alpha"), ctx.get_float("beta")
     mean = k.add(k.mul(alpha, mean), k.mul(1 - alpha, gradient))
     squares = k.add(k.mul(beta, squares), k.mul(1 - beta, gradient, gradient))
-    # The first averages are too small, as they begin at zero.
+    # Correct the bias of the first averages, which start at zero.
     unbiased = k.sqrt(k.sub(1.0, k.apply(graph.PowOp, beta, steps)))
     unbiased = k.div(k.mul(rate, unbiased), k.sub(1.0, k.apply(graph.PowOp, alpha, steps)))
     adjusted = k.after_the_first(steps, unbiased, rate)

@@ -1,4 +1,4 @@
-"""Operators that put elements in order."""
+"""Handlers of TopK."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tcopt.frontends.onnx.context.registry import handler
 
 @handler("TopK", until=10)
 def top_k_by_attribute(ctx: NodeContext) -> list[SSAValue]:
-    """The k greatest elements along an axis."""
+    """The k largest elements along an axis."""
     return _top_k(ctx, ctx.get_int("k"), smallest=False)
 
 
 @handler("TopK", since=10)
 def top_k_by_input(ctx: NodeContext) -> list[SSAValue]:
-    """The k greatest or least elements along an axis; in order whether asked for or not."""
+    """The k largest or smallest elements along an axis; the result is always sorted."""
     return _top_k(ctx, ctx.constant_int(1, "k"), smallest=not ctx.get_bool("largest", 1))
 
 

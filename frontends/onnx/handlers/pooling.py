@@ -1,4 +1,4 @@
-"""Pooling, local and global."""
+"""Handlers of local and global pooling."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _pool(ctx: NodeContext, kind: str, *, count_include_pad: bool = False, p: in
 def pooled(
     ctx: NodeContext, x: SSAValue, kind: str, *, count_include_pad: bool = False, p: int = 2
 ) -> SSAValue:
-    """The pooling that a node's attributes describe, of any operand."""
+    """Emit the pooling described by a node's attributes, for a given operand."""
     kernel = _kernel(ctx, x)
     window = WindowAttributes.of(ctx, kernel)
     return ctx.emit(
@@ -49,7 +49,7 @@ def pooled(
 
 @handler("MaxPool")
 def max_pool(ctx: NodeContext) -> SSAValue | list[SSAValue]:
-    """The greatest element of each window, and its place if that is asked for."""
+    """The maximum of each window, and its index if that output is used."""
     if not ctx.output_used(1):
         return _pool(ctx, "max")
     x = ctx.input(0)
@@ -69,7 +69,7 @@ def max_pool(ctx: NodeContext) -> SSAValue | list[SSAValue]:
 
 @handler("AveragePool")
 def average_pool(ctx: NodeContext) -> SSAValue:
-    """The mean of each window, with or without its pads."""
+    """The mean of each window, with or without padding."""
     return _pool(ctx, "average", count_include_pad=ctx.get_bool("count_include_pad", 0))
 
 
@@ -116,7 +116,7 @@ def global_lp_pool(ctx: NodeContext) -> SSAValue:
 
 @handler("MaxUnpool")
 def max_unpool(ctx: NodeContext) -> SSAValue:
-    """Maxima back at their places, zeros elsewhere."""
+    """Maxima at their original indices, zeros elsewhere."""
     x, places = ctx.input(0), ctx.input(1)
     kernel = _kernel(ctx, x)
     shape = ctx.shape(x)
@@ -144,7 +144,7 @@ def max_unpool(ctx: NodeContext) -> SSAValue:
 
 @handler("Col2Im")
 def col2im(ctx: NodeContext) -> SSAValue:
-    """Columns summed into the images that they were taken from."""
+    """Columns summed into the images from which they were extracted."""
     x = ctx.input(0)
     image = ctx.constant_ints(1, "the shape of an image")
     block = ctx.constant_ints(2, "the shape of a block")

@@ -1,4 +1,6 @@
-"""Operators of onnxruntime on quantised tensors: real operators between (de)quantisations."""
+"""Handlers of onnxruntime operators on quantised tensors: float operators between
+(de)quantisations.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,7 @@ _binary("QLinearMul", graph.MulOp)
 
 @handler("com.microsoft.QLinearConcat")
 def qlinear_concat(ctx: NodeContext) -> SSAValue:
-    """Concatenation of quantised tensors, each with its scale and zero point."""
+    """Concatenation of quantised tensors, each with its own scale and zero point."""
     scale, zero, *parts = ctx.inputs()
     ctx.check(parts and len(parts) % 3 == 0, "each part should have a scale and a zero point")
     axis = ctx.axis(ctx.get_int("axis"), ctx.rank(parts[0]))
@@ -96,7 +98,7 @@ def qlinear_concat(ctx: NodeContext) -> SSAValue:
 
 @handler("com.microsoft.QLinearWhere")
 def qlinear_where(ctx: NodeContext) -> SSAValue:
-    """A choice between two quantised tensors."""
+    """Selection between two quantised tensors."""
     left, right = (dequantized(ctx, *(ctx.input(i + j) for j in range(3))) for i in (1, 4))
     chosen = ctx.emit(graph.SelectOp(ctx.input(0), left, right))
     return quantized(ctx, chosen, ctx.input(7), ctx.input(8), ctx.element(ctx.input(1)))

@@ -1,4 +1,4 @@
-"""Quantisation to integers and back."""
+"""Handlers of quantisation and dequantisation."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tcopt.support.dtypes import is_narrow
 
 
 def scalar(ctx: NodeContext, value: SSAValue) -> SSAValue:
-    """A scale or zero point of one element without dimensions, others as they are."""
+    """Reshape a one-element scale or zero point to a scalar; keep others."""
     return reshaped(ctx, value, ()) if ctx.shape(value) == (1,) else value
 
 
 def along(ctx: NodeContext, value: SSAValue, axis: int, rank: int) -> SSAValue:
-    """A scale or zero point of one element, or a vector laid along an axis of a tensor."""
+    """Reshape a scale or zero point to a scalar, or to broadcast along an axis of a tensor."""
     shape = ctx.shape(value)
     ctx.check(len(shape) <= 1, f"a scale or zero point of shape {list(shape)} is not supported")
     if math.prod(shape) == 1:
@@ -35,21 +35,22 @@ def along(ctx: NodeContext, value: SSAValue, axis: int, rank: int) -> SSAValue:
 
 
 def zero_of(ctx: NodeContext, zero: SSAValue | None, element: Attribute) -> SSAValue:
-    """A zero point; 0 where it is left out."""
+    """Return a zero point, by default 0."""
     return ctx.array(np.zeros((), numpy_dtype(element))) if zero is None else zero
 
 
 def centred(ctx: NodeContext, x: SSAValue, zero: SSAValue | None) -> SSAValue:
-    """x - zero point, in the narrowest integers that hold it."""
+    """Return x minus its zero point, in the narrowest integer type that represents it."""
     element = centred_type(ctx.element(x))
     wide = cast(ctx, x, element)
     return wide if zero is None else ctx.emit(graph.SubOp(wide, cast(ctx, zero, element)))
 
 
 class _Blocks:
-    """How the elements of a tensor share scales: all, along an axis, or in blocks of an axis.
+    """Sharing of scales by elements of a tensor: all, per index of an axis, or per block of an
+    axis.
 
-    In blocks the tensor is seen with the axis split into blocks and places in them.
+    For blocks, the tensor is reshaped so that the axis is split into blocks and positions in them.
     """
 
     def __init__(self, ctx: NodeContext, x: SSAValue, scale: SSAValue):
@@ -69,7 +70,7 @@ class _Blocks:
             ctx.check(fits and covers, f"{text} in blocks of {self.block}")
 
     def data(self, x: SSAValue) -> SSAValue:
-        """The tensor as scales apply to it."""
+        """Reshape the tensor so that the scales broadcast against it."""
         if not self.is_blocked:
             return x
         missing = self.count * self.block - self.shape[self.axis]
@@ -81,7 +82,7 @@ class _Blocks:
         return reshaped(self.ctx, x, (*before, self.count, self.block, *after))
 
     def scale(self, value: SSAValue) -> SSAValue:
-        """A scale or zero point as it broadcasts against `data`."""
+        """Reshape a scale or zero point to broadcast against `data`."""
         if not self.is_blocked:
             return along(self.ctx, value, self.axis, len(self.shape))
         shape = list(self.ctx.shape(value))
@@ -89,7 +90,7 @@ class _Blocks:
         return reshaped(self.ctx, value, shape)
 
     def result(self, value: SSAValue) -> SSAValue:
-        """What was computed, in the tensor's own shape."""
+        """Reshape a result to the tensor's original shape."""
         if not self.is_blocked:
             return value
         padded = [*self.shape]
@@ -102,7 +103,7 @@ class _Blocks:
 
 @handler("QuantizeLinear", "com.microsoft.QuantizeLinear")
 def quantize_linear(ctx: NodeContext) -> SSAValue:
-    """round(x / scale) + zero point, saturated: by tensor, by axis or by blocks."""
+    """round(x / scale) + zero point, saturated; scales per tensor, axis or block."""
     x, scale, zero = ctx.input(0), ctx.input(1), ctx.optional_input(2)
     stated = ctx.get_int("output_dtype", 0)
     element = element_type(stated or 2, ctx.where) if zero is None else ctx.element(zero)
@@ -124,7 +125,7 @@ def quantize_linear(ctx: NodeContext) -> SSAValue:
 def _in_floats(
     ctx: NodeContext, x: SSAValue, scale: SSAValue, zero: SSAValue | None, element: Attribute
 ) -> SSAValue:
-    """x / scale + zero in narrow floats, which have no zero point but 0."""
+    """Quantise to narrow floats, whose zero point is always 0."""
     value = ctx.emit(graph.DivOp(x, scale))
     known = ctx.known(zero)
     if zero is not None and (known is None or known.any()):
@@ -133,7 +134,7 @@ def _in_floats(
 
 
 def _limited(ctx: NodeContext, x: SSAValue, element: Attribute) -> SSAValue:
-    """8-bit integers within the range of narrow ones."""
+    """Clip 8-bit integers to the range of a narrow type."""
     limits = ml_dtypes.iinfo(numpy_dtype(element))
     x = ctx.emit(graph.MaxOp(x, ctx.literal(float(limits.min), x)))
     return ctx.emit(graph.MinOp(x, ctx.literal(float(limits.max), x)))
@@ -141,14 +142,14 @@ def _limited(ctx: NodeContext, x: SSAValue, element: Attribute) -> SSAValue:
 
 @handler("DequantizeLinear", "com.microsoft.DequantizeLinear")
 def dequantize_linear(ctx: NodeContext) -> SSAValue:
-    """(x - zero point) * scale, by tensor, by axis or by blocks."""
+    """(x - zero point) * scale; scales per tensor, axis or block."""
     x, scale, zero = ctx.input(0), ctx.input(1), ctx.optional_input(2)
     target = ctx.get_element_type("output_dtype", 0) or ctx.element(scale)
     x, zero = plain(ctx, x), None if zero is None else plain(ctx, zero)
     blocks = _Blocks(ctx, x, scale)
     data, scales = blocks.data(x), cast(ctx, blocks.scale(scale), f32)
     if is_float(ctx.element(x)):
-        # Floats have no zero point but 0.
+        # The zero point of floats is always 0.
         made = ctx.emit(graph.MulOp(data, scales))
     else:
         zeros = zero_of(ctx, None if zero is None else blocks.scale(zero), ctx.element(x))
@@ -157,14 +158,14 @@ def dequantize_linear(ctx: NodeContext) -> SSAValue:
 
 
 def dynamically_quantized(ctx: NodeContext, x: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
-    """A tensor in 8 bits over the range that it has, its scale and its zero point."""
+    """Quantise a tensor to 8 bits by its range; return it with its scale and zero point."""
     axes = list(range(ctx.rank(x)))
     nothing = ctx.literal(0.0, x)
     least = ctx.emit(graph.MinOp(ctx.emit(graph.ReduceOp(x, kind="min", axes=axes)), nothing))
     most = ctx.emit(graph.MaxOp(ctx.emit(graph.ReduceOp(x, kind="max", axes=axes)), nothing))
     range_ = ctx.emit(graph.SubOp(most, least))
     scale = ctx.emit(graph.DivOp(range_, ctx.literal(255.0, x)))
-    # A tensor of zeros alone has any scale.
+    # The scale of an all-zero tensor is arbitrary.
     empty = ctx.emit(graph.CompareOp(range_, nothing, predicate="eq"))
     scale = ctx.emit(graph.SelectOp(empty, ctx.literal(1.0, x), scale))
     below = ctx.emit(graph.SubOp(nothing, least))
@@ -174,12 +175,12 @@ def dynamically_quantized(ctx: NodeContext, x: SSAValue) -> tuple[SSAValue, SSAV
 
 @handler("DynamicQuantizeLinear")
 def dynamic_quantize_linear(ctx: NodeContext) -> list[SSAValue | None]:
-    """Quantisation to unsigned bytes over the range of the data and 0."""
+    """Quantisation to unsigned bytes over the range of the data, extended to include 0."""
     return [*dynamically_quantized(ctx, ctx.input(0))]
 
 
 def dequantized(ctx: NodeContext, x: SSAValue, scale: SSAValue, zero: SSAValue | None) -> SSAValue:
-    """The real numbers of a quantised tensor with one scale."""
+    """Dequantise a tensor with a single scale."""
     zero = zero_of(ctx, zero, ctx.element(x))
     return ctx.emit(DequantizeOp(x, scalar(ctx, scale), scalar(ctx, zero)))
 
@@ -187,5 +188,7 @@ def dequantized(ctx: NodeContext, x: SSAValue, scale: SSAValue, zero: SSAValue |
 def quantized(
     ctx: NodeContext, x: SSAValue, scale: SSAValue, zero: SSAValue | None, element: Attribute
 ) -> SSAValue:
-    """A tensor in integers with one scale; their type is the zero point's, else `element`."""
+    """Quantise a tensor with a single scale; the type is the zero point's, or `element` without
+    one.
+    """
     return ctx.emit(QuantizeOp(x, scalar(ctx, scale), scalar(ctx, zero_of(ctx, zero, element))))

@@ -1,4 +1,4 @@
-"""Recurrent layers whose products are of 8-bit numbers."""
+"""Handler of recurrent layers whose products are computed on 8-bit integers."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tcopt.frontends.onnx.handlers.quantization import cast, centred, dynamicall
 from tcopt.frontends.onnx.handlers.recurrent import LSTM, States, recurrent_layer
 
 _SCALES = {1: 8, 2: 10}
-"""By the operand of weights that of their scales; their zero points follow."""
+"""Index of the scales operand by that of the weights; the zero points follow it."""
 
 
 @handler("com.microsoft.DynamicQuantizeLSTM")
 def dynamic_quantize_lstm(ctx: NodeContext) -> list[SSAValue | None]:
-    """An LSTM with quantised weights; data and states are rounded to 8 bits over their range.
+    """LSTM with quantised weights; data and states are dynamically quantised to 8 bits.
 
-    Weights are [directions, input, 4 * hidden], with a scale and a zero point for each direction
-    or each column. The range is that of the whole batch; onnxruntime takes that of the part which
-    a thread has.
+    Weights are [directions, input, 4 * hidden], with a scale and a zero point per direction or per
+    column. The quantisation range is that of the whole batch, whereas onnxruntime uses that of the
+    part processed by each thread.
     """
     for place in _SCALES:
         ctx.operands[place] = _rows(ctx, place)
@@ -32,7 +32,7 @@ def dynamic_quantize_lstm(ctx: NodeContext) -> list[SSAValue | None]:
 
 
 def _rows(ctx: NodeContext, place: int) -> SSAValue:
-    """Weights as an LSTM has them: [directions, 4 * hidden, input]."""
+    """Return weights in the layout of LSTM: [directions, 4 * hidden, input]."""
     weights, scales, zeros = (ctx.known(ctx.input(i)) for i in (place, *_places(place)))
     if weights is None or scales is None or zeros is None:
         ctx.unsupported("DynamicQuantizeLSTM with weights computed by the model is not supported")
@@ -48,7 +48,7 @@ def _places(place: int) -> tuple[int, int]:
 
 
 def _scales(ctx: NodeContext, place: int, direction: int) -> States:
-    """The scale of a direction's weights or of each column, and zero points of rows."""
+    """Return a direction's weight scale, per tensor or column, and its zero points for rows."""
     scale, zero = (ctx.known(ctx.input(i)) for i in _places(place))
     assert scale is not None and zero is not None
     zeros = zero[direction]
@@ -56,7 +56,7 @@ def _scales(ctx: NodeContext, place: int, direction: int) -> States:
 
 
 def _product(ctx: NodeContext, x: SSAValue, rows: SSAValue, scales: States) -> SSAValue:
-    """The product by integers, in real numbers."""
+    """Compute the product on integers, and dequantise the result."""
     (weights_scale, weights_zero) = scales
     data, scale, zero = dynamically_quantized(ctx, x)
     left, right = centred(ctx, data, zero), centred(ctx, rows, weights_zero)

@@ -1,7 +1,7 @@
-"""Operators that draw random numbers: functions of a key, a stream and each element's place.
+"""Handlers of random operators, which are functions of a key, a stream and the element's index.
 
-With the attribute `seed` the key is that number, so that every run gives the same; without it
-each run has a key of its own (`Model.run(seed=...)` fixes that), and each node its own stream.
+With the attribute `seed`, it is the key, so that every run gives the same values. Without it each
+run has its own key, which `Model.run(seed=...)` can fix, and each node its own stream.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tcopt.support.random_keys import key_of
 
 _MANTISSA: dict[Attribute, int] = {f32: 24, f16: 11, bf16: 8}
 _HIGH_BITS, _LOW_BITS = 27, 26
-"""Of the two words that make a double in [0, 1)."""
+"""Number of bits of the two words that form a double in [0, 1)."""
 
 
 class Source:
-    """The random numbers of one node."""
+    """Random numbers of one node."""
 
     def __init__(self, ctx: NodeContext):
         self.ctx = ctx
@@ -43,14 +43,14 @@ class Source:
             self._key, self._stream = ctx.array(key_of(seed)), 0
 
     def words(self, shape: Sequence[int], bits: int, second: bool = False) -> SSAValue:
-        """Integers of so many random bits, at most 31."""
+        """Return integers with `bits` random bits, at most 31."""
         stream = self._stream
         words = self.ctx.emit(RandomBitsOp(self._key, shape, stream=stream, second=second))
         places = self.ctx.array(np.array(32 - bits, np.uint32))
         return cast(self.ctx, self.ctx.emit(graph.ShiftRightOp(words, places)), i32)
 
     def uniform(self, shape: Sequence[int], element: Attribute) -> SSAValue:
-        """Numbers from 0 on, below 1, evenly spaced."""
+        """Return evenly spaced uniform values in [0, 1)."""
         ctx = self.ctx
         if element == f64:
             high = cast(ctx, self.words(shape, _HIGH_BITS), f64)
@@ -63,12 +63,13 @@ class Source:
         return cast(ctx, ctx.emit(graph.MulOp(whole, ctx.literal(2.0**-bits, whole))), element)
 
     def normal(self, shape: Sequence[int], element: Attribute) -> SSAValue:
-        """Standard normal numbers (Box and Muller, 1958); of doubles, in steps of 2^-31 of the
-        two that they are made from."""
+        """Return standard normal values (Box and Muller, 1958); doubles are computed from two
+        uniform values with a resolution of 2^-31.
+        """
         ctx, wide = self.ctx, f64 if element == f64 else f32
         bits = 31 if wide == f64 else _MANTISSA[f32]
         radius = cast(ctx, self.words(shape, bits), wide)
-        # From above 0 to 1, so that there is a logarithm.
+        # In (0, 1], so that the logarithm is finite.
         radius = ctx.emit(graph.AddOp(radius, ctx.literal(1.0, radius)))
         radius = ctx.emit(graph.MulOp(radius, ctx.literal(2.0**-bits, radius)))
         radius = ctx.emit(graph.LogOp(radius))
@@ -80,7 +81,7 @@ class Source:
 
 
 def _element(ctx: NodeContext, like: SSAValue | None = None) -> Attribute:
-    """The type of the numbers: the attribute's, or that of what they are like."""
+    """Return the element type: the attribute's, or that of the given tensor."""
     found = ctx.get_element_type("dtype", TensorProto.UNDEFINED)
     if found is None:
         found = f32 if like is None else ctx.element(like)
@@ -95,7 +96,7 @@ def _scaled(ctx: NodeContext, x: SSAValue, factor: float, offset: float) -> SSAV
 
 
 def _made(ctx: NodeContext, shape: Sequence[int], element: Attribute) -> SSAValue:
-    """Numbers of the distribution that the operator is named after."""
+    """Return values of the distribution that the operator is named after."""
     ctx.check(all(extent >= 0 for extent in shape), f"shape {list(shape)} has a negative extent")
     source = Source(ctx)
     if ctx.op_type.startswith("RandomNormal"):
@@ -107,20 +108,20 @@ def _made(ctx: NodeContext, shape: Sequence[int], element: Attribute) -> SSAValu
 
 @handler("RandomNormal", "RandomUniform")
 def random_tensor(ctx: NodeContext) -> SSAValue:
-    """Random numbers of a shape."""
+    """Random values of a given shape."""
     return _made(ctx, ctx.get_ints("shape") or [], _element(ctx))
 
 
 @handler("RandomNormalLike", "RandomUniformLike")
 def random_like(ctx: NodeContext) -> SSAValue:
-    """Random numbers in the shape of a tensor."""
+    """Random values in the shape of a tensor."""
     x = ctx.input(0)
     return _made(ctx, ctx.shape(x), _element(ctx, x))
 
 
 @handler("Bernoulli")
 def bernoulli(ctx: NodeContext) -> SSAValue:
-    """1 with the probability that an element is, 0 otherwise."""
+    """1 with the probability given by each element, 0 otherwise."""
     x = plain(ctx, ctx.input(0))
     target = ctx.get_element_type("dtype", TensorProto.UNDEFINED) or ctx.element(ctx.input(0))
     wide = f64 if ctx.element(x) == f64 else f32
@@ -132,7 +133,7 @@ def bernoulli(ctx: NodeContext) -> SSAValue:
 
 @handler("Multinomial")
 def multinomial(ctx: NodeContext) -> SSAValue:
-    """Classes, drawn with probabilities whose logarithms, up to a constant, are given."""
+    """Classes drawn with the given unnormalised log probabilities."""
     x, count = ctx.input(0), ctx.get_int("sample_size", 1)
     ctx.check(ctx.rank(x) == 2, f"{list(ctx.shape(x))} is not a batch of distributions")
     batch, classes = ctx.shape(x)
@@ -146,7 +147,7 @@ def multinomial(ctx: NodeContext) -> SSAValue:
     limits = reshaped(ctx, sums, (batch, 1, classes))
     passed = cast(ctx, ctx.emit(graph.CompareOp(limits, drawn, predicate="le")), i32)
     place = ctx.emit(graph.ReduceOp(passed, kind="sum", axes=[2]))
-    # Rounding may let what is drawn reach the total.
+    # With rounding, a drawn value may reach the total.
     place = ctx.emit(graph.MinOp(place, ctx.array(np.array(classes - 1, np.int32))))
     target = ctx.get_element_type("dtype", TensorProto.INT32)
     return cast(ctx, place, target or i32)
@@ -154,7 +155,9 @@ def multinomial(ctx: NodeContext) -> SSAValue:
 
 @handler("Dropout")
 def dropout(ctx: NodeContext) -> list[SSAValue | None]:
-    """Elements at random, scaled so that their mean stays, or all: in training, and otherwise."""
+    """Dropout: in training, random elements, scaled to preserve the mean; otherwise the data
+    itself.
+    """
     x = ctx.input(0)
     mode = ctx.optional_input(2)
     boolean = ctx.opset >= 10 or not is_float(ctx.element(x))

@@ -1,7 +1,7 @@
-"""Recurrent layers: RNN, GRU and LSTM as loops over time.
+"""Handlers of recurrent layers: RNN, GRU and LSTM as loops over time.
 
-The product of the whole sequence with the input weights is one matrix product in front of
-the loop; a step adds the product of the last hidden state with the recurrent weights.
+The product of the whole sequence with the input weights is a single matrix product before the loop.
+Each iteration adds the product of the last hidden state with the recurrent weights.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from tcopt.frontends.onnx.context.registry import handler
 
 States = list[SSAValue]
 Product = Callable[[NodeContext, SSAValue, SSAValue, States], SSAValue]
-"""Of data and the rows of weights, with what else belongs to the weights."""
+"""Function that multiplies data by rows of weights, given the scales of the weights."""
 
 
 @dataclass(frozen=True)
 class Weights:
-    """The parameters of one direction.
+    """Parameters of one direction.
 
     Attributes:
-        w: [gates * hidden, input], of the input.
-        r: [gates * hidden, hidden], of the hidden state.
-        b: [2 * gates * hidden], biases of the two; None for zeros.
-        peepholes: [3 * hidden], weights of an LSTM's cell state in its gates i, o, f.
-        w_scales, r_scales: what products with w and r take besides.
+        w: [gates * hidden, input], input weights.
+        r: [gates * hidden, hidden], recurrent weights.
+        b: [2 * gates * hidden], biases for both; None for zeros.
+        peepholes: [3 * hidden], weights of an LSTM's cell state in gates i, o, f.
+        w_scales, r_scales: scales and zero points of quantised w and r; empty otherwise.
     """
 
     w: SSAValue
@@ -45,15 +45,15 @@ class Weights:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a cell, on values of shape [batch, ...].
+    """One iteration of a cell, on values of shape [batch, ...].
 
     Attributes:
-        ctx: where its ops go.
-        projected: the input's product with its weights, biases added, all gates.
-        states: hidden state, for an LSTM the cell state too.
-        r, r_scales, recurrent_bias, peepholes: see `Weights`; the bias [gates * hidden].
-        functions: the activations.
-        multiply: how a state is multiplied by recurrent weights.
+        ctx: context for new ops.
+        projected: product of the input with its weights, including biases, for all gates.
+        states: the hidden state, followed by the cell state of an LSTM.
+        r, r_scales, recurrent_bias, peepholes: see `Weights`; the bias is [gates * hidden].
+        functions: activation functions.
+        multiply: product of a state with recurrent weights.
     """
 
     ctx: NodeContext
@@ -72,17 +72,17 @@ class Step:
         return self.ctx.shape(self.states[0])[-1]
 
     def part(self, value: SSAValue, gate: int, count: int = 1) -> SSAValue:
-        """Gates `gate` to `gate + count` of a value [batch or 1, gates * hidden]."""
+        """Return gates `gate` to `gate + count` of a value [batch or 1, gates * hidden]."""
         extents = [self.ctx.shape(value)[0], count * self.hidden]
         return self.ctx.emit(graph.SliceOp(value, (0, gate * self.hidden), extents))
 
     def rows(self, gate: int, count: int) -> SSAValue:
-        """The recurrent weights of some gates."""
+        """Return the recurrent weights of some gates."""
         extents = [count * self.hidden, self.hidden]
         return self.ctx.emit(graph.SliceOp(self.r, (gate * self.hidden, 0), extents))
 
     def product(self, state: SSAValue, rows: SSAValue) -> SSAValue:
-        """A state by recurrent weights."""
+        """Multiply a state by recurrent weights."""
         return self.multiply(self.ctx, state, rows, self.r_scales)
 
     def add(self, a: SSAValue, b: SSAValue) -> SSAValue:
@@ -92,7 +92,7 @@ class Step:
         return self.ctx.emit(graph.MulOp(a, b))
 
     def apply(self, function: int, value: SSAValue) -> SSAValue:
-        """Activation number `function` of the clipped value."""
+        """Apply activation number `function` to the clipped value."""
         limit = self.ctx.get_float("clip", 0.0)
         if limit > 0:
             value = self.ctx.emit(graph.ClipOp(value, min=-limit, max=limit))
@@ -114,13 +114,13 @@ def _no_scales(ctx: NodeContext, place: int, direction: int) -> States:
 
 
 def _rnn(step: Step) -> States:
-    """h' = f(x W + h R)."""
+    """Compute h' = f(x W + h R)."""
     (h,) = step.states
     return [step.apply(0, step.add(step.projected, step.product(h, step.r)))]
 
 
 def _gru(step: Step) -> States:
-    """Gates z (keep) and r (reset): h' = (1 - z) n + z h."""
+    """Compute gates z (update) and r (reset), and h' = (1 - z) n + z h."""
     (h,) = step.states
     gates = step.product(h, step.rows(0, 2))
     z = step.apply(0, step.add(step.part(step.projected, 0), step.part(gates, 0)))
@@ -138,7 +138,7 @@ def _gru(step: Step) -> States:
 
 
 def _lstm(step: Step) -> States:
-    """Gates i (input), o (output), f (forget): c' = f c + i g(n), h' = o h(c')."""
+    """Compute gates i (input), o (output), f (forget), and c' = f c + i g(n), h' = o h(c')."""
     h, c = step.states
     gates = step.add(step.projected, step.product(h, step.r))
 
@@ -158,16 +158,16 @@ def _lstm(step: Step) -> States:
 
 @dataclass(frozen=True)
 class Layer:
-    """What tells one kind of recurrent layer from another.
+    """Definition of a kind of recurrent layer.
 
     Attributes:
-        cell: one step.
-        gates: how many gates' weights are stacked.
-        defaults: the activations unless the node names others.
-        split_bias: how many gates, the last ones, add their recurrent bias themselves.
-        states: how many states a step hands on.
-        product: how data and weights are multiplied.
-        scales: what products take besides weights, by the weights' operand and the direction.
+        cell: computes one iteration.
+        gates: number of gates whose weights are stacked.
+        defaults: default activations.
+        split_bias: number of trailing gates whose recurrent bias is added by the cell.
+        states: number of states passed between iterations.
+        product: multiplies data by weights.
+        scales: returns the scales of weights, given their operand index and the direction.
     """
 
     cell: Cell
@@ -186,24 +186,24 @@ LSTM = Layer(_lstm, 4, ("Sigmoid", "Tanh", "Tanh"), states=2)
 
 @handler("RNN", since=7)
 def rnn(ctx: NodeContext) -> list[SSAValue | None]:
-    """A layer without gates; activations are named for each direction."""
+    """Recurrent layer without gates; activations are given per direction."""
     return recurrent_layer(ctx, _RNN)
 
 
 @handler("GRU", since=7)
 def gru(ctx: NodeContext) -> list[SSAValue | None]:
-    """Gated recurrent unit, weights stacked in the order z, r, n."""
+    """Gated recurrent unit; weights are stacked in the order z, r, n."""
     return recurrent_layer(ctx, _GRU)
 
 
 @handler("LSTM", since=7)
 def lstm(ctx: NodeContext) -> list[SSAValue | None]:
-    """Long short-term memory, weights stacked in the order i, o, f, n."""
+    """Long short-term memory; weights are stacked in the order i, o, f, n."""
     return recurrent_layer(ctx, LSTM)
 
 
 def recurrent_layer(ctx: NodeContext, layer: Layer) -> list[SSAValue | None]:
-    """The hidden states of all steps, and the last states; operands are in ONNX's order."""
+    """Emit a layer with operands in ONNX's order; return all hidden states and the last states."""
     states = layer.states
     x = ctx.input(0)
     ctx.check(ctx.rank(x) == 3, f"x {list(ctx.shape(x))} should have three dimensions")
@@ -228,7 +228,7 @@ def recurrent_layer(ctx: NodeContext, layer: Layer) -> list[SSAValue | None]:
 
 
 def _directions(ctx: NodeContext) -> list[bool]:
-    """For each direction, whether it is the reverse one."""
+    """Return whether each direction is reversed."""
     name = ctx.get_string("direction", "forward")
     known = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
     ctx.check(name in known, f"there is no direction {name!r}")
@@ -236,7 +236,7 @@ def _directions(ctx: NodeContext) -> list[bool]:
 
 
 def _hidden(ctx: NodeContext, layer: Layer, directions: int) -> int:
-    """The size of the state, which all parameters must agree on."""
+    """Return the size of the state, on which all parameters must agree."""
     x, w, r = (ctx.shape(ctx.input(place)) for place in range(3))
     hidden = r[-1] if len(r) == 3 else 0
     rows = layer.gates * hidden
@@ -261,7 +261,7 @@ def _weights(ctx: NodeContext, layer: Layer, number: int, hidden: int) -> Weight
             return None
         known = ctx.known(value)
         if known is not None:
-            # A constant from the start, which a step then holds itself.
+            # Remains a constant, which the loop body can contain.
             part = known[number] if known.ndim == 3 else known[number : number + 1]
             return ctx.builder.constant(part, value.name_hint)
         shape = ctx.shape(value)
@@ -278,7 +278,7 @@ def _weights(ctx: NodeContext, layer: Layer, number: int, hidden: int) -> Weight
 def _initial(
     ctx: NodeContext, x: SSAValue, place: int, number: int, hidden: int, batch_first: bool
 ) -> SSAValue:
-    """The first state of a direction [batch, hidden]."""
+    """Return the initial state of a direction, [batch, hidden]."""
     batch = ctx.shape(x)[1]
     value = ctx.optional_input(place)
     if value is None:
@@ -301,7 +301,7 @@ def _direction(
     functions: Sequence[Activation],
     reverse: bool,
 ) -> list[SSAValue]:
-    """The last states of one direction, and the hidden states of all steps if they are used."""
+    """Return the last states of a direction, followed by all hidden states if they are used."""
     steps = ctx.shape(x)[0]
     projected, recurrent_bias = _project(ctx, layer, x, weights)
     lengths = _lengths(ctx, steps)
@@ -331,7 +331,7 @@ def _direction(
         new = layer.cell(step)
         row = new[0]
         if lengths is not None:
-            # A sequence that has ended keeps its state, and gives zeros.
+            # After the end of a sequence, its state is kept and its outputs are zero.
             going = inner.emit(graph.CompareOp(rest[1], next(parameters), predicate="lt"))
             zero = inner.literal(0.0, row)
             row = inner.emit(graph.SelectOp(going, row, zero))
@@ -345,7 +345,7 @@ def _direction(
 def _project(
     ctx: NodeContext, layer: Layer, x: SSAValue, weights: Weights
 ) -> tuple[SSAValue, SSAValue | None]:
-    """The input by its weights, all steps at once, and the bias that a step adds itself."""
+    """Return the product of all inputs with their weights, and the bias that the cell must add."""
     steps, batch, width = ctx.shape(x)
     rows = ctx.shape(weights.w)[0]
     flat = ctx.emit(graph.ReshapeOp(x, (steps * batch, width)))
@@ -365,7 +365,7 @@ def _project(
 
 
 def _lengths(ctx: NodeContext, steps: int) -> SSAValue | None:
-    """The sequences' lengths as [batch, 1]; None if all are whole."""
+    """Return the sequence lengths as [batch, 1]; None if all sequences have full length."""
     value = ctx.optional_input(4)
     if value is not None:
         ctx.require(value, 0, steps, "sequence_lens")
@@ -377,7 +377,7 @@ def _lengths(ctx: NodeContext, steps: int) -> SSAValue | None:
 
 
 def _stack(ctx: NodeContext, values: list[SSAValue], axis: int, batch_first: bool) -> SSAValue:
-    """One value a direction joined along a new axis; [steps, batch, ..] turned if asked."""
+    """Stack the values of directions along a new axis, optionally with the batch axis first."""
     parts: list[SSAValue] = []
     for value in values:
         if batch_first:

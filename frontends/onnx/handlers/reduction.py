@@ -1,4 +1,4 @@
-"""Reductions along axes."""
+"""Handlers of reductions along axes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KINDS = {
 
 
 def _axes(ctx: NodeContext) -> list[int]:
-    """The axes, from the attribute of older opsets or the operand of newer ones."""
+    """Return the axes, from the attribute in older opsets or the operand in newer ones."""
     x = ctx.input(0)
     by_operand = ctx.opset >= (13 if ctx.op_type == "ReduceSum" else 18)
     axes = ctx.optional_constant_ints(1, "axes") if by_operand else ctx.get_ints("axes")

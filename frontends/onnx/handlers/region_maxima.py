@@ -1,4 +1,4 @@
-"""Maxima of regions of images."""
+"""Handler of MaxRoiPool."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tcopt.frontends.onnx.handlers.shaping import reshaped
 
 @handler("MaxRoiPool")
 def max_roi_pool(ctx: NodeContext) -> SSAValue:
-    """The maximum of each bin of regions, whose corners are rounded to elements (Fast R-CNN).
+    """Maximum of each bin of regions, whose corners are rounded to integers (Fast R-CNN).
 
-    The maximum is taken along rows, then along columns, of what is inside of a bin.
+    The maximum over the elements in a bin is taken along rows first, then along columns.
     """
     x, rois = ctx.input(0), ctx.input(1)
     size = ctx.get_ints("pooled_shape") or []
@@ -45,18 +45,18 @@ def max_roi_pool(ctx: NodeContext) -> SSAValue:
 
 
 def _column(ctx: NodeContext, rois: SSAValue, place: int) -> SSAValue:
-    """One number of each region, [regions, 1]."""
+    """Return one column of the regions, [regions, 1]."""
     return ctx.emit(graph.SliceOp(rois, [0, place], [ctx.shape(rois)[0], 1]))
 
 
 def _rounded(ctx: NodeContext, value: SSAValue) -> SSAValue:
-    """Integers nearest to values, those away from zero of two."""
+    """Round to the nearest integers; ties are rounded away from zero."""
     size = ctx.emit(graph.AddOp(ctx.emit(graph.AbsOp(value)), ctx.literal(0.5, value)))
     return ctx.emit(graph.MulOp(ctx.emit(graph.SignOp(value)), ctx.emit(graph.FloorOp(size))))
 
 
 def _inside(ctx: NodeContext, rois: SSAValue, place: int, bins: int, extent: int) -> SSAValue:
-    """Which elements along an axis are in each bin: [regions, bins, extent]."""
+    """Return whether each element along an axis is in each bin: [regions, bins, extent]."""
     count, scale = ctx.shape(rois)[0], ctx.literal(ctx.get_float("spatial_scale"), rois)
     ends = [
         _rounded(ctx, ctx.emit(graph.MulOp(_column(ctx, rois, at), scale)))

@@ -1,4 +1,4 @@
-"""Resize and its predecessor Upsample."""
+"""Handlers of Resize and its predecessor Upsample."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 @handler("Upsample", until=9)
 def upsample_by_attribute(ctx: NodeContext) -> SSAValue:
-    """Scales given as an attribute."""
+    """Upsampling with scales given as an attribute."""
     return _simple_resize(ctx, ctx.get_floats("scales") or [])
 
 
 @handler("Upsample", since=9)
 def upsample_by_input(ctx: NodeContext) -> SSAValue:
-    """Scales given as an operand."""
+    """Upsampling with scales given as an operand."""
     return _simple_resize(ctx, _floats(ctx, 1, "the scales"))
 
 
 @handler("Resize", until=11)
 def resize_by_scales(ctx: NodeContext) -> SSAValue:
-    """The first version: as Upsample, in both directions."""
+    """The first version of Resize: like Upsample, but it can also shrink."""
     return _simple_resize(ctx, _floats(ctx, 1, "the scales"))
 
 
@@ -52,7 +52,7 @@ def _floats(ctx: NodeContext, index: int, what: str) -> list[float]:
 
 
 def _scaled(extent: int, scale: float) -> int:
-    # In 32 bits, as onnxruntime: 10 * 0.7 is 7, not the 6 of the double product.
+    # Rounded to 32 bits as in onnxruntime: 10 * 0.7 is 7, whereas the double product gives 6.
     return math.floor(np.float32(extent) * np.float32(scale))
 
 
@@ -62,7 +62,7 @@ def _check_scales(ctx: NodeContext, scales: Sequence[float], count: int) -> None
 
 
 def _simple_resize(ctx: NodeContext, scales: list[float]) -> SSAValue:
-    """Nearest or linear on the grid i / scale; shrinking rounds up, growing down."""
+    """Resize on the grid i / scale; nearest rounds up when shrinking, down when growing."""
     x = ctx.input(0)
     _check_scales(ctx, scales, ctx.rank(x))
     mode = _mode(ctx)
@@ -95,7 +95,7 @@ def _mode(ctx: NodeContext) -> str:
 
 @handler("Resize", since=11)
 def resize(ctx: NodeContext) -> SSAValue:
-    """Interpolation to given sizes or by given scales, for all axes or some."""
+    """Interpolation to given sizes or by given scales, for all or some axes."""
     x = ctx.input(0)
     rank = ctx.rank(x)
     coordinate = ctx.get_string("coordinate_transformation_mode")
@@ -110,7 +110,7 @@ def resize(ctx: NodeContext) -> SSAValue:
         return x
     mode, element = _mode(ctx), ctx.element(x)
     if mode != "nearest":
-        # Between integers lie real numbers; onnxruntime cuts off their fractions.
+        # Integers are interpolated as floats; onnxruntime truncates the results.
         x = cast(ctx, x, element if is_float(element) else f32)
     resized = graph.ResizeOp(
         x,
@@ -132,13 +132,14 @@ def resize(ctx: NodeContext) -> SSAValue:
 
 
 _READ_COST = 48
-"""Products with a matrix in the time of one element that is read beside its neighbours."""
+"""Matrix multiply-adds that take as long as reading one element next to its neighbours."""
 
 
 def _without_aliases(ctx: NodeContext, resized: graph.ResizeOp) -> SSAValue:
-    """Resizing whose windows grow as the result shrinks: for each axis sums over the window of
-    each place, those first that leave the least to do for the others. Along rows, neighbours are
-    read one by one: if windows are much of a short row, a product with all of it takes less."""
+    """Resize with windows that grow as the result shrinks: weighted sums along each axis, starting
+    with the axis that shrinks the most. Along rows, gathers read elements one by one. If windows
+    cover much of a short row, a matrix product with the whole row is faster.
+    """
     x = resized.x
     for axis in sorted(resized.resized_axes(), key=lambda d: resized.shape[d] / ctx.shape(x)[d]):
         extent, rank = ctx.shape(x)[axis], ctx.rank(x)
@@ -149,7 +150,7 @@ def _without_aliases(ctx: NodeContext, resized: graph.ResizeOp) -> SSAValue:
             np.add.at(weights, (places, np.arange(shares.shape[1])), shares)
             x = product(ctx, x, ctx.array(weights))
             continue
-        # [..., taps, new, ...]: neighbours along the axis stay neighbours.
+        # [..., taps, new, ...]: neighbours along the axis remain neighbours.
         taps = ctx.emit(graph.GatherOp(x, ctx.array(places), axis=axis))
         weights = ctx.array(shares.reshape(*shares.shape, *[1] * (rank - axis - 1)))
         taps = ctx.emit(graph.MulOp(taps, weights))
@@ -158,8 +159,9 @@ def _without_aliases(ctx: NodeContext, resized: graph.ResizeOp) -> SSAValue:
 
 
 def _windows(resized: graph.ResizeOp, axis: int, extent: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each place along an axis the operand's elements that it is made of, and what each of
-    them has in it: [taps, new]. Beyond the edges lies what is at them."""
+    """Return the elements of the operand that contribute to each index along an axis, and their
+    weights: [taps, new]. Indices are clamped at the edges.
+    """
     place, scale = resized.coordinates(axis), min(resized.axis_scales()[axis], 1.0)
     reach = math.ceil((2 if resized.mode.data == "cubic" else 1) / scale)
     taps = np.floor(place) + np.arange(1 - reach, reach + 1)[:, None]
@@ -176,11 +178,11 @@ def _windows(resized: graph.ResizeOp, axis: int, extent: int) -> tuple[np.ndarra
 
 
 _FAR = 2.0**96
-"""Regions may lie as far from the data as f32 can tell when multiplied by its extents."""
+"""Limit on region coordinates, so that their products with extents are accurate in f32."""
 
 
 def _roi(ctx: NodeContext, axes: list[int], rank: int) -> list[float]:
-    """The region of interest of every axis: starts, then ends."""
+    """Return the region of interest of all axes: starts, followed by ends."""
     given = _floats(ctx, 1, "the region of interest")
     ctx.check(len(given) == 2 * len(axes), f"the region should have {2 * len(axes)} numbers")
     ctx.check(
@@ -195,7 +197,7 @@ def _roi(ctx: NodeContext, axes: list[int], rank: int) -> list[float]:
 def _extents(
     ctx: NodeContext, axes: list[int], roi: list[float] | None
 ) -> tuple[list[float], list[int]]:
-    """The scale and result extent of every axis."""
+    """Return the scale and the result extent of every axis."""
     shape = ctx.shape(ctx.input(0))
     scales, sizes = [1.0] * len(shape), list(shape)
     if _is_given(ctx, 2) == _is_given(ctx, 3):
@@ -226,6 +228,6 @@ def _extents(
 
 
 def _is_given(ctx: NodeContext, index: int) -> bool:
-    """Whether a scales or sizes operand is there and not the empty tensor of opset 11."""
+    """Whether a scales or sizes operand is present and not empty, as it may be in opset 11."""
     value = ctx.optional_input(index)
     return value is not None and ctx.shape(value) != (0,)

@@ -1,4 +1,4 @@
-"""Operators that interpolate at computed places."""
+"""Handlers of operators that interpolate at computed positions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _MODES = {"bilinear": "linear", "bicubic": "cubic", "linear": "linear", "cubic":
 
 @handler("GridSample", "com.microsoft.GridSample")
 def grid_sample(ctx: NodeContext) -> SSAValue:
-    """Data interpolated at places in [-1, 1]; the last coordinate is along the first dimension."""
+    """Interpolation at positions in [-1, 1]; the last coordinate is along the first spatial
+    dimension.
+    """
     x, grid = ctx.input(0), ctx.input(1)
     shape, rank = ctx.shape(x), ctx.rank(x) - 2
     places = ctx.shape(grid)
@@ -39,7 +41,7 @@ def grid_sample(ctx: NodeContext) -> SSAValue:
     scaled = ctx.emit(graph.MulOp(front, ctx.literal(factor.reshape(lead), front)))
     middle = ((extents - 1) / 2).reshape(lead)
     absolute = ctx.emit(graph.AddOp(scaled, ctx.literal(middle, front)))
-    # What lies around a place is found once for all channels, which are then side by side.
+    # With channels last, the neighbours of a position are found once for all channels.
     last = shape[1] > 1
     if last:
         x = ctx.emit(graph.TransposeOp(x, [0, *range(2, rank + 2), 1]))
@@ -60,7 +62,9 @@ def grid_sample(ctx: NodeContext) -> SSAValue:
 
 @handler("DeformConv")
 def deform_conv(ctx: NodeContext) -> SSAValue:
-    """Convolution whose taps are moved by offsets: the moved taps, then a product."""
+    """Convolution with offsets added to the tap positions: sampling followed by a matrix
+    product.
+    """
     x, w, offset = ctx.input(0), ctx.input(1), ctx.input(2)
     bias, mask = ctx.optional_input(3), ctx.optional_input(4)
     kernel = ctx.get_ints("kernel_shape") or list(ctx.shape(w)[2:])
@@ -99,7 +103,7 @@ def deform_conv(ctx: NodeContext) -> SSAValue:
 
 
 def _tap_places(window: WindowAttributes, kernel: list[int], out: tuple[int, ...]) -> np.ndarray:
-    """Where taps lie without offsets: [2, *kernel, *out]."""
+    """Return the tap positions without offsets: [2, *kernel, *out]."""
     places = np.zeros((2, *kernel, *out))
     for d in range(2):
         taps = np.arange(kernel[d]) * window.dilations[d] - window.stated_pads[d]
@@ -111,18 +115,18 @@ def _tap_places(window: WindowAttributes, kernel: list[int], out: tuple[int, ...
 
 
 _MOST_SAMPLES = 1024
-"""Samples of a bin along a side: what is asked for is computed, and a mean needs no more."""
+"""Maximum number of samples per bin and side; more would not change the mean noticeably."""
 
 
 @handler("RoiAlign", until=16)
 def roi_align_from_corners(ctx: NodeContext) -> SSAValue:
-    """Regions pooled; elements lie at whole coordinates."""
+    """Pooling of regions; elements are at integer coordinates."""
     return _roi_align(ctx, half_pixel=False)
 
 
 @handler("RoiAlign", since=16)
 def roi_align(ctx: NodeContext) -> SSAValue:
-    """Regions pooled; elements lie at the centres of their areas if so asked."""
+    """Pooling of regions; elements are at the centres of pixels if requested."""
     mode = ctx.get_string("coordinate_transformation_mode")
     ctx.check(
         mode in ("half_pixel", "output_half_pixel"),

@@ -1,4 +1,4 @@
-"""What the models of ai.onnx.ml make of scores: transforms, classes and their labels."""
+"""Conversion of scores of ai.onnx.ml models: transforms, and selection of class labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcopt.support.strings import TEXT, is_text
 
 _WINITZKI = 0.147
 _WINITZKI_PI = 3.14159
-"""As onnxruntime has it, in 32 bits."""
+"""Constant as in onnxruntime, in 32 bits."""
 
 PROBIT_OF_TWO = (
     "post_transform PROBIT of two classes is not supported: onnxruntime's scores of these do not "
@@ -21,11 +21,11 @@ PROBIT_OF_TWO = (
 )
 
 _TINY = 1e-7
-"""What is nearer to zero is zero to SOFTMAX_ZERO."""
+"""Magnitude up to which SOFTMAX_ZERO treats scores as zero."""
 
 
 def class_labels(ctx: NodeContext) -> np.ndarray:
-    """The integers or strings that classes are called."""
+    """Return the integer or string labels of the classes."""
     for name in ("classlabels_int64s", "classlabels_ints"):
         found = ctx.get_ints(name)
         if found:
@@ -37,21 +37,23 @@ def class_labels(ctx: NodeContext) -> np.ndarray:
 
 
 def chosen_label(ctx: NodeContext, scores: SSAValue, labels: np.ndarray) -> SSAValue:
-    """The label of the class with the highest score in each row, the first of several."""
+    """Return the label of the class with the highest score in each row; the first in case
+    of ties.
+    """
     best = ctx.emit(graph.ArgReduceOp(scores, kind="max", axis=1, keepdims=False))
     label = ctx.emit(graph.GatherOp(ctx.array(labels), best, axis=0))
     return ctx.text(label) if is_text(labels.dtype) else label
 
 
 def chosen_of_two(ctx: NodeContext, second: SSAValue, labels: np.ndarray) -> SSAValue:
-    """The second label where a condition [rows] holds, the first elsewhere."""
+    """Return the second label where a condition [rows] holds, the first elsewhere."""
     no, yes = (ctx.array(np.array(label, labels.dtype)) for label in labels)
     label = ctx.emit(graph.SelectOp(second, yes, no))
     return ctx.text(label) if is_text(labels.dtype) else label
 
 
 def transformed(ctx: NodeContext, scores: SSAValue, transform: str) -> SSAValue:
-    """Scores [rows, classes] after a transform of `post_transform`."""
+    """Apply a `post_transform` to scores [rows, classes]."""
     match transform:
         case "NONE":
             return scores
@@ -68,9 +70,9 @@ def transformed(ctx: NodeContext, scores: SSAValue, transform: str) -> SSAValue:
 
 
 def _probit(ctx: NodeContext, scores: SSAValue) -> SSAValue:
-    """The quantile of a probability under the normal distribution, sqrt(2) * erfinv(2p - 1).
+    """Return the normal quantile of a probability, sqrt(2) * erfinv(2p - 1).
 
-    The inverse of erf is Winitzki's approximation with a = 0.147, as onnxruntime has it.
+    The inverse of erf is Winitzki's approximation with a = 0.147, as in onnxruntime.
     """
 
     def number(value: float) -> SSAValue:
@@ -93,7 +95,7 @@ def _probit(ctx: NodeContext, scores: SSAValue) -> SSAValue:
 
 
 def _softmax_of_others(ctx: NodeContext, scores: SSAValue) -> SSAValue:
-    """As onnxruntime: a score of zero counts as itself, which is nothing."""
+    """Apply softmax except that zero scores give 0, as in onnxruntime."""
     most = ctx.emit(graph.ReduceOp(scores, kind="max", axes=[1], keepdims=True))
     parts = ctx.emit(graph.ExpOp(ctx.emit(graph.SubOp(scores, most))))
     size = ctx.emit(graph.AbsOp(scores))
@@ -113,14 +115,14 @@ def two_classes(
     *,
     votes: bool,
 ) -> tuple[SSAValue, SSAValue]:
-    """Labels [rows] and scores [rows, 2] of two classes.
+    """Return labels [rows] and scores [rows, 2] of two classes.
 
-    ONNX leaves open what a class without scores gets and which base values count; this is what
-    onnxruntime gives. With scores of one class, those of the other follow from them.
+    ONNX does not specify the score of a class without votes, or which base values apply; this
+    matches onnxruntime. If only one class has scores, those of the other are derived from them.
 
     Args:
-        scores: [rows, 1] of each class; None of one that has none.
-        votes: whether scores of one class are shares of votes, to be compared with a half.
+        scores: [rows, 1] for each class; None for a class without scores.
+        votes: whether scores of a single class are fractions of votes, to be compared with 0.5.
     """
     ctx.check(len(base) <= 2, f"base_values has {len(base)} entries for 2 classes")
     first, second = scores
@@ -151,7 +153,7 @@ def two_classes(
 
 
 def _both_of_one(ctx: NodeContext, score: SSAValue, transform: str, votes: bool) -> SSAValue:
-    """Scores of both classes, given one: its complement or its opposite is the other."""
+    """Return the scores of both classes, given one: the other is its complement or its negative."""
     other = ctx.emit(graph.NegOp(score))
     if transform == "LOGISTIC":
         both = ctx.emit(graph.ConcatOp([other, score], axis=1))

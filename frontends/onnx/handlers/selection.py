@@ -1,6 +1,6 @@
-"""Operators whose results have extents that depend on data.
+"""Handlers of operators whose result shapes depend on data.
 
-What they compute has room for the most that there may be; `ctx.bounded` tells how much there is.
+Results have their maximum possible shape; `ctx.bounded` sets the valid extent.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def _gather(ctx: NodeContext, x: SSAValue, places: SSAValue, axis: int = 0) -> S
 
 
 def nonzero_indices(ctx: NodeContext, flags: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """Where a vector of conditions holds, and how often."""
+    """Return the indices at which a vector of conditions holds, and their number."""
     places, count = ctx.builder.append(graph.NonzeroOp(flags))
     return places, count
 
 
 @handler("NonZero")
 def non_zero(ctx: NodeContext) -> SSAValue:
-    """The places that are not zero, a column each."""
+    """The indices of nonzero elements, one per column."""
     x = ctx.input(0)
     if ctx.known(x) is not None or not ctx.may_bound or 0 in ctx.shape(x):
         if 0 in ctx.shape(x):
@@ -55,7 +55,7 @@ def non_zero(ctx: NodeContext) -> SSAValue:
 
 @handler("Compress")
 def compress(ctx: NodeContext) -> SSAValue:
-    """The slices along an axis (or elements) where a condition holds."""
+    """The slices along an axis, or elements, where a condition holds."""
     x, condition = ctx.input(0), ctx.input(1)
     axis = 0
     if ctx.has("axis"):
@@ -73,7 +73,9 @@ def compress(ctx: NodeContext) -> SSAValue:
 
 @handler("Unique")
 def unique(ctx: NodeContext) -> list[SSAValue | None]:
-    """The different elements, or slices along an axis, where they are, and how often."""
+    """The distinct elements or slices along an axis, with first indices, inverse indices and
+    counts.
+    """
     x = ctx.input(0)
     shape, axis = ctx.shape(x), 0
     if ctx.has("axis"):
@@ -95,7 +97,7 @@ def unique(ctx: NodeContext) -> list[SSAValue | None]:
     sorted_places, starts, number = _groups(ctx, rows)
     group = ctx.emit(graph.CumsumOp(cast(ctx, starts, i64), axis=0))
     group = ctx.emit(graph.SubOp(group, _number(ctx, 1)))
-    # By sorted place: where each group starts, and its first element's place.
+    # By sorted position: the start of each group, and the index of its first element.
     begins, _ = nonzero_indices(ctx, starts)
     first = _gather(ctx, sorted_places, begins)
     counts = ctx.emit(graph.SubOp(_ends(ctx, begins, number, count), begins))
@@ -105,7 +107,7 @@ def unique(ctx: NodeContext) -> list[SSAValue | None]:
         is_first = ctx.emit(graph.CompareOp(_gather(ctx, first, inverse), own, predicate="eq"))
         rank = ctx.emit(graph.CumsumOp(cast(ctx, is_first, i64), axis=0))
         rank = ctx.emit(graph.SubOp(rank, _number(ctx, 1)))
-        # What a place's group is called now: the rank of the group's first element.
+        # New number of an element's group: the rank of the group's first element.
         counts_of_place = _gather(ctx, counts, inverse)
         inverse = _gather(ctx, rank, _gather(ctx, first, inverse))
         first, _ = nonzero_indices(ctx, is_first)
@@ -115,7 +117,7 @@ def unique(ctx: NodeContext) -> list[SSAValue | None]:
 
 
 def _unique_of_nothing(ctx: NodeContext, x: SSAValue, axis: int) -> list[SSAValue | None]:
-    """The results of Unique for data without elements: its slices are all alike."""
+    """Return the results of Unique for data without elements, whose slices are all equal."""
     shape = list(ctx.shape(x))
     count = shape[axis]
     shape[axis] = min(count, 1)
@@ -127,7 +129,7 @@ def _unique_of_nothing(ctx: NodeContext, x: SSAValue, axis: int) -> list[SSAValu
 
 
 def _groups(ctx: NodeContext, rows: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
-    """The places of the rows when sorted, whether each starts a group of equals, how many do."""
+    """Sort rows: return the order, whether each row starts a group of equals, and their number."""
     count, width = ctx.shape(rows)
     (places,) = ctx.builder.append(graph.ArgsortRowsOp(rows))
     ordered = _gather(ctx, rows, places)
@@ -144,7 +146,7 @@ def _groups(ctx: NodeContext, rows: SSAValue) -> tuple[SSAValue, SSAValue, SSAVa
 
 
 def _ends(ctx: NodeContext, begins: SSAValue, number: SSAValue, count: int) -> SSAValue:
-    """Behind each of `number` groups: the next one's begin, or the end of all."""
+    """Return the end of each of `number` groups: the start of the next one, or the total count."""
     last = ctx.array(np.array([count], np.int64))
     if count == 1:
         return last
@@ -157,14 +159,14 @@ def _ends(ctx: NodeContext, begins: SSAValue, number: SSAValue, count: int) -> S
 
 
 def _scattered(ctx: NodeContext, places: SSAValue, values: SSAValue, count: int) -> SSAValue:
-    """Values at places that are a permutation."""
+    """Scatter values to indices that are a permutation."""
     zeros = ctx.builder.splat((count,), np.int64(0))
     return ctx.emit(graph.ScatterElementsOp(zeros, places, values, axis=0))
 
 
 @handler("NonMaxSuppression")
 def non_max_suppression(ctx: NodeContext) -> SSAValue:
-    """Boxes that overlap no better one of their class: triples of batch, class and box."""
+    """Boxes that overlap no better box of their class, as (batch, class, box) triples."""
     boxes, scores = ctx.input(0), ctx.input(1)
     batch, count, _ = ctx.shape(boxes)
     classes = ctx.shape(scores)[1]

@@ -1,4 +1,4 @@
-"""Operators that change shapes: reshape, transpose, replication."""
+"""Handlers of operators that change shapes: reshape, transpose, replication."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tcopt.frontends.onnx.context.registry import handler
 
 
 def reshaped(ctx: NodeContext, x: SSAValue, shape: list[int] | tuple[int, ...]) -> SSAValue:
-    """x under another shape; x itself if it has that shape."""
+    """Reshape x unless it already has the shape."""
     return x if ctx.shape(x) == tuple(shape) else ctx.emit(graph.ReshapeOp(x, shape))
 
 
 @handler("Reshape")
 def reshape(ctx: NodeContext) -> SSAValue:
-    """Another shape: 0 copies an extent (unless allowzero), -1 stands for the rest."""
+    """Reshape: extent 0 copies the input's (unless allowzero), -1 is inferred."""
     x = ctx.input(0)
     own, shape = ctx.shape(x), ctx.constant_ints(1, "the shape")
     if not ctx.get_bool("allowzero", 0):
@@ -42,7 +42,7 @@ def reshape(ctx: NodeContext) -> SSAValue:
 
 @handler("Flatten")
 def flatten(ctx: NodeContext) -> SSAValue:
-    """A matrix: the axes before `axis` are rows, the others columns."""
+    """Reshape to a matrix: axes before `axis` become rows, the others columns."""
     x = ctx.input(0)
     shape, axis = ctx.shape(x), ctx.get_int("axis")
     axis = ctx.rank(x) if axis == ctx.rank(x) else ctx.axis(axis, ctx.rank(x))
@@ -50,13 +50,13 @@ def flatten(ctx: NodeContext) -> SSAValue:
 
 
 def transposed(ctx: NodeContext, x: SSAValue, perm: Sequence[int]) -> SSAValue:
-    """x with its axes permuted; x itself if none moves."""
+    """Permute the axes of x unless the permutation is the identity."""
     return x if list(perm) == sorted(perm) else ctx.emit(graph.TransposeOp(x, perm))
 
 
 @handler("Squeeze")
 def squeeze(ctx: NodeContext) -> SSAValue:
-    """Drop axes of extent one."""
+    """Removal of axes of extent 1."""
     x = ctx.input(0)
     shape = ctx.shape(x)
     given = ctx.get_ints("axes") if ctx.opset < 13 else ctx.optional_constant_ints(1, "axes")
@@ -73,7 +73,7 @@ def squeeze(ctx: NodeContext) -> SSAValue:
 
 @handler("Unsqueeze")
 def unsqueeze(ctx: NodeContext) -> SSAValue:
-    """Insert axes of extent one; they count in the result."""
+    """Insertion of axes of extent 1; axis numbers refer to the result."""
     x = ctx.input(0)
     given = ctx.get_ints("axes") if ctx.opset < 13 else ctx.constant_ints(1, "axes")
     axes = ctx.axes(given or [], ctx.rank(x) + len(given or []))
@@ -85,7 +85,7 @@ def unsqueeze(ctx: NodeContext) -> SSAValue:
 
 @handler("Transpose")
 def transpose(ctx: NodeContext) -> SSAValue:
-    """Permute the axes; without perm they are reversed."""
+    """Permutation of axes; by default they are reversed."""
     x, perm = ctx.input(0), ctx.get_ints("perm")
     rank = ctx.rank(x)
     perm = list(reversed(range(rank))) if perm is None else perm
@@ -95,7 +95,7 @@ def transpose(ctx: NodeContext) -> SSAValue:
 
 @handler("Expand")
 def expand(ctx: NodeContext) -> SSAValue:
-    """Broadcast against a shape."""
+    """Broadcasting to a shape."""
     x, shape = ctx.input(0), ctx.constant_ints(1, "the shape")
     ctx.check(all(extent >= 0 for extent in shape), f"shape {shape} has a negative extent")
     if broadcast_shapes(ctx.shape(x), shape) == ctx.shape(x):
@@ -105,14 +105,14 @@ def expand(ctx: NodeContext) -> SSAValue:
 
 @handler("Tile")
 def tile(ctx: NodeContext) -> SSAValue:
-    """Repeat the tensor along each axis."""
+    """Repetition of the tensor along each axis."""
     x, reps = ctx.input(0), ctx.constant_ints(1, "the number of repetitions")
     return x if set(reps) <= {1} else ctx.emit(graph.TileOp(x, reps))
 
 
 @handler("DepthToSpace")
 def depth_to_space(ctx: NodeContext) -> SSAValue:
-    """Channels to blocks of space."""
+    """Rearrangement of channels into spatial blocks."""
     size, mode = _block(ctx)
     return ctx.emit(graph.DepthToSpaceOp(ctx.input(0), blocksize=size, mode=mode))
 
@@ -126,7 +126,9 @@ def _block(ctx: NodeContext) -> tuple[int, str]:
 
 @handler("SpaceToDepth")
 def space_to_depth(ctx: NodeContext) -> SSAValue:
-    """Blocks of space to channels, the block outside the channel or (CRD) inside it."""
+    """Rearrangement of spatial blocks into channels; the block is the outer or (CRD) inner
+    index.
+    """
     x = ctx.input(0)
     size, mode = _block(ctx)
     result = ctx.emit(graph.SpaceToDepthOp(x, blocksize=size))
@@ -141,6 +143,6 @@ def space_to_depth(ctx: NodeContext) -> SSAValue:
 
 @handler("Trilu", "com.microsoft.Trilu")
 def trilu(ctx: NodeContext) -> SSAValue:
-    """The upper or lower triangle."""
+    """Upper or lower triangle."""
     k = 0 if ctx.optional_input(1) is None else ctx.constant_int(1, "the diagonal")
     return ctx.emit(graph.TriluOp(ctx.input(0), k=k, upper=ctx.get_bool("upper")))

@@ -1,4 +1,4 @@
-"""Operators that take parts of tensors or put parts together."""
+"""Handlers of operators that slice, split, concatenate and pad tensors."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tcopt.frontends.onnx.handlers.shaping import reshaped
 
 @handler("Slice", until=10)
 def slice_by_attributes(ctx: NodeContext) -> SSAValue:
-    """Part of a tensor, bounds given as attributes."""
+    """Slice with bounds given as attributes."""
     starts, ends = ctx.get_ints("starts") or [], ctx.get_ints("ends") or []
     return _slice(ctx, starts, ends, ctx.get_ints("axes"), None)
 
 
 @handler("Slice", since=10)
 def slice_by_inputs(ctx: NodeContext) -> SSAValue:
-    """Part of a tensor, bounds given as operands."""
+    """Slice with bounds given as operands."""
     return _slice(
         ctx,
         ctx.constant_ints(1, "the start"),
@@ -51,7 +51,7 @@ def _slice(
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         places = range(*slice(start, end, step).indices(shape[axis]))
         extents[axis] = len(places)
-        # One element or none: any step will do, and the plainest one reads best.
+        # With at most one element the step is irrelevant; 1 is canonical.
         first[axis] = places.start if len(places) else 0
         strides[axis] = step if len(places) > 1 else 1
     if tuple(extents) == shape and set(strides) <= {1}:
@@ -61,7 +61,7 @@ def _slice(
 
 @handler("Split")
 def split(ctx: NodeContext) -> list[SSAValue | None]:
-    """Consecutive parts along an axis, equal ones if no sizes are given."""
+    """Consecutive parts along an axis, of equal size by default."""
     x, count = ctx.input(0), len(ctx.node.output)
     axis = ctx.axis(ctx.get_int("axis"), ctx.rank(x))
     total = ctx.shape(x)[axis]
@@ -96,7 +96,7 @@ def split(ctx: NodeContext) -> list[SSAValue | None]:
 
 @handler("Concat")
 def concat(ctx: NodeContext) -> SSAValue:
-    """Tensors one after the other along an axis."""
+    """Concatenation along an axis."""
     values = ctx.inputs()
     axis = ctx.axis(ctx.get_int("axis"), ctx.rank(values[0]))
     return values[0] if len(values) == 1 else ctx.emit(graph.ConcatOp(values, axis=axis))
@@ -113,7 +113,7 @@ def pad_by_attributes(ctx: NodeContext) -> SSAValue:
 
 @handler("com.microsoft.Pad")
 def pad_by_row(ctx: NodeContext) -> SSAValue:
-    """Padding given as operands, the counts in a vector or in its only row."""
+    """Padding given as operands; the counts are a vector or a single row."""
     counts = ctx.constant(1, "the padding").reshape(-1)
     value = ctx.optional_input(2)
     value = None if value is None else reshaped(ctx, value, ())
@@ -148,7 +148,7 @@ def _pad(
         return ctx.emit(graph.PadOp(x, value, low=low, high=high))
     cropped = [[min(count, 0) for count in counts] for counts in (low, high)]
     if any(map(any, cropped)):
-        # As onnxruntime: what is cropped is not there to be repeated.
+        # Crop first, as in onnxruntime: cropped elements are not repeated.
         x = ctx.emit(graph.PadOp(x, low=cropped[0], high=cropped[1]))
         low, high = ([max(count, 0) for count in counts] for counts in (low, high))
     return ctx.emit(graph.PadOp(x, low=low, high=high, mode=mode))

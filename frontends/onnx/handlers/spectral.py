@@ -1,4 +1,4 @@
-"""Fourier transforms, as products with matrices of waves, and what is used with them."""
+"""Handlers of Fourier transforms, computed as matrix products, and related operators."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.long_transforms import resized, transformed
 
 _PRODUCT_LIMIT = 1 << 11
-"""Length of the longest transform that is one product; its matrix takes 64 MiB."""
+"""Maximum length of a transform computed by one product; its matrix takes 64 MiB."""
 
 _LENGTH_LIMIT = 1 << 22
-"""Length of the longest transform; its factors are constants of the program."""
+"""Maximum length of a transform; its factors are constants of the program."""
 
 
 @handler("DFT", until=20)
 def dft_by_attribute(ctx: NodeContext) -> SSAValue:
-    """The transform along an axis given as an attribute."""
+    """Transform along an axis given as an attribute."""
     return _dft(ctx, ctx.get_int("axis"))
 
 
 @handler("DFT", since=20)
 def dft_by_input(ctx: NodeContext) -> SSAValue:
-    """The transform along an axis given as an operand."""
+    """Transform along an axis given as an operand."""
     axis = -2 if ctx.optional_input(2) is None else ctx.constant_int(2, "the axis")
     return _dft(ctx, axis)
 
 
 @handler("com.microsoft.Rfft", "com.microsoft.Irfft")
 def real_transform(ctx: NodeContext) -> SSAValue:
-    """The transform of real signals along the last axis, or its inverse (onnxruntime's forms)."""
+    """onnxruntime's transform of real signals along the last axis, or its inverse."""
     x, inverse = ctx.input(0), ctx.op_type == "Irfft"
     for name, wanted in (("onesided", 1), ("normalized", 0), ("signal_ndim", 1)):
         if ctx.get_int(name) != wanted:
@@ -88,7 +88,7 @@ def _transformed(
     inverse: bool,
     onesided: bool,
 ) -> SSAValue:
-    """The transforms of rows [signals, given * parts], as [signals, bins * parts]."""
+    """Transform rows [signals, given * parts]; the result is [signals, bins * parts]."""
     ctx.check(length > 0, f"a transform of length {length} has no bins")
     if length > _LENGTH_LIMIT:
         ctx.unsupported(
@@ -106,14 +106,14 @@ def _transformed(
 
 
 def _long(ctx: NodeContext, x: SSAValue, length: int, *, inverse: bool, onesided: bool) -> SSAValue:
-    """As `_transformed`, of signals [signals, given, parts] in several steps."""
+    """Transform signals [signals, given, parts] in several steps; see `_transformed`."""
     count = length // 2 + 1 if inverse and onesided else length
     x = resized(ctx, x, count)
     signals, _, parts = ctx.shape(x)
     if parts == 1:
         x = ctx.emit(graph.ConcatOp([x, ctx.literal(np.zeros((signals, count, 1)), x)], axis=2))
     if inverse and onesided:
-        # The other bins are conjugates of these.
+        # The remaining bins are the conjugates of these.
         mirrored = np.arange(length - count, 0, -1)
         others = ctx.emit(graph.GatherOp(x, ctx.array(mirrored), axis=1))
         others = ctx.emit(graph.MulOp(others, ctx.literal([1, -1], x)))
@@ -126,15 +126,15 @@ def _long(ctx: NodeContext, x: SSAValue, length: int, *, inverse: bool, onesided
 
 
 def _waves(given: int, parts: int, length: int, *, inverse: bool, onesided: bool) -> np.ndarray:
-    """The matrix [given * parts, bins * parts of the result] of a transform.
+    """Return the matrix [given * parts, bins * parts of the result] of a transform.
 
-    A signal is cut or filled with zeros to the length. A one-sided spectrum leaves out, or when
-    it is given lacks, the bins that are conjugates of others.
+    Signals are cropped or zero-padded to the length. A one-sided spectrum omits the bins that are
+    conjugates of others.
     """
     used = min(given, length)
     sign = 1 if inverse else -1
     if inverse and onesided:
-        # Every bin between the first and the middle one stands for two.
+        # Every bin between the first and the middle one counts twice.
         count = min(used, length // 2 + 1)
         angles = 2 * np.pi * np.outer(np.arange(count), np.arange(length)) / length
         twice = np.full((count, 1), 2.0)
@@ -160,7 +160,7 @@ def _waves(given: int, parts: int, length: int, *, inverse: bool, onesided: bool
 
 @handler("STFT")
 def stft(ctx: NodeContext) -> SSAValue:
-    """Transforms of windows that move over signals."""
+    """Transforms of a window that is moved over signals."""
     x = ctx.input(0)
     shape = ctx.shape(x)
     parts = shape[2] if len(shape) == 3 else 1
@@ -190,14 +190,14 @@ def stft(ctx: NodeContext) -> SSAValue:
 
 @handler("MelWeightMatrix")
 def mel_weight_matrix(ctx: NodeContext) -> SSAValue:
-    """Triangles, evenly spaced on the mel scale, that sum a spectrum into bands."""
+    """Triangular filters, evenly spaced on the mel scale, that sum a spectrum into bands."""
     bands = ctx.constant_int(0, "the number of bands")
     length = ctx.constant_int(1, "the length of the transform")
     rate = ctx.constant_int(2, "the sample rate")
     low, high = (float(ctx.constant(i, "an edge").reshape(-1)[0]) for i in (3, 4))
     bins = length // 2 + 1
     ctx.check(0 < bands <= 1 << 16 and 0 < bins <= 1 << 16 and rate > 0, "sizes are out of range")
-    # One step for each edge, not one less: so says the operator's definition.
+    # The operator's definition has one step per edge, not one less.
     step = (_mel(high) - _mel(low)) / (bands + 2)
     edges = _mel(low) + np.arange(bands + 2) * step
     hertz = 700 * (np.power(10, edges / 2595) - 1)

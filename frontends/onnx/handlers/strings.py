@@ -1,4 +1,4 @@
-"""Operators on strings."""
+"""Handlers of string operators."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tcopt.support.strings import TEXT
 
 @handler("StringConcat")
 def string_concat(ctx: NodeContext) -> SSAValue:
-    """The strings of one tensor in front of those of another."""
+    """Elementwise concatenation of two string tensors."""
     x, y = ctx.input(0), ctx.input(1)
     shape = broadcast_shapes(ctx.shape(x), ctx.shape(y))
     return ctx.host("string_concat", [x, y], shape)
@@ -28,7 +28,7 @@ def string_concat(ctx: NodeContext) -> SSAValue:
 
 @handler("StringSplit")
 def string_split(ctx: NodeContext) -> list[SSAValue]:
-    """The parts of strings between delimiters, and how many there are of each."""
+    """The parts of strings between delimiters, and their number for each string."""
     x = ctx.input(0)
     most = ctx.get_int("maxsplit", -1)
     settings = {"delimiter": ctx.get_string("delimiter", ""), "maxsplit": most}
@@ -48,7 +48,7 @@ def string_split(ctx: NodeContext) -> list[SSAValue]:
 
 @handler("RegexFullMatch")
 def regex_full_match(ctx: NodeContext) -> SSAValue:
-    """Whether strings match a regular expression from their start to their end."""
+    """Whether each string matches a regular expression as a whole."""
     x, pattern = ctx.input(0), ctx.get_string("pattern")
     try:
         matcher_of(pattern)
@@ -59,7 +59,7 @@ def regex_full_match(ctx: NodeContext) -> SSAValue:
 
 @handler("StringNormalizer")
 def string_normalizer(ctx: NodeContext) -> SSAValue:
-    """Strings in another case, without those that are stop words."""
+    """Strings converted to another case, without stop words."""
     x, action = ctx.input(0), ctx.get_string("case_change_action")
     shape = ctx.shape(x)
     ctx.check(
@@ -85,7 +85,7 @@ def string_normalizer(ctx: NodeContext) -> SSAValue:
 def _without(
     ctx: NodeContext, words: SSAValue, compared: SSAValue, stops: list[str], shape: tuple[int, ...]
 ) -> SSAValue:
-    """Words except those whose `compared` is a stop word; one empty word if none is left."""
+    """Remove words whose `compared` is a stop word; return one empty word if none remains."""
     (length,), lead = ctx.shape(words), shape[:-1]
     nothing = ctx.array(np.full((*lead, 1), "", TEXT))
     if not length:

@@ -1,4 +1,4 @@
-"""Support vector machines (ai.onnx.ml), as onnxruntime computes them."""
+"""Handlers of support vector machines (ai.onnx.ml), as in onnxruntime."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tcopt.frontends.onnx.handlers.scores import (
 )
 
 _LEAST = 1e-7
-"""The least probability there is."""
+"""Lower bound of probabilities."""
 
 
 def _kernel(ctx: NodeContext, x: SSAValue, vectors: np.ndarray) -> SSAValue:
-    """How like each row of data is to each support vector, [rows, vectors]."""
+    """Return the kernel function of each row and support vector, [rows, vectors]."""
     kind = ctx.get_string("kernel_type", "LINEAR")
     gamma, offset, degree = [*(ctx.get_floats("kernel_params") or []), 0.0, 0.0, 0.0][:3]
     dots = products(ctx, x, vectors)
@@ -52,7 +52,9 @@ def _kernel(ctx: NodeContext, x: SSAValue, vectors: np.ndarray) -> SSAValue:
 
 @handler("ai.onnx.ml.SVMRegressor")
 def svm_regressor(ctx: NodeContext) -> SSAValue:
-    """One number for each row; of one class whether it is in it, 1 or -1."""
+    """One value for each row; for a one-class model, 1 for members of the class and -1
+    otherwise.
+    """
     x = features(ctx)
     width, count = ctx.shape(x)[1], ctx.get_int("n_supports", 0)
     coefficients = np.array(ctx.get_floats("coefficients") or [], np.float32)
@@ -81,8 +83,10 @@ def svm_regressor(ctx: NodeContext) -> SSAValue:
 
 @handler("ai.onnx.ml.SVMClassifier")
 def svm_classifier(ctx: NodeContext) -> list[SSAValue]:
-    """The label of each row, by votes of all pairs of classes, and the scores of the pairs; of two
-    classes both scores, or their probabilities where the model has what these take."""
+    """The label of each row by majority vote of all pairs of classes, and the pairwise scores.
+
+    For two classes, both scores; probabilities if the model has their parameters.
+    """
     x, labels = features(ctx), class_labels(ctx)
     sizes, transform = ctx.get_ints("vectors_per_class") or [], ctx.get_string("post_transform")
     if not sizes:
@@ -106,7 +110,7 @@ def svm_classifier(ctx: NodeContext) -> list[SSAValue]:
 
 
 def _linear(ctx: NodeContext, x: SSAValue, labels: np.ndarray, transform: str) -> list[SSAValue]:
-    """Classes without support vectors: a vector of coefficients each, and one offset of all."""
+    """Classify without support vectors, by a coefficient vector per class and a common offset."""
     weights = np.array(ctx.get_floats("coefficients") or [], np.float32)
     width, classes = ctx.shape(x)[1], len(labels)
     ctx.check(
@@ -119,7 +123,8 @@ def _linear(ctx: NodeContext, x: SSAValue, labels: np.ndarray, transform: str) -
     scores = transformed(ctx, sums, transform)
     if classes != 2:
         return [chosen_label(ctx, sums, labels), scores]
-    # As onnxruntime: the second class wins where its score is greater, or any passes a limit.
+    # As in onnxruntime: the second class is chosen if its score is higher, or if any score exceeds
+    # a limit.
     most = ctx.emit(graph.ReduceOp(sums, kind="max", axes=[1]))
     limit, predicate = (0.5, "ge") if (weights >= 0).all() else (0.0, "gt")
     second = ctx.emit(graph.CompareOp(most, ctx.literal(limit, most), predicate=predicate))
@@ -131,7 +136,7 @@ def _linear(ctx: NodeContext, x: SSAValue, labels: np.ndarray, transform: str) -
 def _pair_scores(
     ctx: NodeContext, x: SSAValue, sizes: list[int], pairs: list[tuple[int, int]]
 ) -> SSAValue:
-    """Of each pair of classes, above 0 where data is of the first one: [rows, pairs]."""
+    """Return the score of each pair of classes, positive for its first class: [rows, pairs]."""
     width, count, classes = ctx.shape(x)[1], sum(sizes), len(sizes)
     vectors = np.array(ctx.get_floats("support_vectors") or [], np.float32)
     weights = np.array(ctx.get_floats("coefficients") or [], np.float32)
@@ -154,7 +159,7 @@ def _pair_scores(
 
 
 def _class_scores(ctx: NodeContext, sums: SSAValue, transform: str) -> SSAValue:
-    """The scores of pairs; of one pair those of both classes."""
+    """Return the scores of pairs; for a single pair those of both classes."""
     if ctx.shape(sums)[1] > 1:
         return transformed(ctx, sums, transform)
     if transform not in ("NONE", "LOGISTIC"):
@@ -170,7 +175,7 @@ def _probabilities(
     sigmoids: tuple[list[float], list[float]],
     transform: str,
 ) -> SSAValue:
-    """The probabilities of classes (Platt, 1999); labels go by the votes all the same."""
+    """Return the probabilities of classes (Platt, 1999), which do not affect the labels."""
     if transform != "NONE":
         ctx.unsupported(f"probabilities of {ctx.op_type} with a post_transform are not supported")
     slopes, offsets = (np.array(values, np.float32) for values in sigmoids)

@@ -1,4 +1,4 @@
-"""Operators on words: numbers, or strings by their positions in the table of strings."""
+"""Handler of TfIdfVectorizer, whose words are numbers or indices into the string table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tcopt.frontends.onnx.handlers.shaping import reshaped
 
 @dataclass
 class _Node:
-    """A node of the trie of n-grams: what follows it, and the column if an n-gram ends here."""
+    """A node of the trie of n-grams, with the output column if an n-gram ends here."""
 
     children: dict[int, _Node] = field(default_factory=dict["int", "_Node"])
     column: int = -1
@@ -34,12 +34,12 @@ class _Node:
 
 @handler("TfIdfVectorizer")
 def tf_idf_vectorizer(ctx: NodeContext) -> SSAValue:
-    """How often each n-gram of a pool occurs in a row, at the columns that it is assigned."""
+    """The number of occurrences of each n-gram of a pool in a row, at its output column."""
     x, mode = ctx.input(0), ctx.get_string("mode")
     ctx.check(mode in ("TF", "IDF", "TFIDF"), f"mode cannot be {mode!r}")
     ctx.check(ctx.rank(x) in (1, 2), "data should have one dimension or two")
     columns = ctx.get_ints("ngram_indexes") or []
-    ctx.check(columns and min(columns) >= 0, "columns should be numbers from 0 on")
+    ctx.check(columns and min(columns) >= 0, "columns should be non-negative")
     width, (*beside, length) = max(columns) + 1, ctx.shape(x)
     limit = ctx.builder.limits.made_elements
     ctx.check(width <= limit, f"there are {width} columns, more than {limit}")
@@ -48,7 +48,7 @@ def tf_idf_vectorizer(ctx: NodeContext) -> SSAValue:
     skips = ctx.get_int("max_skip_count")
     ctx.check(0 < least <= most and skips >= 0, f"no n-grams of {least} to {most} words")
     root, depth = _trie(ctx, columns, least, most)
-    # A distance beyond the row's length is one at which nothing occurs.
+    # Distances beyond the row's length have no occurrences.
     distances = min(skips, length) + 1
     tables = [ctx.array(table) for table in _tables(root)]
     found = graph.CountNgramsOp(rows, *tables, width=width, depth=depth, distances=distances)
@@ -56,7 +56,7 @@ def tf_idf_vectorizer(ctx: NodeContext) -> SSAValue:
 
 
 def _trie(ctx: NodeContext, columns: list[int], least: int, most: int) -> tuple[_Node, int]:
-    """The n-grams of `least` to `most` words as a trie, and its depth."""
+    """Return the n-grams of `least` to `most` words as a trie, and its depth."""
     pool, starts = ctx.get_ints("pool_int64s"), ctx.get_ints("ngram_counts") or []
     texts = ctx.get_strings("pool_strings")
     ctx.check((pool is None) != (texts is None), "there should be one pool")
@@ -64,9 +64,12 @@ def _trie(ctx: NodeContext, columns: list[int], least: int, most: int) -> tuple[
     words = [ctx.place_of(text) for text in texts or ()] if pool is None else pool
     root, depth, number = _Node(), 0, 0
     for size, (start, end) in enumerate(zip(starts, [*starts[1:], len(words)], strict=True), 1):
-        ctx.check(0 <= start <= end <= len(words), f"n-grams from {start} to {end} are none")
+        ctx.check(
+            0 <= start <= end <= len(words),
+            f"n-grams from {start} to {end} do not exist",
+        )
         for place in range(start, end - size + 1, size):
-            ctx.check(number < len(columns), f"there are columns for {len(columns)} n-grams only")
+            ctx.check(number < len(columns), f"there are only columns for {len(columns)} n-grams")
             if least <= size <= most:
                 root.add(words[place : place + size], columns[number])
                 depth = size
@@ -75,7 +78,7 @@ def _trie(ctx: NodeContext, columns: list[int], least: int, most: int) -> tuple[
 
 
 def _tables(root: _Node) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The tables of a trie that `graph.count_ngrams` reads: children, words and columns."""
+    """Return the trie as the tables that `graph.count_ngrams` reads: children, words, columns."""
     children: list[tuple[int, int, int]] = []
     words, columns = [0], [-1]
     pending = deque([root])
@@ -91,7 +94,7 @@ def _tables(root: _Node) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _weighted(ctx: NodeContext, counts: SSAValue, mode: str, columns: list[int]) -> SSAValue:
-    """Counts, or whether there are any, times the weights of the n-grams if there are some."""
+    """Convert counts by the mode, and multiply them by the weights of n-grams if there are any."""
     if mode == "TF":
         return counts
     if mode == "IDF":

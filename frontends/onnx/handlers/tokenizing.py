@@ -1,4 +1,4 @@
-"""Text taken apart into words by regular expressions."""
+"""Handler of onnxruntime's Tokenizer, which splits text by regular expressions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tcopt.support.strings import TEXT
 
 @handler("com.microsoft.Tokenizer")
 def tokenizer(ctx: NodeContext) -> SSAValue:
-    """The tokens of each string along a new last axis, which `pad_value` fills up."""
+    """The tokens of each string along a new last axis, padded with `pad_value`."""
     x = ctx.input(0)
     shape = ctx.shape(x)
     ctx.check(ctx.is_text(x) and len(shape) in (1, 2), "data should be one or two axes of strings")

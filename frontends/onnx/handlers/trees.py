@@ -1,4 +1,4 @@
-"""Ensembles of decision trees (ai.onnx.ml): TreeEnsemble, and the two older forms of it."""
+"""Handlers of decision tree ensembles (ai.onnx.ml): TreeEnsemble, and its two predecessors."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _TESTS = {
     "BRANCH_NEQ": _LESS | _GREATER | Relation.UNORDERED,
 }
 _MODES = (*_TESTS, "BRANCH_MEMBER")
-"""By the numbers that TreeEnsemble has for them."""
+"""Names of modes in the order of their numbers in TreeEnsemble."""
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 
-# The form since version 5
+# TreeEnsemble, since version 5
 
 
 @handler("ai.onnx.ml.TreeEnsemble")
 def tree_ensemble(ctx: NodeContext) -> SSAValue:
-    """Targets of regression."""
+    """Regression targets."""
     x = ctx.input(0)
     ctx.check(ctx.rank(x) == 2, f"x {list(ctx.shape(x))} should have two dimensions")
     trees = _trees(ctx)
@@ -60,7 +60,7 @@ def _named(ctx: NodeContext, name: str, names: Sequence[str], default: int) -> s
 
 
 def _trees(ctx: NodeContext) -> Trees:
-    """The trees of a TreeEnsemble."""
+    """Return the trees of a TreeEnsemble."""
     features = _list(ctx, "nodes_featureids")
     count = len(features)
     splits = _tensor(ctx, "nodes_splits", count)
@@ -93,13 +93,13 @@ def _trees(ctx: NodeContext) -> Trees:
 
 
 def _tracking(ctx: NodeContext, tests: np.ndarray) -> np.ndarray:
-    """Tests, which hold for a missing value too where nodes track it."""
+    """Make tests hold for missing values in nodes that track these."""
     tracks = _list(ctx, "nodes_missing_value_tracks_true", len(tests))
     return np.where(tracks != 0, tests | Relation.UNORDERED, tests)
 
 
 def _write_out_members(ctx: NodeContext, trees: Trees, places: np.ndarray) -> None:
-    """Make tests of membership in a set, which some nodes have, chains of tests for equality."""
+    """Replace tests for membership in a set by chains of equality tests."""
     if not places.size:
         return
     values = ctx.get_tensor("membership_values")
@@ -129,12 +129,12 @@ def _write_out_members(ctx: NodeContext, trees: Trees, places: np.ndarray) -> No
         trees.features = np.concatenate([trees.features, columns[0]])
 
 
-# The forms before
+# Older forms
 
 
 @handler("ai.onnx.ml.TreeEnsembleRegressor")
 def tree_ensemble_regressor(ctx: NodeContext) -> SSAValue:
-    """Targets of regression, f32."""
+    """Regression targets, f32."""
     x = _rows(ctx)
     trees, targets = _older_trees(ctx, "target")
     count = ctx.get_int("n_targets", int(targets.max(initial=0)) + 1)
@@ -170,7 +170,7 @@ def _two_classes(
     transform: str,
     stored: set[int],
 ) -> tuple[SSAValue, SSAValue]:
-    """The label and the scores of each row, where leaves give to both classes or to one."""
+    """Return labels and scores for two classes; leaves may have scores for both or only one."""
     ctx.check(bool(stored) and stored <= {0, 1}, f"classes {sorted(stored)} are not two")
     scores: list[SSAValue | None] = [None, None]
     if len(stored) == 2:
@@ -186,7 +186,7 @@ def _two_classes(
 
 
 def _rows(ctx: NodeContext) -> SSAValue:
-    """x as rows of floats: those of 64 bits, and integers as 32."""
+    """Return x as f64 or f32 rows; integers become f32."""
     x = ctx.input(0)
     if ctx.rank(x) == 1:
         x = ctx.emit(graph.ReshapeOp(x, (1, *ctx.shape(x))))
@@ -195,7 +195,9 @@ def _rows(ctx: NodeContext) -> SSAValue:
 
 
 def _older_trees(ctx: NodeContext, what: str) -> tuple[Trees, np.ndarray]:
-    """The trees of an ensemble whose nodes are named by tree and number; all of its targets."""
+    """Return the trees of an ensemble whose nodes are named by tree and number; also all
+    targets.
+    """
     owners = _list(ctx, "nodes_treeids")
     count = len(owners)
     names = NodeNames(owners, _list(ctx, "nodes_nodeids", count))
@@ -205,7 +207,7 @@ def _older_trees(ctx: NodeContext, what: str) -> tuple[Trees, np.ndarray]:
     tests = _older_tests(ctx, count)
     is_leaf = tests < 0
     inner = np.flatnonzero(~is_leaf)
-    # Inner nodes and leaves are numbered in the order of all nodes.
+    # Inner nodes and leaves are numbered separately, in the order of all nodes.
     leaves = np.cumsum(is_leaf, dtype=np.int64)
     known = np.where(is_leaf, -leaves, np.arange(count) - leaves)
     is_root = np.ones(count, np.bool_)
@@ -222,7 +224,7 @@ def _older_trees(ctx: NodeContext, what: str) -> tuple[Trees, np.ndarray]:
         entries.append(_list(ctx, f"{what}_{part}", len(targets)))
     weights = _values(ctx, f"{what}_weights", len(targets))
     giver = names.find(entries[0], entries[1])
-    # Entries of inner nodes, which no row gets, do not count.
+    # Entries of inner nodes are ignored, as no row ends there.
     there = np.flatnonzero((giver >= 0) & is_leaf[giver]) if count else np.zeros(0, np.int64)
     roots = known[is_root]
     number = len(np.unique(owners))
@@ -242,7 +244,7 @@ def _older_trees(ctx: NodeContext, what: str) -> tuple[Trees, np.ndarray]:
 
 
 def _older_tests(ctx: NodeContext, count: int) -> np.ndarray:
-    """The test of each node, -1 for leaves."""
+    """Return the test of each node; -1 for leaves."""
     modes = ctx.get_bytes("nodes_modes")
     ctx.check(len(modes) == count, f"nodes_modes has {len(modes)} entries for {count} nodes")
     codes = {name.encode(): int(test) for name, test in _TESTS.items()} | {b"LEAF": -1}
@@ -252,7 +254,7 @@ def _older_tests(ctx: NodeContext, count: int) -> np.ndarray:
 
 
 def _list(ctx: NodeContext, name: str, count: int | None = None) -> np.ndarray:
-    """An attribute with an integer for each of `count`; zeros where it is left out."""
+    """Return an integer list attribute, checking its length; zeros if omitted."""
     found = ctx.get_int_array(name)
     if count is None:
         return found
@@ -270,20 +272,20 @@ def _tensor(ctx: NodeContext, name: str, count: int) -> np.ndarray:
 
 
 def _values(ctx: NodeContext, name: str, count: int) -> np.ndarray:
-    """Numbers that are floats, or a tensor of 64-bit ones."""
+    """Return a float list attribute, or an equivalent tensor attribute of doubles."""
     if ctx.get_tensor(f"{name}_as_tensor") is not None:
         return _tensor(ctx, f"{name}_as_tensor", count)
-    # Of 32 bits, as the model has them: a threshold decides to the last bit.
+    # Keep the model's 32-bit values: comparisons with thresholds must be exact.
     found = ctx.get_float_array(name)
     ctx.check(len(found) == count, f"{name} has {len(found)} entries for {count}")
     return found
 
 
-# What all have in common
+# Common to all forms
 
 
 def _scores(ctx: NodeContext, x: SSAValue, trees: Trees, count: int, aggregate: str) -> SSAValue:
-    """[rows, count]: what the trees give to each target."""
+    """Return the total score of the trees for each target, [rows, count]."""
     ctx.check(1 <= count <= ctx.builder.limits.made_elements, f"there are {count} targets")
     ctx.check(trees.roots.size, "there are no trees")
     depth = trees.depth(ctx.malformed)
@@ -293,12 +295,12 @@ def _scores(ctx: NodeContext, x: SSAValue, trees: Trees, count: int, aggregate: 
         ("feature", trees.features, columns),
     ):
         for wrong in numbers[(numbers < 0) | (numbers >= limit)][:1]:
-            ctx.malformed(f"{what} {wrong} is none of {limit}")
+            ctx.malformed(f"{what} {wrong} is out of range for {limit}")
     ctx.check(columns <= 1 << FEATURE_BITS, f"{columns} features are too many")
     given, targets, weights = trees.entries()
     ctx.check(
         aggregate in ("SUM", "AVERAGE") or (given == given.max()).all(),
-        "the least or the greatest of leaves with different numbers of targets is not defined",
+        "MIN and MAX are not defined for leaves with different numbers of targets",
     )
     wide = x if ctx.element(x) == f64 else cast(ctx, x, f32)
     dtype = ctx.builder.dtype_of(wide)
@@ -330,7 +332,7 @@ def _base(ctx: NodeContext) -> list[float]:
 
 
 def _with_base(ctx: NodeContext, scores: SSAValue, count: int) -> SSAValue:
-    """What targets have before the trees: a number for each, or one for the only one."""
+    """Add the base values of targets: one for each target."""
     base = _base(ctx)
     if not base:
         return scores

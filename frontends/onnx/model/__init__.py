@@ -1,1 +1,1 @@
-"""What a model file holds: tensors, types, inputs and outputs."""
+"""Contents of model files: tensors, types, inputs and outputs."""

@@ -1,7 +1,7 @@
-"""Default values of inputs: initializers that are listed among a graph's inputs as well.
+"""Default values of inputs: initializers that are also listed as inputs of a graph.
 
-A default is a constant of the compiled model unless its input is given a shape or a value; then it
-is an input as any other.
+A default is a constant of the compiled model unless the input is given a shape or a value; then it
+is an ordinary input.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from onnx import ModelProto
 from tcopt.frontends.onnx.model.initializers import graph_weights
 
 _FIRST_IR = 4
-"""Before it, every weight had to be listed among the inputs, and none could be fed."""
+"""In older IR versions all initializers had to be listed as inputs, and could not be overridden."""
 
 
 def default_names(model: ModelProto) -> set[str]:
@@ -25,12 +25,12 @@ def default_names(model: ModelProto) -> set[str]:
 
 
 def without_defaults(model: ModelProto, given: Collection[str]) -> ModelProto:
-    """Return a model in which inputs that are given have no default value.
+    """Return a model in which the given inputs have no default value.
 
     Args:
-        given: names of inputs; those without a default stay as they are.
+        given: names of inputs; those without a default are ignored.
     Returns:
-        `model` itself, or a copy if there is something to remove.
+        `model` itself, or a modified copy if any default was removed.
     """
     fed = default_names(model).intersection(given)
     if not fed:

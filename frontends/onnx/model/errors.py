@@ -1,4 +1,4 @@
-"""Import errors that carry what a caller needs to try again."""
+"""Import errors with the facts that a caller needs to retry."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ Dimension = int | str | None
 
 
 class MissingShapesError(InputError):
-    """Inputs whose dimensions the model leaves open and the caller did not fix.
+    """Inputs have open dimensions that the caller has not fixed.
 
-    `inputs` maps each such input to its declared dimensions (a number, a symbol's name or
-    None), or to None where even the number of dimensions is open. `lists` says which are no
-    tensors, and what they are.
+    `inputs` has the declared dimensions of these inputs (a number, a symbol or None), or None if
+    the rank is open. `lists` has the kinds of inputs that are not tensors.
     """
 
     def __init__(
@@ -42,17 +41,19 @@ class MissingShapesError(InputError):
 
 
 def _list_advice(name: str, kind: Kind) -> str:
-    """How to fix the shapes of what is not a tensor."""
+    """Return a hint on how to fix the shapes of a sequence or optional."""
     shape = "[[1, 3], [2, 3]]" if kind.is_sequence else "[1, 3]"
     otherwise = ", None without an element" if kind.is_optional else ""
-    return f'give those of a {kind} as shapes={{"{name}": {shape}}}{otherwise}'
+    return f'give the shapes of a {kind} as shapes={{"{name}": {shape}}}{otherwise}'
 
 
 def _fixing_advice(inputs: Mapping[str, Sequence[Dimension] | None]) -> str:
-    """How to fix open dimensions: those with names by them, others by shapes."""
+    """Return a hint on how to fix open dimensions: by name if they have one, otherwise by
+    shapes.
+    """
     unnamed = [name for name, dims in inputs.items() if dims is None or None in dims]
     open_ = (d for dims in inputs.values() for d in dims or () if isinstance(d, str))
-    # A sum of others follows from them.
+    # Sums of symbols follow from their terms.
     symbols = [d for d in dict.fromkeys(open_) if "+" not in d]
     ways: list[str] = []
     if symbols:
@@ -78,15 +79,15 @@ def _dims_text(dims: Sequence[Dimension] | None) -> str:
 
 
 class ExpansionError(ImportModelError):
-    """A model's functions and bodies expand to more than it may ask for, wherever they are."""
+    """A model's functions and subgraphs expand to more nodes than the limit."""
 
 
 class MissingValuesError(UnsupportedError):
-    """A value which decides shapes or attributes is only known when the model runs.
+    """A value that determines shapes or attributes is only known at run time.
 
-    `inputs` names the model's inputs it is computed from: giving their values (argument
-    `values`) specialises the model on them. `value` is the value itself and `name` its name as an
-    input of a next stage, if a stage of the model can compute it for the next one.
+    `inputs` has the names of the model inputs that it depends on. Giving their values (argument
+    `values`) specialises the model. If a stage can compute the value for the next one, it is
+    `value`, and `name` is its name as an input of that stage.
     """
 
     def __init__(
@@ -112,4 +113,4 @@ class MissingValuesError(UnsupportedError):
 
 
 class MeasuredError(MissingValuesError):
-    """As above, of a value that is computed for the next stage alone: no other node has it."""
+    """A value must be computed for the next stage only; no node has it as a result."""

@@ -1,4 +1,4 @@
-"""The types of outputs that a model does not declare."""
+"""Inference of the types of undeclared outputs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from onnx import ModelProto, ValueInfoProto
 
 
 def typed_outputs(model: ModelProto) -> Sequence[ValueInfoProto]:
-    """The outputs of a model, those without a type as ONNX infers them, if it can."""
+    """Return the outputs of a model; undeclared types are inferred by ONNX if possible."""
     outputs = model.graph.output
     if all(info.type.WhichOneof("value") is not None for info in outputs):
         return outputs
     try:
         inferred = onnx.shape_inference.infer_shapes(model).graph.output
-    # A model that cannot be inferred, or that is too large for it, may be compiled all the same.
+    # Models whose types cannot be inferred, or that are too large for it, may still be compiled.
     except Exception:
         return outputs
     known = {info.name: info for info in inferred}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from onnx import GraphProto, SparseTensorProto, TensorProto
 
 Weight = TensorProto | SparseTensorProto
-"""An initializer: stored in full, or by its elements that are not 0."""
+"""An initializer: dense or sparse."""
 
 
 def graph_weights(graph: GraphProto) -> Iterator[tuple[str, Weight]]:

@@ -1,4 +1,4 @@
-"""The model's inputs: their types, and the shapes and values that the caller fixes."""
+"""Inputs of a model: their types, and the shapes and values given by the caller."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tcopt.support.structures import Kind
 
 @dataclass
 class ModelInput:
-    """One input: its name, element type and shape.
+    """An input of a model.
 
     Attributes:
-        dims: a dimension is a number, a symbol's name, or None; None if the rank is open.
-            Those left open become numbers when they are fixed.
-        declared: the dimensions as the model has them.
-        value: the value it is specialised on, if any.
-        kind: what it is. Of what is not a tensor, the rest speaks of its tensors; what is declared
-            of a sequence's dimensions holds for none of them for certain.
+        dims: each dimension is a number, a symbol or None if open; None if the rank is open. Open
+            dimensions become numbers when they are fixed.
+        declared: dimensions as declared in the model.
+        value: the value to specialise on, if any.
+        kind: kind of the input. For a sequence or optional, the other attributes describe its
+            element tensors; the declared dimensions of a sequence may not hold for each of them.
     """
 
     name: str
@@ -44,15 +44,15 @@ class ModelInput:
 
 
 def declared_input(info: ValueInfoProto, what: str = "input") -> ModelInput:
-    """Read an input's declaration.
+    """Read the declaration of an input.
 
     Args:
-        what: what errors call it.
+        what: name for errors.
 
     Raises:
-        ImportModelError: no name or no type.
-        UnsupportedError: neither a tensor nor a sequence or optional of them, or an element type
-            the compiler lacks.
+        ImportModelError: the name or type is missing.
+        UnsupportedError: it is not a tensor, or a sequence or optional of tensors, or its element
+            type is not supported.
     """
     if not info.name:
         raise ImportModelError(f"an {what} of the model has no name")
@@ -77,25 +77,25 @@ def declared_input(info: ValueInfoProto, what: str = "input") -> ModelInput:
 
 
 def declared_dims(tensor: TypeProto.Tensor) -> list[Dimension] | None:
-    """The dimensions of a declared tensor; None if it has an open rank."""
+    """Return the dimensions of a declared tensor; None if its rank is open."""
     if not tensor.HasField("shape"):
         return None
     return [_declared_dim(dim) for dim in tensor.shape.dim]
 
 
-# Parts between dots as exporters number them, and sums, as in `past + length`.
+# Parts between dots, as exporters number them, and sums such as `past + length`.
 _NAME = r"[^\W\d]\w*(\.\w+)*"
 _TERM = rf"({_NAME}|[0-9]+)"
 _SYMBOL = re.compile(rf"(?=.*[^\W\d])\s*{_TERM}(\s*\+\s*{_TERM})*\s*")
 
 
 def _declared_dim(dim: TensorShapeProto.Dimension) -> Dimension:
-    """A number, a name, or None for a dimension of which nothing is said.
+    """Convert a dimension to a number, a name, or None if it is unknown.
 
-    ONNX asks for identifiers as names. Others are what an exporter writes for what it does not
-    know: `?` at two places is not one dimension, nor is Python's `None`.
+    ONNX requires names to be identifiers. Exporters use other texts for unknown dimensions: two
+    dimensions named `?` need not be equal, nor do those named `None`, from Python.
     """
-    # Some exporters write -1 for a dimension they do not know.
+    # Some exporters write -1 for unknown dimensions.
     if dim.HasField("dim_value"):
         return dim.dim_value if dim.dim_value >= 0 else None
     name = dim.dim_param
@@ -108,14 +108,14 @@ def fix_inputs(
     values: Mapping[str, np.ndarray],
     dims: Mapping[str, int] | None = None,
 ) -> None:
-    """Give every input its static shape.
+    """Set the static shape of every input.
 
     Args:
-        shapes, values, dims: as in `narrow_inputs`.
+        shapes, values, dims: see `narrow_inputs`.
 
     Raises:
-        InputError: a name, shape or value that does not fit the model.
-        MissingShapesError: dimensions that remain open.
+        InputError: a name, shape or value does not fit the model.
+        MissingShapesError: some dimensions are still open.
     """
     narrow_inputs(inputs, shapes, values, dims)
     missing = {item.name: item.dims for item in inputs if not _is_static(item)}
@@ -132,14 +132,14 @@ def narrow_inputs(
     values: Mapping[str, np.ndarray],
     dims: Mapping[str, int] | None = None,
 ) -> Symbols:
-    """Fix what is known of the inputs' dimensions; the extents of symbols.
+    """Apply known facts to the inputs' dimensions; return the extents of symbols.
 
     Args:
         shapes, values: of inputs; their symbols are fixed in all inputs.
         dims: extents of symbols.
 
     Raises:
-        InputError: a name, shape or value that does not fit the model.
+        InputError: a name, shape or value does not fit the model.
     """
     names = {item.name for item in inputs}
     for name in (*shapes, *values):
@@ -160,17 +160,17 @@ def narrow_inputs(
 
 
 class Symbols:
-    """The extents of symbols that are known, each with what says so.
+    """Known extents of symbols, each with its origin.
 
     Attributes:
-        given: the symbols whose extents the caller gives, which all inputs must have.
+        given: symbols whose extents are given by the caller; they apply to all inputs.
 
     Args:
-        inputs: whose declarations have the symbols.
-        dims: extents that are given for them.
+        inputs: inputs whose declarations use the symbols.
+        dims: extents given for symbols.
 
     Raises:
-        InputError: there is no such symbol, or its extent is none.
+        InputError: a symbol does not exist, or its extent is invalid.
     """
 
     def __init__(self, inputs: Sequence[ModelInput], dims: Mapping[str, int]):
@@ -193,21 +193,23 @@ class Symbols:
                 hint=f"open dimensions are {listed}",
             )
         if isinstance(extent, bool) or not isinstance(extent, int | np.integer) or extent < 0:
-            raise InputError(f"dimension {name!r} cannot be {extent!r}", hint="it is a number")
+            raise InputError(f"dimension {name!r} cannot be {extent!r}", hint="give an integer")
 
     def fix(self, name: str, extent: int, origin: str) -> str | None:
-        """Fix a symbol, unless it is; what says otherwise, or None."""
+        """Fix the extent of a symbol; return the origin of a conflicting one, or None."""
         if self.extents.setdefault(name, extent) != extent:
             return self._origins[name]
         self._origins.setdefault(name, origin)
         return None
 
     def resolved(self, dims: Sequence[Dimension]) -> list[Dimension]:
-        """Dimensions with what is known of them, as numbers."""
+        """Replace symbols by their extents where they are known."""
         return [self._extent(d) if isinstance(d, str) else d for d in dims]
 
     def _extent(self, name: str) -> Dimension:
-        """The extent of a symbol; sums such as `past + length` follow from their terms."""
+        """Return the extent of a symbol; sums such as `past + length` are computed from their
+        terms.
+        """
         if name in self.extents:
             return self.extents[name]
         terms = [t if isinstance(t, int) else self.extents.get(t) for t in terms_of(name)]
@@ -216,9 +218,9 @@ class Symbols:
 
 
 def terms_of(name: str) -> list[int | str]:
-    """What is added in the name of a dimension such as `past + 1`: numbers, and other names."""
+    """Return the terms of a dimension such as `past + 1`: numbers and symbols."""
     terms = [term.strip() for term in name.split("+")]
-    # Longer ones are the extent of nothing; Python does not even convert the longest.
+    # Larger numbers are not valid extents, and Python may refuse to convert them.
     return [int(t) if re.fullmatch(r"[0-9]{1,18}", t) else t for t in terms]
 
 
@@ -253,7 +255,8 @@ def _fix_shape(item: ModelInput, shape: Sequence[int], symbols: Symbols) -> None
         cause = None
         if isinstance(own, str):
             cause = symbols.fix(own, extent, f"input {item.name!r} is {extents}")
-            # Other inputs may differ where no operator needs them alike: exporters reuse names.
+            # Symbols of other inputs may differ unless an operator needs equality: exporters reuse
+            # names.
             cause = cause if own in symbols.given else None
         if cause or (isinstance(own, int) and own != extent):
             fixed = f", where {own} is {symbols.extents[str(own)]}: {cause}" if cause else ""

@@ -1,4 +1,4 @@
-"""How much a model may ask for: a small file can describe endless work."""
+"""Resource limits for models, as a small file can describe an unlimited amount of work."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tcopt.support.errors import InputError
 
 @dataclass(frozen=True)
 class Limits:
-    """What is refused when a model is imported.
+    """Limits that an imported model must not exceed.
 
     Attributes:
-        tensor_bytes: the largest tensor, be it an input, a weight or a result.
-        nodes: nodes that functions, branches and loops may be written out to.
-        depth: how deeply functions and bodies may nest.
-        loop_steps: steps of a loop that has to be written out.
-        folded_elements: elements of a tensor that is computed while importing.
-        made_elements: elements of a constant that an operator stands for, such as a range or
-            the matrix of a Fourier transform.
+        tensor_bytes: maximum size of a tensor: input, weight or result.
+        nodes: maximum number of nodes after expansion of functions, branches and loops.
+        depth: maximum nesting of functions and subgraphs.
+        loop_steps: maximum number of iterations of a loop that must be unrolled.
+        folded_elements: maximum number of elements of a tensor that is computed during import.
+        made_elements: maximum number of elements of a constant that an operator implies, such as a
+            range or the matrix of a Fourier transform.
     """
 
     tensor_bytes: int = 2**34
@@ -35,10 +35,10 @@ DEFAULT_LIMITS = Limits()
 
 
 def parse_limits(texts: Iterable[str]) -> Limits:
-    """Limits from `tensor-bytes=1000000` and the like.
+    """Parse limits such as `tensor-bytes=1000000`.
 
     Raises:
-        InputError: there is no such limit, or its value is no positive number.
+        InputError: the limit does not exist, or its value is not a positive integer.
     """
     limits = DEFAULT_LIMITS
     names = {field.name.replace("_", "-"): field.name for field in fields(Limits)}

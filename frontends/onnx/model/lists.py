@@ -1,6 +1,6 @@
 """Inputs and outputs of a model that are sequences or optionals.
 
-They are tensors of the program, as many as the shapes that are given say.
+They become separate tensors of the program; their number follows from the given shapes.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from tcopt.support.errors import ImportModelError, InputError
 from tcopt.support.structures import Count, Kind, tensor_names
 
 Shapes = Mapping[str, Any]
-"""Shapes by the names of inputs: a shape, for a sequence a list of them, None for nothing."""
+"""Shapes by input name: for a sequence a list of shapes, for an absent optional None."""
 
 
 def expand_lists(
     inputs: Sequence[ModelInput], shapes: Shapes, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[list[ModelInput], dict[str, Count], Shapes]:
-    """The tensors that a model's inputs consist of.
+    """Expand sequences and optionals among a model's inputs to tensors.
 
-    An input that is not a tensor and has no shapes stays as it is.
+    A sequence or optional without given shapes is kept.
 
     Returns:
-        The inputs; of how many tensors those consist that are none; the shapes of tensors.
+        The inputs; the number of tensors of each sequence or optional; the shapes of tensors.
 
     Raises:
-        InputError: shapes that do not fit the inputs.
-        ImportModelError: a tensor of a sequence is called as another input.
+        InputError: shapes do not fit the inputs.
+        ImportModelError: a tensor of a sequence has the name of another input.
     """
     found: list[ModelInput] = []
     counts: dict[str, Count] = {}
@@ -65,7 +65,7 @@ def expand_lists(
 
 
 def _shapes_of(item: ModelInput, given: Any, limits: Limits) -> list[Any]:
-    """The shape of each tensor of an input that is none."""
+    """Return the shape of each tensor of a sequence or optional."""
     if given is None:
         if item.kind.is_optional:
             return []
@@ -80,16 +80,16 @@ def _shapes_of(item: ModelInput, given: Any, limits: Limits) -> list[Any]:
     if len(given) > limits.nodes:
         raise InputError(
             f"input {item.name!r} has {len(given)} tensors",
-            hint=f"if it is meant to be so long, raise the limit nodes={limits.nodes}",
+            hint=f"if this length is intended, raise the limit nodes={limits.nodes}",
         )
     return list(given)
 
 
 def value_of(item: ModelInput, counts: Mapping[str, Count], tensors: Mapping[str, Any]) -> Value:
-    """What the name of an input stands for.
+    """Return the value of an input, given all tensors.
 
     Args:
-        tensors: those of all inputs, by their names.
+        tensors: tensors of all inputs by name.
     """
     if item.kind is Kind.TENSOR:
         return tensors[item.name]
@@ -101,7 +101,7 @@ def value_of(item: ModelInput, counts: Mapping[str, Count], tensors: Mapping[str
 
 
 def described(value: Value) -> str:
-    """What a value is, for messages."""
+    """Return the kind of a value, for messages."""
     match value:
         case SequenceValue():
             return f"a sequence of {len(value.items)} tensors"

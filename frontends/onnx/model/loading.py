@@ -1,4 +1,4 @@
-"""From whatever the caller has to a ModelProto and a reader for its tensors."""
+"""Decodes a model, and creates the reader for its tensors."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ MODEL_SIZE_LIMIT = 2**31 - 1
 def load_model(
     source: str | Path | bytes | ModelProto, *, follow_links: bool = False
 ) -> tuple[ModelProto, TensorReader]:
-    """Decode `source` without checking more than its header.
+    """Decode a model, checking only its header.
 
     Args:
-        follow_links: whether links of its external data may lead out of its folder.
+        follow_links: whether symbolic links of external data may point outside its folder.
     Raises:
-        InputError: no such file, or not a readable file.
-        ImportModelError: not an ONNX model.
+        InputError: the file does not exist or cannot be read.
+        ImportModelError: it is not an ONNX model.
     """
     if isinstance(source, ModelProto):
         return source, TensorReader(None)
@@ -57,7 +57,7 @@ def _read_file(path: Path) -> memoryview:
                 )
             if not size:
                 return memoryview(b"")
-            # Mapped, not read: weights are looked at when something is computed with them.
+            # Mapped, not read: pages of weights are loaded when they are used.
             return memoryview(mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_READ))
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {str(path)!r}: {error}") from error
@@ -81,14 +81,14 @@ def _decode(
     if not model.HasField("graph") or not model.ir_version:
         raise ImportModelError("not an ONNX model: it has no graph or no IR version", where=where)
     for text in _texts(model):
-        # Protobuf gives bytes where a string of the file is not valid UTF-8.
+        # Protobuf returns bytes if a string in the file is not valid UTF-8.
         if not isinstance(text, str):
             raise ImportModelError(f"the name {text!r} is not text", where=where)
     return model, reader
 
 
 def _texts(model: ModelProto) -> Iterator[object]:
-    """Every string that the importer reads by name."""
+    """Yield every string that the importer uses as a name."""
     graph = model.graph
     yield graph.name
     for opset in model.opset_import:
@@ -128,11 +128,11 @@ def _graph_texts(graph: GraphProto) -> Iterator[object]:
 
 
 def check_header(model: ModelProto) -> dict[str, int]:
-    """Check IR and opset versions; the versions of operators by domain, as `domain_opsets`.
+    """Check the IR and opset versions; return the opset versions by domain.
 
     Raises:
-        ImportModelError: no opset, or an IR version that does not exist.
-        UnsupportedError: versions older or newer than this importer knows.
+        ImportModelError: there is no opset, or the IR version does not exist.
+        UnsupportedError: a version is older or newer than the supported ones.
     """
     for error in header_problems(model):
         raise error
@@ -140,14 +140,14 @@ def check_header(model: ModelProto) -> dict[str, int]:
 
 
 def domain_opsets(model: ModelProto) -> dict[str, int]:
-    """The versions of operators by domain, that of the standard ones by ""; none is checked."""
+    """Return the opset versions by domain, with "" for the standard operators, without checks."""
     versions = opset_versions(model.opset_import)
-    # Only other domains: its nodes are reported one by one.
+    # If only other domains are declared, unsupported nodes are reported one by one.
     return {"": onnx.defs.onnx_opset_version(), **versions}
 
 
 def opset_versions(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
-    """The versions by domain, that of the standard operators by ""; of two the first."""
+    """Return the versions by domain, with "" for the standard operators; duplicates are ignored."""
     found: dict[str, int] = {}
     for opset in imports:
         found.setdefault("" if opset.domain in STANDARD_DOMAINS else opset.domain, opset.version)
@@ -155,7 +155,7 @@ def opset_versions(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
 
 
 def header_problems(model: ModelProto) -> list[TcoptError]:
-    """What is wrong with IR and opset versions."""
+    """Return all problems with IR and opset versions."""
     found: list[TcoptError] = []
     if model.ir_version < OLDEST_IR:
         found.append(
@@ -174,7 +174,7 @@ def header_problems(model: ModelProto) -> list[TcoptError]:
     if not model.opset_import:
         found.append(
             ImportModelError(
-                "the model imports no opset", hint="export it again, it says no opset version"
+                "the model imports no opset", hint="export it again with an opset version"
             )
         )
         return found
@@ -184,7 +184,7 @@ def header_problems(model: ModelProto) -> list[TcoptError]:
         found.append(
             ImportModelError(
                 f"the model imports several opsets of the standard operators: {listed}",
-                hint="leave one of them in opset_import",
+                hint="keep only one of them in opset_import",
             )
         )
         return found

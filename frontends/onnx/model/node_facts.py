@@ -1,4 +1,4 @@
-"""What an error tells of the node it is about."""
+"""Facts about a node for error messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INPUTS_LISTED = 8
 
 
 def operator_name(node: NodeProto) -> str:
-    """A node's operator, after its domain where that is not ONNX's own."""
+    """Return a node's operator name, preceded by its domain unless it is ONNX's own."""
     if node.domain in STANDARD_DOMAINS:
         return node.op_type
     return f"{node.domain}.{node.op_type}"
@@ -32,7 +32,7 @@ def add_facts(
     scope: Scope,
     weights: Mapping[str, Weight],
 ) -> None:
-    """Say in an error what node it is about, and what to do, unless it says so already."""
+    """Add the node's description and a general hint to an error, unless it has them already."""
     if error.node is not None:
         return
     inputs = [_described(name, scope, weights) for name in node.input[:_INPUTS_LISTED]]
@@ -43,7 +43,7 @@ def add_facts(
 
 
 def general_advice(error: TcoptError) -> str | None:
-    """What to do about an error that says nothing more special."""
+    """Return a hint for errors without a specific one."""
     if isinstance(error, ImportModelError):
         return "the model breaks ONNX's rules here: export it again, or repair the node"
     if isinstance(error, UnsupportedError):

@@ -1,4 +1,4 @@
-"""The model's outputs: what is declared of them, and what the nodes compute."""
+"""Outputs of a model: their declarations, and the computed values."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from tcopt.support.strings import TEXT_NAME
 from tcopt.support.structures import Count, Kind, tensor_names
 
 Results = list[tuple[str, SSAValue]]
-"""Values of the graph by the names of the outputs that they are."""
+"""Values of the graph, with the names of the outputs."""
 
 
 def expand_output(
     info: ValueInfoProto, value: Value, texts: Container[SSAValue] = ()
 ) -> tuple[Kind, Results, Count]:
-    """What an output is, its tensors, and of how many it consists.
+    """Return the kind of an output, its tensors, and their number.
 
     Args:
         texts: values that are strings.
 
     Raises:
-        ImportModelError: it is not what its declaration says.
-        UnsupportedError: it is declared as what there is not here.
+        ImportModelError: the value does not match the declaration.
+        UnsupportedError: the declared type is not supported.
     """
     try:
         kind, tensor = tensor_declaration(info.type)
@@ -50,7 +50,7 @@ def expand_output(
             return kind, [(info.name, value)], 1
         case SequenceValue() if kind.is_sequence:
             names = tensor_names(info.name, kind, len(value.items))
-            # As of a sequence that is given, its tensors may have any shape.
+            # As for given sequences, the shapes of the element tensors are arbitrary.
             tensor = TypeProto.Tensor(elem_type=tensor.elem_type)
             for item in value.items:
                 check_output(info.name, tensor, item, item in texts)
@@ -69,10 +69,10 @@ def expand_output(
 def check_output(
     name: str, declared: TypeProto.Tensor, value: SSAValue, is_text: bool = False
 ) -> None:
-    """Check that a tensor has the elements that its declaration says.
+    """Check that a tensor has the declared element type.
 
     Raises:
-        ImportModelError: it has others.
+        ImportModelError: it has another type.
     """
     if not declared.elem_type:
         return
@@ -87,10 +87,10 @@ def check_output(
 
 
 def stale_shapes(infos: Sequence[ValueInfoProto], results: Results) -> Iterator[str]:
-    """What is declared of the shapes of results that the nodes do not compute, for each of them.
+    """Yield a message for each result whose shape differs from its declaration.
 
-    A declaration is stale when a file was edited or its exporter guessed: what the nodes compute
-    counts, as in other runtimes.
+    Declarations are wrong if a file was edited or its exporter guessed. The computed shapes are
+    used, as in other runtimes.
     """
     declared = {info.name: declared_dims(info.type.tensor_type) for info in infos}
     for name, value in results:
@@ -108,9 +108,9 @@ def stale_shapes(infos: Sequence[ValueInfoProto], results: Results) -> Iterator[
 def result_dims(
     inputs: Sequence[ModelInput], infos: Sequence[ValueInfoProto], results: Results
 ) -> list[list[Dimension] | None]:
-    """The declared dimensions of results, as far as they agree with what nodes compute.
+    """Return the declared dimensions of results, as far as they agree with the computed shapes.
 
-    None for a result that is declared with another number of dimensions, or with none.
+    None for a result without declared dimensions, or declared with another rank.
     """
     extents: dict[str, int] = {}
     for item in inputs:
@@ -130,7 +130,9 @@ def result_dims(
 
 
 def _agreed(own: Dimension, extent: int, extents: dict[str, int]) -> Dimension:
-    """A name that is this extent elsewhere too; an open dimension, or the extent."""
+    """Keep a symbol that has this extent everywhere, or an open dimension; else return the
+    extent.
+    """
     if isinstance(own, str):
         return own if extents.setdefault(own, extent) == extent else extent
     return None if own is None else extent

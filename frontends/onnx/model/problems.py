@@ -1,4 +1,4 @@
-"""Gathers what is wrong with a model, or not supported in it, to report it all at once."""
+"""Collects errors and unsupported features of a model to report them together."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ _NODES_LISTED = 5
 
 
 class AlreadyReported(Exception):
-    """What is needed could not be imported, for a reason that is among the problems."""
+    """A required value could not be imported; the reason is already among the problems."""
 
 
 class Problems:
-    """The errors met so far.
+    """Errors found so far.
 
     Args:
-        keep_all: go on after errors that leave no model to compile, as checking one does;
-            otherwise only what is unsupported is kept, and the rest is raised at once.
+        keep_all: whether to continue after all errors, as when checking a model; by default only
+            unsupported features are collected, and other errors are raised at once.
     """
 
     def __init__(self, *, keep_all: bool = False) -> None:
@@ -26,7 +26,7 @@ class Problems:
         self._seen: set[tuple[str, str, str | None]] = set()
 
     def add(self, error: TcoptError) -> None:
-        """Keep one for the report, unless it is there already; or raise it."""
+        """Record an error unless it is a duplicate; or raise it."""
         if not self._keep_all and not isinstance(error, UnsupportedError):
             raise error
         key = error.code, error.message, error.where
@@ -35,7 +35,7 @@ class Problems:
             self.errors.append(error)
 
     def raise_all(self) -> None:
-        """Raise one error that tells them all, each with its nodes; nothing if none."""
+        """Raise one error that lists all errors with their nodes; do nothing if there are none."""
         if not self.errors:
             return
         if len(self.errors) == 1:
@@ -51,10 +51,10 @@ class Problems:
         if len(lines) == 1:
             raise UnsupportedError(lines[0], hint=_LIST_HINT)
         text = "\n  ".join(lines)
-        raise UnsupportedError(f"{len(lines)} things in this model:\n  {text}", hint=_LIST_HINT)
+        raise UnsupportedError(f"{len(lines)} unsupported features:\n  {text}", hint=_LIST_HINT)
 
 
-_LIST_HINT = "tcopt-check lists each node with its inputs and what to do"
+_LIST_HINT = "tcopt-check lists each node with its inputs and a hint"
 
 
 def _listed(names: list[str]) -> str:

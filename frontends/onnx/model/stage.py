@@ -1,4 +1,4 @@
-"""The part of a model that a stage imports, see `nodes.stages`."""
+"""Description of the part of a model that a stage imports, see `nodes.stages`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 class PassedTensor(NamedTuple):
-    """A tensor that an earlier stage computes; its extents are known when that has run."""
+    """A tensor computed by an earlier stage; its extents are known after that stage has run."""
 
     name: str
     dtype: np.dtype[Any]
@@ -20,17 +20,17 @@ class PassedTensor(NamedTuple):
 
 @dataclass(frozen=True)
 class Stage:
-    """The part of a model that is left to import.
+    """The part of a model that remains to be imported.
 
     Attributes:
-        nodes: the positions of its nodes.
-        outputs: names of the model's outputs that it has to compute.
+        nodes: positions of its nodes.
+        outputs: names of the model outputs that it must compute.
         inputs: results of earlier stages, in addition to the model's inputs.
         known: results of earlier stages whose values are known at compile time.
-        lists: the sequences and optionals of earlier stages, by the names that their tensors have
-            in `inputs` and `known`; None for an optional without an element.
-        measured: those of `inputs` and `known` that no node of the model computes: integers that
-            nodes of this stage need to know.
+        lists: sequences and optionals of earlier stages, as the names of their tensors in `inputs`
+            and `known`; None for an absent optional.
+        measured: names among `inputs` and `known` of integers that are needed to import nodes of
+            this stage, but are not results of nodes.
     """
 
     nodes: tuple[int, ...]
@@ -48,9 +48,9 @@ class Rest:
     """The part of a model after a stage.
 
     Attributes:
-        bounded: results in buffers of their largest shape, each with the output that holds the
-            extents of the valid part, from the start of each dimension.
-        stage: the part left to import; None if nothing is left.
+        bounded: results in buffers of their maximum shape, each with the output that has the
+            extents of the valid part, which starts at index 0.
+        stage: the part to import next; None if nothing is left.
     """
 
     bounded: Mapping[str, str]

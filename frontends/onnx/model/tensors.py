@@ -1,4 +1,4 @@
-"""TensorProto to numpy, with the checks that a file from anywhere needs."""
+"""Conversion of TensorProto to numpy, with all checks needed for untrusted files."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ _MOST_DIGITS = 18
 
 
 class TensorReader:
-    """Reads tensors; external data only from files inside `folder`.
+    """Reads tensors; external data must be in files inside `folder`.
 
     Args:
-        folder: the model file's folder, None when the model did not come from a file.
-        follow_links: whether links in it may lead to files elsewhere, as in the folders of model
-            hubs, whose files are links to where their content is kept.
+        folder: folder of the model file; None for a model in memory.
+        follow_links: whether symbolic links in it may point to files elsewhere, as in local copies
+            of model hubs, whose files are links to their contents.
     """
 
     def __init__(self, folder: Path | None, *, follow_links: bool = False):
         self.folder = folder
         self.follow_links = follow_links
         self.files: set[Path] = set()
-        """Other files that were read so far, by the names that the model has for them."""
+        """Other files read so far, by their names in the model."""
         self.weights: Mapping[str, memoryview] = {}
-        """Bytes that are not in their tensors, see `wire.cut_weights`."""
+        """Bytes that were removed from tensors, see `wire.cut_weights`."""
 
     def read(self, tensor: TensorProto, where: str) -> np.ndarray:
-        """The tensor's value, shaped.
+        """Return the tensor's value with its shape.
 
         Raises:
-            ImportModelError: the data does not match the type and dims, or lies outside
-                the model's folder.
-            UnsupportedError: an element type the compiler has no type for.
+            ImportModelError: the data does not match the type and dims, or is outside the model's
+                folder.
+            UnsupportedError: the element type is not supported.
         """
         dtype = declared_dtype(tensor.data_type, where)
         dims = tuple(tensor.dims)
@@ -72,10 +72,10 @@ class TensorReader:
         return self._read_typed(tensor, dtype, dims, where)
 
     def read_sparse(self, tensor: SparseTensorProto, where: str) -> np.ndarray:
-        """The value of a tensor of which few elements are stored; the others are 0.
+        """Return a sparse tensor as a dense array.
 
         Raises:
-            ImportModelError: as `read`, or indices that do not fit the dimensions.
+            ImportModelError: see `read`; or indices are out of range.
         """
         dims = tuple(tensor.dims)
         values, indices = self.read(tensor.values, where), self.read(tensor.indices, where)
@@ -126,7 +126,7 @@ class TensorReader:
         offset = _number(entries.get("offset", "0"), where)
         length = _number(entries.get("length", str(needed)), where)
         try:
-            # What was looked at is what is opened: by then it is not a link any more.
+            # Links are not followed, so that the file that was checked is the one that is opened.
             with open_file(path, follow=False) as stream:
                 size = os.fstat(stream.fileno()).st_size
                 if length != needed or offset + length > size:
@@ -138,7 +138,7 @@ class TensorReader:
                 self.files.add(name)
                 if not needed:
                     return np.zeros(dims, dtype)
-                # Mapped, not read: weights that are never used cost nothing.
+                # Mapped, not read: unused weights cost nothing.
                 raw = np.memmap(stream, np.uint8, mode="r", offset=offset, shape=(needed,))  # pyright: ignore
         except (OSError, ValueError, OverflowError) as error:
             raise ImportModelError(
@@ -149,7 +149,7 @@ class TensorReader:
         return raw.view(dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(dims)
 
     def _external_path(self, location: str, where: str) -> tuple[Path, Path]:
-        """The file that a model names, as it names it, and where links lead from there."""
+        """Return the path of an external file as named by the model, and with links resolved."""
         if self.folder is None:
             raise ImportModelError(
                 "the model keeps weights in another file, so it cannot be imported from memory",
@@ -157,9 +157,7 @@ class TensorReader:
                 hint="give the path of the .onnx file",
             )
         if not location or "\0" in location or len(location) > _NAME_LIMIT:
-            raise ImportModelError(
-                "external data has no file name, or none that can be", where=where
-            )
+            raise ImportModelError("external data has no valid file name", where=where)
         relative = Path(location)
         if relative.is_absolute() or ".." in relative.parts or "\\" in location:
             raise ImportModelError(
@@ -171,7 +169,7 @@ class TensorReader:
             outside, absent = not path.is_relative_to(folder), not path.is_file()
             outside = outside and not self.follow_links
         except (OSError, RuntimeError) as error:
-            # A name that is too long, or a link to itself.
+            # The name is too long, or a link points to itself.
             raise ImportModelError(
                 f"external data {location!r} cannot be found: {error}", where=where
             ) from error
@@ -186,13 +184,13 @@ class TensorReader:
             raise ImportModelError(
                 f"external data file {location!r} does not exist",
                 where=where,
-                hint="keep it beside the .onnx file",
+                hint="keep it next to the .onnx file",
             )
         return self.folder.absolute() / relative, path
 
 
 def _texts(tensor: TensorProto, dims: tuple[int, ...], where: str) -> np.ndarray:
-    """A tensor of strings, which are nowhere but in the tensor itself."""
+    """Read a tensor of strings, which must be stored in the tensor itself."""
     if tensor.data_location == TensorProto.EXTERNAL or tensor.HasField("raw_data"):
         raise ImportModelError("strings should be in the tensor's string_data", where=where)
     needed, present = math.prod(dims), len(tensor.string_data)
@@ -204,7 +202,7 @@ def _texts(tensor: TensorProto, dims: tuple[int, ...], where: str) -> np.ndarray
 
 
 def text_of(data: bytes, where: str) -> str:
-    """A string of a model.
+    """Decode a string of a model.
 
     Raises:
         ImportModelError: it is not UTF-8.
@@ -216,7 +214,7 @@ def text_of(data: bytes, where: str) -> str:
 
 
 def _number(text: str, where: str) -> int:
-    """An offset or a length."""
+    """Parse an offset or a length."""
     if not text.isascii() or not text.isdecimal() or len(text) > _MOST_DIGITS:
         raise ImportModelError(
             f"external data has the offset or length {text[:40]!r}, which is not a number of bytes",
@@ -226,7 +224,7 @@ def _number(text: str, where: str) -> int:
 
 
 def _unpacked(raw: np.ndarray, dtype: np.dtype, dims: tuple[int, ...], packed: int) -> np.ndarray:
-    """Elements of which a byte holds `packed`, the first in its lowest bits."""
+    """Unpack elements of which a byte holds `packed`, starting with the lowest bits."""
     bits = 8 // packed
     parts = raw[:, None] >> np.arange(0, 8, bits, dtype=np.uint8) & (1 << bits) - 1
     return parts.reshape(-1)[: math.prod(dims)].view(dtype).reshape(dims)

@@ -1,4 +1,4 @@
-"""ONNX element types and the IR types and numpy dtypes that stand for them."""
+"""Conversions between ONNX element types, IR types and numpy dtypes."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ _NUMBER_OF = {element_of(dtype): number for number, dtype in _DTYPES.items()}
 
 
 def onnx_type_name(elem_type: int) -> str:
-    """ONNX's own name of an element type, for messages: `float`, `int64`, `string`."""
+    """Return ONNX's name of an element type for messages: `float`, `int64`, `string`."""
     if elem_type in TensorProto.DataType.values():
         return TensorProto.DataType.Name(elem_type).lower()
     return f"number {elem_type}"
 
 
 def numpy_dtype(elem_type: int, where: str) -> np.dtype:
-    """The numpy dtype of an ONNX element type.
+    """Return the numpy dtype of an ONNX element type.
 
     Raises:
-        UnsupportedError: strings, complex numbers, floats of 6 bits.
+        UnsupportedError: strings, complex numbers, 6-bit floats.
     """
     dtype = _DTYPES.get(elem_type)
     if dtype is None:
@@ -70,36 +70,36 @@ def numpy_dtype(elem_type: int, where: str) -> np.dtype:
 
 
 def declared_dtype(elem_type: int, where: str) -> np.dtype:
-    """As `numpy_dtype`, of what values are declared as: strings are arrays of objects."""
+    """Return the numpy dtype of a declared element type, including strings; see `numpy_dtype`."""
     return TEXT if elem_type == TensorProto.STRING else numpy_dtype(elem_type, where)
 
 
 def declared_element(elem_type: int, where: str) -> Attribute:
-    """The IR element type of what values are declared as: a string is its place in a table."""
+    """Return the IR element type of a declared one; strings are indices into the string table."""
     return i64 if elem_type == TensorProto.STRING else element_type(elem_type, where)
 
 
 def elements_per_byte(elem_type: int) -> int:
-    """How many elements of a type ONNX packs into a byte of a tensor's data."""
+    """Return the number of elements of a type that ONNX packs into a byte."""
     return _PACKED.get(elem_type, 1)
 
 
 def element_type(elem_type: int, where: str) -> Attribute:
-    """The IR element type of an ONNX one; raises as `numpy_dtype`."""
+    """Return the IR element type of an ONNX element type; raises as `numpy_dtype`."""
     return element_of(numpy_dtype(elem_type, where))
 
 
 def onnx_element_type(element: Attribute) -> int:
-    """The ONNX number of an IR element type."""
+    """Return the ONNX number of an IR element type."""
     return _NUMBER_OF[element]
 
 
 TEXT_TENSOR = "tensor(string)"
-"""How ONNX's operator schemas spell a tensor of strings."""
+"""Name of a string tensor in ONNX's operator schemas."""
 
 
 def schema_type_name(element: Attribute) -> str:
-    """How ONNX's operator schemas spell a tensor of this element type: `tensor(float)`."""
+    """Return the name of a tensor type in ONNX's operator schemas: `tensor(float)`."""
     return f"tensor({onnx_type_name(_NUMBER_OF[element])})"
 
 
@@ -107,10 +107,10 @@ _KINDS_NAMED = 4
 
 
 def tensor_declaration(type_: TypeProto) -> tuple[Kind | None, TypeProto.Tensor]:
-    """What a declaration is, and what it says of the tensors; None where it says nothing.
+    """Return the kind of a declared type and its tensor type; the kind is None if undeclared.
 
     Raises:
-        TypeError: of no kind that there is here; says which.
+        TypeError: the kind is not supported; the message names it.
     """
     kinds = [type_]
     while (name := kinds[-1].WhichOneof("value")) in ("sequence_type", "optional_type"):

@@ -1,4 +1,4 @@
-"""What a name of a model stands for while its nodes are imported."""
+"""Values of names in a model during import."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from xdsl.ir import SSAValue
 
 
 class Failed:
-    """Stands for the outputs of a node that could not be imported."""
+    """Value of the outputs of a node that could not be imported."""
 
 
 FAILED = Failed()
 
 
 class Deferred:
-    """Stands for what a later stage computes, see `stages`."""
+    """Value that is computed by a later stage, see `stages`."""
 
 
 DEFERRED = Deferred()
@@ -24,14 +24,14 @@ DEFERRED = Deferred()
 
 @dataclass(frozen=True)
 class SequenceValue:
-    """A sequence of tensors. Its length is known, so it is not a value of the graph."""
+    """A sequence of tensors. Its length is static, so it is not a value of the graph."""
 
     items: tuple[SSAValue, ...]
 
 
 @dataclass(frozen=True)
 class MapsValue:
-    """A sequence of maps with the same keys: a row of `values` [maps, keys] for each."""
+    """A sequence of maps with the same keys; each is a row of `values` [maps, keys]."""
 
     keys: SSAValue
     values: SSAValue
@@ -39,7 +39,7 @@ class MapsValue:
 
 @dataclass(frozen=True)
 class OptionalValue:
-    """An optional without an element; one with an element is that element."""
+    """An absent optional; a present one is represented by its element."""
 
 
 NOTHING = OptionalValue()

@@ -1,9 +1,9 @@
-"""Large weights taken out of an encoded model, so that decoding it copies none of them.
+"""Extraction of large weights from an encoded model, so that decoding does not copy them.
 
-A message is a row of fields, each a tag and a value (protobuf's encoding, "wire format"): of
-interest are `ModelProto.graph`, in it `GraphProto.initializer`, and in that
-`TensorProto.raw_data`. In the place of bytes that are taken out, a tensor gets a `doc_string`
-that names them. Nothing is judged here: what is not as expected stays for the decoder.
+A message is a sequence of fields with tag and value (protobuf's wire format). Relevant fields are
+`ModelProto.graph`, its `GraphProto.initializer`, and their `TensorProto.raw_data`. Extracted bytes
+are replaced by a `doc_string` of the tensor that identifies them. Nothing is validated here:
+anything unexpected is left to the decoder.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _TENSOR_RAW, _TENSOR_DOC, _TENSOR_EXTERNAL, _TENSOR_LOCATION = 9, 12, 13, 14
 _WHERE_DATA_IS = (_TENSOR_RAW, _TENSOR_EXTERNAL, _TENSOR_LOCATION)
 
 _LARGE = 4096
-"""Bytes of a weight that are worth it."""
+"""Minimum size in bytes of a weight to extract."""
 
 _MOST_FIELDS = 200_000
-"""Fields looked at before a file is left to the decoder, which is faster at many small ones."""
+"""Maximum number of fields to scan; the decoder is faster for files with many small fields."""
 
 
 def cut_weights(data: memoryview) -> tuple[bytes, dict[str, memoryview]] | None:
-    """An encoded model without its large weights; None if there is nothing to take out.
+    """Remove the large weights from an encoded model; return None if there are none.
 
     Args:
-        data: the encoded model, which has to stay as it is.
+        data: the encoded model, which must not change.
     Returns:
-        The rest of the model, and what was taken out, by the `doc_string` of its tensor, which
-        no file can know.
+        The rest of the model, and the extracted bytes by the `doc_string` of their tensor, which a
+        file cannot predict.
     """
     secret = secrets.token_hex(16)
     weights: dict[str, memoryview] = {}
@@ -71,7 +71,7 @@ def cut_weights(data: memoryview) -> tuple[bytes, dict[str, memoryview]] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A field: where its tag starts, and its value."""
+    """A field: the position of its tag, and the range of its value."""
 
     number: int
     wire: int
@@ -81,13 +81,15 @@ class _Field:
 
 
 class _Fields:
-    """Reads the fields of messages, up to a number of them."""
+    """Reads the fields of messages, up to a maximum number."""
 
     def __init__(self) -> None:
         self._left = _MOST_FIELDS
 
     def of(self, data: memoryview) -> Iterator[_Field]:
-        """The fields of a message; ValueError or IndexError where it is malformed or too long."""
+        """Yield the fields of a message; ValueError or IndexError if it is malformed or too
+        long.
+        """
         position, size = 0, len(data)
         while position < size:
             self._left -= 1
@@ -112,7 +114,7 @@ class _Fields:
 
 
 def _raw_data(tensor: memoryview, fields: _Fields) -> _Field | None:
-    """A tensor's bytes, if it has them once, they are large and nothing else says where data is."""
+    """Return a tensor's raw data if it is large, unique, and the only data of the tensor."""
     if len(tensor) < _LARGE:
         return None
     found = [each for each in fields.of(tensor) if each.number in _WHERE_DATA_IS]
@@ -122,7 +124,7 @@ def _raw_data(tensor: memoryview, fields: _Fields) -> _Field | None:
 
 
 def _varint(data: memoryview, position: int) -> tuple[int, int]:
-    """A number, seven bits a byte with the lowest first, and where it ends."""
+    """Decode a varint (seven bits per byte, lowest first); return it and its end position."""
     value = 0
     for shift in range(0, 70, 7):
         byte = data[position]
@@ -134,7 +136,7 @@ def _varint(data: memoryview, position: int) -> tuple[int, int]:
 
 
 def _head(number: int, length: int) -> bytes:
-    """The tag and the length of a field with that many bytes."""
+    """Return the tag and length of a field with `length` bytes."""
     return _encoded(number << 3 | _BYTES) + _encoded(length)
 
 

@@ -1,1 +1,1 @@
-"""Nodes, in their order, with bodies and functions."""
+"""Import of nodes, including their order, subgraphs and functions."""

@@ -1,5 +1,6 @@
-"""The form of operators outside of ONNX that models hold: onnxruntime's, and those that a program
-brings."""
+"""Schemas of operators outside ONNX's own domain: onnxruntime's and QONNX's, and those registered
+by third-party code.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from tcopt.support.errors import InputError
 from tcopt.support.registration import Registry
 
 SCHEMAS: Registry[str, ContribSchema] = Registry("schema of operator")
-"""Schemas of operators of other domains that a program brings, by domain and name."""
+"""Registered schemas of operators of other domains, by domain and name."""
 
 _KINDS: dict[Any, tuple[int, int]] = {
     int: (INT, INTS),
@@ -40,15 +41,15 @@ def register_schema(
     results: tuple[int, int] = (1, 1),
     attributes: Mapping[str, Any] | None = None,
 ) -> None:
-    """Say what nodes of an operator of another domain may look like.
+    """Register the schema of an operator of another domain.
 
     Args:
-        name: the domain and the operator, as in `my.company.Gate`.
-        inputs, results: how many there are at least and at most.
-        attributes: defaults by name: a number, a text or a list of these; the type itself, such
-            as `float`, or `list[float]`, for one that has to be given.
+        name: the domain and the operator, such as `my.company.Gate`.
+        inputs, results: minimum and maximum number.
+        attributes: default values by name: a number, a string or a list of these. For a required
+            attribute, its type, such as `float` or `list[float]`.
     Raises:
-        InputError: there is a schema already, or a default is of no such type.
+        InputError: the operator already has a schema, or the type of a default is not supported.
     """
     known = {attribute: _attribute(name, value) for attribute, value in (attributes or {}).items()}
     schema = contrib_schema(name.rpartition(".")[2], *inputs, known, results)
@@ -56,7 +57,7 @@ def register_schema(
 
 
 def _attribute(name: str, value: Any) -> tuple[int, Any]:
-    """The kind and the default of an attribute."""
+    """Return the type and the default value of an attribute."""
     inner = get_args(value)
     if inner or isinstance(value, type):
         items, default = [], REQUIRED
@@ -78,7 +79,7 @@ def _plain(value: Any) -> Any:
 
 
 def find_contrib_schema(domain: str, op_type: str) -> NodeSchema | None:
-    """The schema of an operator of another domain; None where it is not known."""
+    """Return the schema of an operator of another domain; None if it is unknown."""
     given = SCHEMAS.get(f"{domain}.{op_type}")
     if given is not None:
         return given

@@ -1,6 +1,6 @@
 """Schemas of operators for which the onnx package has none.
 
-They do not constrain element types: the ops that a handler builds check them.
+They do not constrain element types, which are checked by the ops that a handler builds.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class ContribSchema(NodeSchema):
 
     @property
     def has_body(self) -> bool:
-        """Return False: such an operator has no function body."""
+        """Return False, as these operators have no function body."""
         return False
 
     def check_types(
         self, types: Sequence[Attribute | None], where: str, texts: Sequence[bool] = ()
     ) -> Sequence[bool]:
-        """Refuse strings unless the operator takes them; the schema has no other types."""
+        """Reject strings unless the operator supports them; other types are not checked."""
         if any(texts) and not self.takes_texts:
             raise UnsupportedError(f"{self.op_type} of strings is not supported", where=where)
         return ()

@@ -1,7 +1,7 @@
-"""If, Loop and Scan: bodies that are imported where they stand, or become functions.
+"""If, Loop and Scan, whose subgraphs are inlined or become functions.
 
-A loop whose steps are alike becomes a `graph.scan` over a function. One that is short, whose
-values change their shapes, or that ends when its condition says so, is written out step by step.
+A loop whose iterations have equal types becomes a `graph.scan` over a function. Loops that are
+short, whose values change their shapes, or that end by a condition, are unrolled.
 """
 
 from __future__ import annotations
@@ -36,38 +36,38 @@ from tcopt.frontends.onnx.nodes.subgraphs import captured_names
 from tcopt.support.errors import TcoptError, UnsupportedError
 
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
-"""The operators that have bodies."""
+"""Operators with subgraphs."""
 
 _IF = "the condition of If"
 _UNROLLED_STEPS = 16
-"""Loops of up to so many steps are written out, which lets shapes in them be known."""
+"""Maximum trip count of loops that are always unrolled, which makes more shapes known."""
 
 
 class BodyImporter(Protocol):
-    """What imports the nodes of a body."""
+    """Importer of the nodes of a subgraph."""
 
     builder: GraphBuilder
     problems: Problems
 
     def import_body(self, body: GraphProto, scope: Scope, where: str, depth: int) -> list[Value]:
-        """The values of a body's outputs; names that it takes from around are in `scope`."""
+        """Import a subgraph; return its outputs. `scope` has the names that it captures."""
         ...
 
     def try_body(
         self, body: GraphProto, scope: Scope, where: str, depth: int
     ) -> tuple[list[TcoptError], list[Value]]:
-        """As `import_body`, and what is wrong with the body, which is not reported."""
+        """Import a subgraph; also return its errors, which are not reported."""
         ...
 
 
 class Bodies:
-    """The bodies of one node.
+    """The subgraphs of one node.
 
     Args:
-        importer: imports their nodes.
-        ctx: the node.
-        scope: the names around it.
-        depth: how deeply it is nested in functions and bodies.
+        importer: importer of their nodes.
+        ctx: context of the node.
+        scope: names visible to the node.
+        depth: nesting of the node in functions and subgraphs.
     """
 
     def __init__(self, importer: BodyImporter, ctx: NodeContext, scope: Scope, depth: int):
@@ -77,7 +77,7 @@ class Bodies:
         self.depth = depth
 
     def run(self, operands: Values) -> Values:
-        """The node's results."""
+        """Import the node; return its results."""
         match self.ctx.op_type:
             case "If":
                 return self._branch(operands)
@@ -95,14 +95,14 @@ class Bodies:
         return found
 
     def _import(self, body: GraphProto, inputs: Values, scope: Scope, label: str) -> list[Value]:
-        """The outputs of a body for these inputs."""
+        """Import a subgraph for given inputs; return its outputs."""
         inner = dict(scope)
         inner.update(zip((info.name for info in body.input), inputs, strict=True))
         where = f"{self.ctx.where}/{label}" if label else self.ctx.where
         return self.importer.import_body(body, inner, where, self.depth + 1)
 
     def _imported(self, body: GraphProto, inputs: Values, scope: Scope, label: str) -> list[Value]:
-        """As `_import`, of a body whose nodes all could be imported."""
+        """Import a subgraph, failing if any of its nodes failed."""
         return _without_failures(self._import(body, inputs, scope, label))
 
     def _known(self, value: Value) -> np.ndarray | None:
@@ -111,7 +111,9 @@ class Bodies:
     # If
 
     def _branch(self, operands: Values) -> Values:
-        """The branch whose condition is known; otherwise both, and a choice of their results."""
+        """Import the branch of a known condition; otherwise both branches, and select their
+        results.
+        """
         condition = operands[0] if operands else None
         known = self._known(condition)
         if known is None:
@@ -126,22 +128,22 @@ class Bodies:
         try:
             return self._choice(condition)
         except MissingValuesError:
-            # Their bodies are imported again when the condition is known.
+            # The branches are imported again when the condition is known.
             del builder.functions[functions:], builder.checks[checks:]
             raise
 
     def _choice(self, condition: SSAValue) -> Values:
-        """Both branches, and a choice of their results.
+        """Import both branches and select their results.
 
         Raises:
-            MissingValuesError: only one of the branches can be computed, or they differ in shapes.
+            MissingValuesError: only one of the branches can be imported, or their shapes differ.
         """
         names = ("then_branch", "else_branch")
         trials = [self._tried(name, condition, name == names[0]) for name in names]
         failed = [errors for errors, _ in trials if errors]
         found = [error for errors in failed for error in errors]
         if len(failed) == 1 or any(isinstance(error, MissingValuesError) for error in found):
-            # A branch need not make sense for shapes that it is not meant for.
+            # A branch may be invalid for shapes for which it is not taken.
             self._depends(_IF, condition, _why(found))
         for error in found:
             self.importer.problems.add(error)
@@ -158,7 +160,7 @@ class Bodies:
     def _tried(
         self, name: str, condition: SSAValue, taken: bool
     ) -> tuple[list[TcoptError], list[Value]]:
-        """What is wrong with a branch, and its results; what it checks counts if it is taken."""
+        """Import a branch; return errors and results. Its checks only apply if it is taken."""
         first = len(self.ctx.builder.checks)
         where = f"{self.ctx.where}/{name}"
         tried = self.importer.try_body(self._body(name, 0), dict(self.scope), where, self.depth + 1)
@@ -204,10 +206,10 @@ class Bodies:
         while steps is None or step < steps:
             if step == self.ctx.builder.limits.loop_steps:
                 raise UnsupportedError(
-                    f"a Loop of more than {step} steps, which its condition may end, whose "
-                    "values change their shapes or which makes sequences, is not supported",
+                    f"a Loop of more than {step} iterations that its condition may end, whose "
+                    "values change their shapes or that makes sequences, is not supported",
                     where=self.ctx.where,
-                    hint=f"export another loop, or raise the limit loop-steps={step}",
+                    hint=f"export a different loop, or raise the limit loop-steps={step}",
                 )
             number = self.ctx.array(np.array(step, np.int64))
             results = self._imported(body, [number, yes, *current], self.scope, f"step {step}")
@@ -224,7 +226,7 @@ class Bodies:
         return [*current, *map(self._joined, infos, collected)]
 
     def _row(self, value: Value) -> Value:
-        """A result of a step as a row of a result of the loop."""
+        """Return a result of an iteration as a row of a result of the loop."""
         if isinstance(value, Deferred):
             return value
         if not isinstance(value, SSAValue):
@@ -234,7 +236,9 @@ class Bodies:
         return self._moved(value, graph.ReshapeOp(value, (1, *shape_of(value))))
 
     def _joined(self, info: ValueInfoProto, rows: Sequence[Value]) -> Value:
-        """The rows that a loop collected; of no steps, an empty tensor of the declared type."""
+        """Concatenate the rows of a loop; without any, return an empty tensor of the
+        declared type.
+        """
         tensors = [row for row in rows if isinstance(row, SSAValue)]
         if len(tensors) < len(rows):
             return DEFERRED
@@ -246,7 +250,9 @@ class Bodies:
         return self.ctx.array(np.zeros((0, *shape), dtype))
 
     def _loop_as_scan(self, body: GraphProto, steps: int, states: Values) -> Values | None:
-        """The loop as a scan; None if its steps are not alike or its condition may change."""
+        """Import the loop as a scan; None if types vary between iterations or the condition may
+        change.
+        """
         values = [state for state in states if isinstance(state, SSAValue)]
         if len(values) < len(states):
             return None
@@ -260,7 +266,7 @@ class Bodies:
             try:
                 results = self._imported(body, inputs, function.scope, "step")
             except MissingValuesError:
-                # Steps that are written out may have shapes of their own.
+                # Unrolled iterations may have different shapes.
                 function.drop()
                 return None
             goes_on = self._known(results[0])
@@ -305,7 +311,7 @@ class Bodies:
         body = self._body("body", len(states) + len(rows))
         steps, count = shape_of(rows[0])[0], len(states)
         if any(shape_of(row)[0] != steps for row in rows):
-            self.ctx.malformed("what it scans differs in the number of slices")
+            self.ctx.malformed("the scanned inputs have different numbers of slices")
         with self._function(states, rows, body) as function:
             arguments = function.arguments[: count + len(rows)]
             results = self._imported(body, arguments, function.scope, "step")
@@ -332,7 +338,7 @@ class Bodies:
         return [*final[:count], *columns]
 
     def _scan_of_batches(self, operands: Values) -> Values:
-        """The first version: every operand has a batch, whose entries are scanned apart."""
+        """Import the first version of Scan: each entry of a batch is scanned separately."""
         inputs = self.ctx.get_int("num_scan_inputs")
         values = [value for value in operands[1:] if isinstance(value, SSAValue)]
         self.ctx.check(len(values) == len(operands) - 1, "an operand is not a tensor")
@@ -367,14 +373,14 @@ class Bodies:
         return self._moved(part, graph.ReshapeOp(part, shape[1:]))
 
     def _cut(self, value: SSAValue, length: int) -> SSAValue:
-        """The first slices of a value."""
+        """Return the first slices of a value."""
         shape = shape_of(value)
         if length == shape[0]:
             return value
         return self._moved(value, graph.SliceOp(value, [0] * len(shape), [length, *shape[1:]]))
 
     def _filled(self, value: SSAValue, length: int) -> SSAValue:
-        """A value with slices of zeros after its own."""
+        """Append slices of zeros to a value."""
         shape = shape_of(value)
         if length == shape[0]:
             return value
@@ -388,7 +394,7 @@ class Bodies:
         return listed
 
     def _moved(self, value: SSAValue, op: Operation) -> SSAValue:
-        """The result of an op that moves the elements of a value."""
+        """Emit an op that moves elements of a value; return the result."""
         result = self.ctx.emit(op)
         self.ctx.builder.mark_texts([value], [result])
         return result
@@ -412,13 +418,13 @@ class Bodies:
         places = self.ctx.array(np.arange(shape_of(value)[0])[::-1].copy())
         return self._moved(value, graph.GatherOp(value, places, axis=0))
 
-    # Functions of a step
+    # Functions for loop bodies
 
     @contextmanager
     def _function(
         self, states: Sequence[SSAValue], rows: Sequence[SSAValue], body: GraphProto
     ) -> Iterator[StepFunction]:
-        """A function for a step, into which ops are emitted while the context is open."""
+        """Create the function of a loop body; ops are emitted into it within the context."""
         outer = self.importer.builder
         names = [name for name in captured_names(body) if name in self.scope]
         captured = [(name, self.scope[name]) for name in names]
@@ -470,7 +476,7 @@ class Bodies:
 
 
 def _why(found: Sequence[TcoptError]) -> str:
-    """What is wrong with a branch beside values that are not known, for a message."""
+    """Describe an error of a branch other than missing values, for a message."""
     wrong = next((e for e in found if not isinstance(e, MissingValuesError)), None)
     return "" if wrong is None else f", one of whose branches fails here ({wrong}),"
 
@@ -482,7 +488,7 @@ def _without_failures(values: list[Value]) -> list[Value]:
 
 
 def _copied(value: SSAValue, outer: GraphBuilder, inner: GraphBuilder) -> SSAValue:
-    """A known value in the function of a step."""
+    """Copy a known value into the function of a loop body."""
     if isinstance(value.owner, graph.ConstantOp):
         return inner.copy_constant(value)
     known = outer.array_of(value)

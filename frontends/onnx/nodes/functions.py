@@ -1,7 +1,7 @@
-"""Nodes that stand for other nodes: the model's own functions, and standard operators that
-ONNX itself defines by a function body.
+"""Function calls: functions of the model, and standard operators that ONNX defines by a function
+body.
 
-A function node is replaced by its body, with formal inputs, outputs and attributes bound.
+A call is replaced by the body, with formal inputs, outputs and attributes bound.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ FunctionKey = tuple[str, str, str]
 
 @dataclass
 class ExpansionBudget:
-    """Bounds what functions and branches expand to: small files can describe endless models."""
+    """Bounds the expansion of functions and branches, as small files can describe endless
+    models.
+    """
 
     limits: Limits
     spent: int = 0
@@ -36,7 +38,7 @@ class ExpansionBudget:
         """Account for a body of `count` nodes.
 
         Raises:
-            ExpansionError: too many nodes or too deeply nested.
+            ExpansionError: there are too many nodes, or they are nested too deeply.
         """
         self.spent += count
         most, deepest = self.limits.nodes, self.limits.depth
@@ -44,23 +46,23 @@ class ExpansionBudget:
             raise ExpansionError(
                 f"functions and bodies expand to more than {most} nodes",
                 where=where,
-                hint=f"if it is meant to be so large, raise the limit nodes={most}",
+                hint=f"if this size is intended, raise the limit nodes={most}",
             )
         if depth > deepest:
             raise ExpansionError(
-                f"functions and bodies nest more than {deepest} deep, or call themselves",
+                f"functions and bodies are nested more than {deepest} deep, or call themselves",
                 where=where,
-                hint=f"if it is meant to be so deep, raise the limit depth={deepest}",
+                hint=f"if this depth is intended, raise the limit depth={deepest}",
             )
 
 
 def check_expansion(
     nodes: Iterable[NodeProto], functions: Mapping[FunctionKey, FunctionProto], limits: Limits
 ) -> None:
-    """Raise what importing `nodes` would raise in the end, before any work is done.
+    """Raise the error that expanding `nodes` would cause, before doing any work.
 
     Raises:
-        ImportModelError: functions call themselves or expand to too many nodes.
+        ImportModelError: functions are recursive, or expand to too many nodes.
     """
     sizes: dict[FunctionKey, int] = {}
 
@@ -82,7 +84,7 @@ def check_expansion(
             ExpansionBudget(limits).spend(count, 0, node.name or node.op_type)
         return count
 
-    # The model's own nodes are as many as its file holds: only their calls count.
+    # File size bounds the node count; only function expansion needs a limit.
     for node in nodes:
         callee = functions.get((node.domain, node.op_type, node.overload))
         if callee is not None:
@@ -90,10 +92,10 @@ def check_expansion(
 
 
 def model_functions(model: ModelProto) -> dict[FunctionKey, FunctionProto]:
-    """The model's own functions by domain, name and overload.
+    """Return the model's functions by domain, name and overload.
 
     Raises:
-        ImportModelError: two functions of one key.
+        ImportModelError: two functions have the same key.
     """
     functions: dict[FunctionKey, FunctionProto] = {}
     for function in model.functions:
@@ -107,7 +109,7 @@ def model_functions(model: ModelProto) -> dict[FunctionKey, FunctionProto]:
 def standard_body(
     node: NodeProto, schema: NodeSchema, opset: int, operands: Values
 ) -> FunctionProto | None:
-    """ONNX's own definition of an operator as a function, None if it has none."""
+    """Return ONNX's definition of an operator as a function; None if there is none."""
     raw = schema.raw
     body: bytes | FunctionProto | None = None
     if raw.has_function:
@@ -134,7 +136,7 @@ def standard_body(
 
 
 def _nearest(versions: Sequence[int], opset: int) -> int:
-    """The newest body up to an opset, else the oldest: a body says its own opset."""
+    """Return the newest version up to an opset, or the oldest; bodies declare their own opset."""
     return max((v for v in versions if v <= opset), default=min(versions))
 
 
@@ -151,9 +153,9 @@ def _type_proto(value: Value) -> TypeProto:
 
 
 def bound_nodes(function: FunctionProto, call: NodeProto) -> list[NodeProto]:
-    """The body's nodes with references to the function's attributes replaced.
+    """Return the body's nodes with references to function attributes replaced by their values.
 
-    An attribute that the call leaves out and the function gives no default is left out.
+    An attribute that is neither passed nor has a default is removed.
     """
     given = {attribute.name: attribute for attribute in function.attribute_proto}
     given.update({attribute.name: attribute for attribute in call.attribute})
@@ -161,7 +163,7 @@ def bound_nodes(function: FunctionProto, call: NodeProto) -> list[NodeProto]:
 
 
 def _bound(node: NodeProto, given: Mapping[str, AttributeProto]) -> NodeProto:
-    """A node with references to attributes replaced, in its bodies too."""
+    """Replace references to attributes in a node and its subgraphs."""
     if not _has_references(node):
         return node
     bound = NodeProto()
@@ -193,9 +195,9 @@ def _has_references(node: NodeProto) -> bool:
 
 
 def function_opsets(function: FunctionProto, around: Mapping[str, int]) -> dict[str, int]:
-    """The versions of operators that a function's body is written for, by domain.
+    """Return the opset versions that a function's body is written for, by domain.
 
     Args:
-        around: those of whoever calls it, for domains of which the function says nothing.
+        around: versions of the caller, used for domains that the function does not declare.
     """
     return {**around, **opset_versions(function.opset_import)}

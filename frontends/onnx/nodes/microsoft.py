@@ -1,5 +1,6 @@
-"""The form of onnxruntime's own operators that saved models hold: what its quantiser and its
-optimiser write, and exporters of transformers."""
+"""Schemas of onnxruntime's own operators in saved models, written by its quantiser, its optimiser
+and by exporters.
+"""
 
 from __future__ import annotations
 
@@ -254,7 +255,9 @@ _CONTRIBUTED = (
     ),
     contrib_schema("Unique", 1, 1, {}, (3, 3)),
 )
-"""What exporters write of onnxruntime's for what ONNX lacks, or lacked at their opset."""
+"""onnxruntime operators that exporters use for operations that ONNX lacks, or lacked at their
+opset.
+"""
 
 _EXPERIMENTAL = (
     contrib_schema("Affine", 1, 1, {"alpha": (FLOAT, 1.0), "beta": (FLOAT, 0.0)}),
@@ -267,14 +270,14 @@ _EXPERIMENTAL = (
     contrib_schema("ScaledTanh", 1, 1, {"alpha": (FLOAT, REQUIRED), "beta": (FLOAT, REQUIRED)}),
     contrib_schema("ThresholdedRelu", 1, 1, {"alpha": (FLOAT, 1.0)}),
 )
-"""Experimental operators of ONNX's first opsets, which onnxruntime has at any."""
+"""Experimental operators of ONNX's first opsets, which onnxruntime supports at any opset."""
 
 _NORM: Attributes = {"axis": (INT, -1), "epsilon": (FLOAT, 1e-5), "stash_type": (INT, 1)}
 _STANDARD = (
     contrib_schema("LayerNormalization", 2, 3, _NORM, (1, 3)),
     contrib_schema("SimplifiedLayerNormalization", 2, 2, _NORM, (1, 2)),
 )
-"""What onnxruntime's optimiser writes as operators of ONNX's own domain, at any opset."""
+"""Operators that onnxruntime's optimiser writes in ONNX's own domain, at any opset."""
 
 _BY_DOMAIN = {
     MICROSOFT: {
@@ -285,9 +288,9 @@ _BY_DOMAIN = {
 
 
 def find_microsoft_schema(domain: str, op_type: str) -> ContribSchema | None:
-    """The schema of an operator of onnxruntime's; None where there is none.
+    """Return the schema of an onnxruntime operator; None if there is none.
 
     Args:
-        domain: "" for those that are not ONNX's, or not at an opset, in ONNX's own domain.
+        domain: "" for operators in ONNX's own domain that ONNX lacks, possibly only at this opset.
     """
     return _BY_DOMAIN.get(domain, {}).get(op_type)

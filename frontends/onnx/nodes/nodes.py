@@ -1,4 +1,4 @@
-"""The nodes of a model, of its functions and of bodies: each becomes ops, by its handler."""
+"""Import of the nodes of a model, its functions and subgraphs, by operator handlers."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ from tcopt.support.registration import foreign_code
 
 
 class NodeImporter:
-    """Imports nodes of one model.
+    """Imports the nodes of one model.
 
     Args:
         builder: receives the ops.
         weights: the model's weights by name.
-        opsets: the versions of operators that the model is written for, by domain.
-        problems: receives what is wrong; says by raising where to stop.
+        opsets: opset versions of the model by domain.
+        problems: collects errors; raises those that must stop the import.
 
     Attributes:
-        staging: what leaves nodes for later; None if all have to be imported.
-        opsets: those of the function whose nodes are imported, or of the model.
+        staging: decides which nodes are left to later stages; None to import all nodes.
+        opsets: opset versions of the current function, or of the model.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class NodeImporter:
 
     @property
     def opset(self) -> int:
-        """The version of the standard operators."""
+        """Version of the standard operators."""
         return self.opsets[""]
 
     @contextmanager
     def _written_for(self, opsets: Mapping[str, int]) -> Iterator[None]:
-        """While the context is open, nodes are of a function with opsets of its own."""
+        """Use the opset versions of a function within the context."""
         around, self.opsets = self.opsets, opsets
         try:
             yield
@@ -96,7 +96,7 @@ class NodeImporter:
             self.opsets = around
 
     def operand(self, name: str, scope: Scope, where: str) -> Value:
-        """What a name stands for; weights become constants when they are first used."""
+        """Return the value of a name; weights become constants at their first use."""
         if not name:
             return None
         if name in scope:
@@ -122,13 +122,13 @@ class NodeImporter:
         prefix: str,
         depth: int,
     ) -> None:
-        """Import nodes in an order in which each follows those it uses.
+        """Import nodes in topological order.
 
         Args:
             available: names that are defined before any node.
-            scope: what names stand for; receives the nodes' results.
-            prefix: of the nodes' names in locations.
-            depth: how deeply they are nested in functions and bodies.
+            scope: values by name; receives the nodes' results.
+            prefix: prefix of the nodes' names in locations.
+            depth: nesting in functions and subgraphs.
         """
 
         def report(node: NodeProto, message: str) -> None:
@@ -175,12 +175,12 @@ class NodeImporter:
                 value.name_hint = name_hint(name)
 
     def _awaits(self, mistake: Exception, node: NodeProto, scope: Scope, depth: int) -> bool:
-        """Whether a node is left for a stage that knows more values."""
+        """Whether a node is left to a later stage, which knows more values."""
         if self.staging is None or not isinstance(mistake, MissingValuesError):
             return False
         if depth:
             if not self.staging.measures(mistake):
-                # The node around it may wait.
+                # The node that contains this one may be left to a later stage.
                 raise mistake
             defer(node, scope)
             return True
@@ -240,10 +240,10 @@ class NodeImporter:
         return self._call(body, node, operands, where, depth)
 
     def _schema(self, node: NodeProto, where: str) -> NodeSchema:
-        """The form of a node's operator.
+        """Return the schema of a node's operator.
 
         Raises:
-            UnsupportedError: it is not known.
+            UnsupportedError: the operator is not known.
         """
         opset = self.opset
         if node.domain not in STANDARD_DOMAINS:
@@ -293,7 +293,7 @@ class NodeImporter:
                 f"the handler of {operator_name(node)}, {place}, raised "
                 f"{type(error).__name__}: {error}",
                 where=where,
-                hint="mend the handler; --traceback shows what called what",
+                hint="fix the handler; --traceback shows the call stack",
             ) from error
         return [results] if isinstance(results, SSAValue) else results
 
@@ -308,7 +308,7 @@ class NodeImporter:
         self._budget.spend(len(function.node), depth, where)
         if len(operands) > len(function.input):
             raise ImportModelError(
-                f"function {function.name!r} takes {len(function.input)} inputs, here it has "
+                f"function {function.name!r} takes {len(function.input)} inputs, but has "
                 f"{len(operands)}",
                 where=where,
             )
@@ -325,7 +325,10 @@ class NodeImporter:
         return [scope.get(name) for name in function.output]
 
     def import_body(self, body: GraphProto, scope: Scope, where: str, depth: int) -> list[Value]:
-        """The values of a body's outputs; `scope` holds its inputs and the names around it."""
+        """Import a subgraph; return its outputs.
+
+        `scope` has its inputs and the names that it captures.
+        """
         for name, weight in graph_weights(body):
             scope[name] = self.builder.constant(self.builder.read(weight, name), name)
         self._budget.spend(len(body.node), depth, where)
@@ -336,7 +339,7 @@ class NodeImporter:
     def try_body(
         self, body: GraphProto, scope: Scope, where: str, depth: int
     ) -> tuple[list[TcoptError], list[Value]]:
-        """As `import_body`, and what is wrong with the body, which is not reported."""
+        """Import a subgraph; also return its errors, which are not reported."""
         around, self.problems = self.problems, Problems(keep_all=True)
         try:
             values = self.import_body(body, scope, where, depth)
@@ -349,7 +352,7 @@ class NodeImporter:
             self.problems = around
 
 
-# A file can hold any nonsense: whatever a node trips over while it is imported is its fault.
+# Files may contain anything: all exceptions while importing a node are reported as its errors.
 _MISTAKES = (
     TcoptError,
     VerifyException,
@@ -363,7 +366,7 @@ _MISTAKES = (
 
 
 def _unsupported(name: str, opset: int, where: str) -> UnsupportedError:
-    """An operator without a handler at an opset."""
+    """Return the error for an operator without a handler at an opset."""
     since = [version for version in handled_since(name) if version > opset]
     if not since:
         return UnsupportedError(f"operator {name} is not supported", where=where)
@@ -376,7 +379,7 @@ def _unsupported(name: str, opset: int, where: str) -> UnsupportedError:
 
 
 def _line_in(path: str, error: Exception) -> int:
-    """The last line of a file that an error passed through."""
+    """Return the last line of a file in the traceback of an error."""
     lines = [
         line for frame, line in walk_tb(error.__traceback__) if frame.f_code.co_filename == path
     ]
@@ -388,10 +391,10 @@ def _as_error(mistake: Exception, op_type: str) -> TcoptError:
         return mistake
     error: TcoptError
     if isinstance(mistake, MemoryError):
-        cause = str(mistake) or "no more is given"
+        cause = str(mistake) or "allocation failed"
         error = ResourceError(
-            f"{op_type} needs more memory to import than there is: {cause}",
-            hint="see whether its tensors are meant to be so large, or end other programs",
+            f"out of memory while importing {op_type}: {cause}",
+            hint="check the sizes of its tensors, or free memory by closing other programs",
         )
         error.__cause__ = mistake
         return error

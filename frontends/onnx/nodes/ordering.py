@@ -1,4 +1,4 @@
-"""The order in which nodes are imported."""
+"""Topological order of nodes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from onnx import NodeProto
 from tcopt.frontends.onnx.nodes.subgraphs import used_names
 
 Report = Callable[[NodeProto, str], None]
-"""Given a node, and what is wrong with the model there."""
+"""Callback that receives a node and a message about an error in the model."""
 
 
 def node_label(node: NodeProto) -> str:
-    """What messages and locations call a node: its name, or its operator and output."""
+    """Return the label of a node in messages: its name, or its operator and output."""
     if node.name:
         return node.name
     output = next((name for name in node.output if name), None)
@@ -24,14 +24,14 @@ def node_label(node: NodeProto) -> str:
 def in_order(
     nodes: Sequence[NodeProto], available: Container[str], report: Report
 ) -> tuple[list[NodeProto], list[NodeProto]]:
-    """The nodes sorted so that each follows those it uses; files in order keep theirs.
+    """Sort nodes topologically; the order of files that are already sorted is preserved.
 
     Args:
         available: names that are defined before any node: inputs and weights.
-        report: given each name with two definitions or none, and a node of a cycle.
+        report: receives names with several definitions or none, and a node of a cycle.
 
     Returns:
-        The nodes in order, and those that have no place: on a cycle, or behind one.
+        The sorted nodes, and those that are on a cycle or depend on one.
     """
     producer = _producers(nodes, available, report)
     waits = [0] * len(nodes)
@@ -65,7 +65,7 @@ def in_order(
 def _producers(
     nodes: Sequence[NodeProto], available: Container[str], report: Report
 ) -> dict[str, int]:
-    """The node that defines each name."""
+    """Return the index of the node that defines each name."""
     producer: dict[str, int] = {}
     for index, node in enumerate(nodes):
         for name in filter(None, node.output):
@@ -76,7 +76,7 @@ def _producers(
 
 
 def _on_cycle(nodes: Sequence[NodeProto], producer: dict[str, int], stuck: set[int]) -> int:
-    """A node on a cycle: walking back among the stuck ones must come round."""
+    """Return a node on a cycle, by following producers among the stuck nodes."""
     seen: set[int] = set()
     current = min(stuck)
     while current not in seen:

@@ -1,4 +1,4 @@
-"""The form of QONNX's operators, by which networks of few bits are exported."""
+"""Schemas of QONNX's operators, which are used to export networks with few bits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tcopt.frontends.onnx.nodes.contrib_schema import (
 )
 
 DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas")
-"""Where they are: QONNX's own domain, and that of exporters before there was one."""
+"""Domains of the operators: QONNX's own, and that of earlier exporters."""
 
 _QUANT = contrib_schema(
     "Quant",
@@ -26,5 +26,5 @@ _SCHEMAS = {
 
 
 def find_qonnx_schema(domain: str, op_type: str) -> ContribSchema | None:
-    """The schema of one of QONNX's operators; None for others."""
+    """Return the schema of a QONNX operator; None for other operators."""
     return _SCHEMAS.get(op_type) if domain in DOMAINS else None

@@ -1,4 +1,4 @@
-"""Sequences and optionals: lists of known length, taken apart while a model is imported."""
+"""Operators on sequences and optionals, which have static length and are resolved during import."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SEQUENCE_HANDLERS: Registry[str, _Handler] = Registry("handler of operator on se
 
 
 def sequence_handler(op_type: str, operands: Values) -> _Handler | None:
-    """The handler of an operator on sequences or optionals; None for operators on tensors."""
+    """Return the handler of an operator on sequences or optionals; None for tensor operators."""
     if op_type == "Identity" and not isinstance(operands[0], SequenceValue | OptionalValue):
         return None
     return SEQUENCE_HANDLERS.get(op_type)
@@ -48,13 +48,13 @@ def _sequence(ctx: NodeContext, value: Value) -> tuple[SSAValue, ...]:
 
 
 def _made(ctx: NodeContext, items: Sequence[SSAValue]) -> SequenceValue:
-    """A sequence; how long all are together is limited, as each is a list of its own."""
+    """Create a sequence; the total length of all sequences is limited."""
     builder = ctx.builder
     builder.sequence_items += len(items)
     most = builder.limits.made_elements
     ctx.check(
         builder.sequence_items <= most,
-        f"sequences hold more tensors together than the limit made-elements={most}",
+        f"the total number of tensors in sequences exceeds the limit made-elements={most}",
     )
     return SequenceValue(tuple(items))
 
@@ -66,7 +66,7 @@ def _tensor(ctx: NodeContext, value: Value) -> SSAValue:
 
 
 def _place(ctx: NodeContext, value: Value, count: int) -> int:
-    """An index into a sequence, which must be known."""
+    """Return a valid index into a sequence, which must be known."""
     (place,) = ctx.known_ints(_tensor(ctx, value), "the position")
     ctx.check(-count <= place < count, f"position {place} is outside of {count} elements")
     return place % count
@@ -135,7 +135,7 @@ def _split(ctx: NodeContext, operands: Values) -> Value:
         given, keep = _tensor(ctx, operands[1]), True
         sizes = ctx.known_ints(given, "the split")
         if shape_of(given) == ():
-            ctx.check(sizes[0] > 0, f"a part of {sizes[0]} is none")
+            ctx.check(sizes[0] > 0, f"a part of size {sizes[0]} is not positive")
             sizes = _equal_parts(ctx, shape[axis], sizes[0])
     else:
         sizes = _equal_parts(ctx, shape[axis], 1)
@@ -179,7 +179,7 @@ def _concat(ctx: NodeContext, operands: Values) -> Value:
 
 @_handles("ai.onnx.ml.ZipMap")
 def _zip_map(ctx: NodeContext, operands: Values) -> Value:
-    """A map from labels to scores for each row."""
+    """Return a map from labels to scores for each row."""
     scores = _tensor(ctx, operands[0])
     texts, numbers = ctx.get_strings("classlabels_strings"), ctx.get_ints("classlabels_int64s")
     ctx.check((texts is None) != (numbers is None), "there should be one kind of labels")

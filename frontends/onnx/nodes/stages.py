@@ -1,9 +1,9 @@
-"""Models whose shapes depend on data: imported a stage at a time.
+"""Staged import of models whose shapes depend on data.
 
-NonZero gives as many places as its data has, and a Reshape may take its shape from them. Nodes
-that use such results cannot be imported before they are there, so they are left for a next stage,
-which is imported once the one before has run: what it computed is then an input, of known shape,
-and of known value where that decides more shapes.
+The result shape of NonZero depends on its data, and a Reshape may take its shape from such results.
+Nodes that use them cannot be imported until they have been computed. They are left to the next
+stage, which is imported after the previous one has run. The results are then inputs of known shape,
+and of known value where they determine further shapes.
 """
 
 from __future__ import annotations
@@ -32,21 +32,23 @@ from tcopt.frontends.onnx.nodes.subgraphs import used_names
 from tcopt.support.structures import Kind, tensor_names
 
 _GIVEN_LIMIT = 64
-"""Inputs of together up to this many elements are shapes, sizes and the like: a program is made
-for their values, unless the value that it needs is smaller. One computed from more is awaited."""
+"""If the inputs that a value depends on have at most this many elements, they are shapes, sizes and
+the like. The program is then specialised on their values, unless the needed value itself is
+smaller. Values computed from more elements are left to the next stage.
+"""
 
 _COMPUTED = SSAValue | SequenceValue | MapsValue | OptionalValue
 
 EXTENTS = ":extents"
-"""Suffix of the output that holds the extents of a result."""
+"""Suffix of the output that has the extents of a result."""
 
 
 class Staging:
-    """Decides what is left for the next stage while one is imported.
+    """Decides which nodes are left to the next stage during import.
 
     Args:
-        stage: the stage that is imported.
-        arguments: the tensors that it is given, by name.
+        stage: the stage being imported.
+        arguments: its input tensors by name.
         lists: names of the model's inputs that are not tensors.
     """
 
@@ -70,10 +72,10 @@ class Staging:
         self._checks = 0
 
     def waits(self, node: NodeProto, scope: Scope, depth: int) -> bool:
-        """Whether a node uses results of a later stage; then so do its users.
+        """Whether a node depends on results of a later stage; if so, it is left to that stage.
 
         Args:
-            depth: how deeply it is nested; nodes of the model are left for later.
+            depth: nesting of the node; only nodes of the main graph are left to a later stage.
         """
         waits = any(isinstance(scope.get(name), Deferred) for name in used_names(node))
         if waits and depth:
@@ -83,19 +85,21 @@ class Staging:
         return waits
 
     def leave(self, node: NodeProto, scope: Scope) -> None:
-        """Leave a node for the next stage."""
+        """Leave a node to the next stage."""
         self._later.append(node)
         defer(node, scope)
 
     def awaits(self, error: MissingValuesError, node: NodeProto, scope: Scope) -> bool:
-        """Whether a value that a node needs is better awaited than asked of the caller."""
-        # A later stage asks for what bodies of the node have measured once more.
+        """Whether to compute a value that a node needs in this stage instead of asking the
+        caller.
+        """
+        # Values measured by subgraphs of the node are requested again by a later stage.
         self._measured = dict(self._before)
         if isinstance(error, MeasuredError):
             return self.measures(error)
         if self._is_by_value(error):
             return False
-        # Another stage only helps with what this one computes.
+        # Another stage only helps if this one computes an operand.
         operands = [scope.get(name) for name in used_names(node)]
         return any(
             isinstance(value, SSAValue)
@@ -105,9 +109,9 @@ class Staging:
         )
 
     def measures(self, error: MissingValuesError) -> bool:
-        """Whether this stage computes a value that a node needs for the next one.
+        """Whether this stage can compute a value that a node needs, for the next stage.
 
-        The node is imported again by that stage, with all that is around it.
+        The next stage imports the node again, including the nodes that contain it.
         """
         if error.value is None or error.name is None:
             return False
@@ -118,13 +122,13 @@ class Staging:
         return True
 
     def begin(self) -> None:
-        """Begin to import a node of the model."""
+        """Start the import of a node of the main graph."""
         self._before, self._checks = dict(self._measured), len(self._builder.checks)
 
     def lacks(self, node: NodeProto, scope: Scope) -> bool:
-        """Whether the bodies of a node of the model need values that this stage measures.
+        """Whether subgraphs of a node of the main graph need values that this stage measures.
 
-        Then the node is left for the next stage.
+        If so, the node is left to the next stage.
         """
         if len(self._measured) == len(self._before):
             return False
@@ -133,20 +137,20 @@ class Staging:
         return True
 
     def _is_by_value(self, error: MissingValuesError) -> bool:
-        """Whether a program is made for the values of the inputs that a value comes from."""
+        """Whether to specialise the program on the values of the inputs that a value depends on."""
         given = [self._arguments[name] for name in error.inputs if name in self._arguments]
-        # A program for one string is of no use for others.
+        # Specialising on strings is not useful.
         is_text = any(value in self._builder.texts for value in given)
         if is_text or sum(math.prod(shape_of(value)) for value in given) > _GIVEN_LIMIT:
             return False
-        # A value of fewer bytes has fewer values than the inputs.
+        # A smaller value has fewer possible values than the inputs.
         return error.value is None or self._bytes([error.value]) >= self._bytes(given)
 
     def _bytes(self, values: Sequence[SSAValue]) -> int:
         return sum(math.prod(shape_of(v)) * self._builder.dtype_of(v).itemsize for v in values)
 
     def hold_back(self, node: NodeProto, scope: Scope) -> None:
-        """Keep those results of a node from others of which only a part may be there."""
+        """Defer bounded results of a node, of which only a part may be valid."""
         for name in filter(None, node.output):
             value = scope.get(name)
             if isinstance(value, SSAValue) and value in self._builder.extents:
@@ -156,11 +160,11 @@ class Staging:
     def rest(
         self, nodes: Sequence[NodeProto], scope: Scope, weights: Container[str]
     ) -> tuple[list[tuple[str, SSAValue]], Rest | None]:
-        """The results of this stage in addition to the model's outputs, and the part after it.
+        """Return the results of this stage besides the model's outputs, and the part after it.
 
         Args:
             nodes: all nodes of the model.
-            weights: the names of the model's weights.
+            weights: names of the model's weights.
         """
         if not self._later and not self._bounded:
             return [], None
@@ -204,14 +208,14 @@ class Staging:
 
 
 def defer(node: NodeProto, scope: Scope) -> None:
-    """Let the results of a node be those of a later stage."""
+    """Mark the results of a node as computed by a later stage."""
     scope.update((name, DEFERRED) for name in node.output if name)
 
 
 def _tensors(
     name: str, value: Value, lists: dict[str, tuple[str, ...] | None]
 ) -> list[tuple[str, SSAValue]]:
-    """The tensors of a value, by name; `lists` receives what is none."""
+    """Return the tensors of a value by name; `lists` receives sequences and optionals."""
     match value:
         case SSAValue():
             return [(name, value)]

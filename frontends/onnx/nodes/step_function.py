@@ -1,4 +1,4 @@
-"""The function that computes one step of a Loop or Scan."""
+"""The function for the body of a Loop or Scan."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tcopt.frontends.onnx.model.values import Scope
 
 
 class StepFunction:
-    """The function of a step while its nodes are imported.
+    """Function of a loop body during import of its nodes.
 
     Attributes:
         builder: adds operations to the function.
-        arguments: of the function.
-        fixed: values from outside of the loop, which are the same in every step.
-        scope: names of the values that nodes of the step can use.
+        arguments: arguments of the function.
+        fixed: loop-invariant values from outside the loop.
+        scope: values that nodes of the body can use, by name.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class StepFunction:
         self.scope = scope
 
     def finish(self, results: Sequence[SSAValue]) -> FuncOp:
-        """End the function with its results, and return it."""
+        """Complete the function with its results, and return it."""
         checks = (refused for _, refused in self.builder.checks)
         return self.builder.finish([*results, *checks])
 

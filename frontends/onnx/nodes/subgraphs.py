@@ -1,4 +1,4 @@
-"""The names that bodies of nodes take from around them."""
+"""Names that subgraphs of nodes capture."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tcopt.frontends.onnx.model.initializers import graph_weights
 
 
 def captured_names(body: GraphProto) -> list[str]:
-    """The names that a body, or a body in it, takes from around it, each once."""
+    """Return the distinct names that a subgraph captures, including nested ones."""
     own = {info.name for info in body.input} | {name for name, _ in graph_weights(body)}
     own.update(name for node in body.node for name in node.output)
     names: dict[str, None] = {}
@@ -19,7 +19,7 @@ def captured_names(body: GraphProto) -> list[str]:
 
 
 def used_names(node: NodeProto) -> list[str]:
-    """The names that a node uses, those in its bodies included, each once."""
+    """Return the distinct names that a node uses, including captures of its subgraphs."""
     names = dict.fromkeys(name for name in node.input if name)
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:

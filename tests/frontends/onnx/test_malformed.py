@@ -146,8 +146,8 @@ def test_names_used_twice():
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (node("Relu", "x x"), "Relu takes 1 inputs, here it has 2"),
-        (node("Add", "x"), "Add takes 2 inputs, here it has 1"),
+        (node("Relu", "x x"), "Relu takes 1 inputs, but has 2"),
+        (node("Add", "x"), "Add takes 2 inputs, but has 1"),
         (node("Relu", alpha=1.0), "Relu has no attribute 'alpha'"),
         (node("Softmax", axis=1.5), "attribute 'axis' of Softmax should be int, not float"),
         (node("Cast"), "Cast lacks its required attribute 'to'"),

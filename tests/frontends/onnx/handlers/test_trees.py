@@ -226,8 +226,8 @@ def test_trees_of_one_leaf_and_missing_values(rng: np.random.Generator):
     [
         ({"nodes_truenodeids": [99] * 3}, "node 99 of tree 0 is missing"),
         ({"nodes_falsenodeids": [0, 0, 0]}, "a tree has a cycle"),
-        ({"nodes_featureids": [5, 0, 0]}, "feature 5 is none of 5"),
-        ({"target_ids": [1, 0]}, "target 1 is none of 1"),
+        ({"nodes_featureids": [5, 0, 0]}, "feature 5 is out of range for 5"),
+        ({"target_ids": [1, 0]}, "target 1 is out of range for 1"),
         ({"nodes_modes": ["BRANCH_LEQ", "LEAF"]}, "2 entries for 3"),
         ({"nodes_modes": ["WRONG", "LEAF", "LEAF"]}, "cannot be 'WRONG'"),
         ({"base_values": [1.0, 2.0]}, "2 entries for 1"),
