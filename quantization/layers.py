@@ -25,7 +25,6 @@ class Weight:
         place: index of the input.
         axis: axis of the result channels, each of which has its own scale; None if a single scale
             must be used.
-        terms: axes that are summed over, in addition to the data channels.
     """
 
     place: int
@@ -40,7 +39,7 @@ class Layer:
         name: name of the node, or a substitute for it.
         data: indices of the inputs that are activations.
         bias: index of the constant input that is added to each result channel.
-        channel: data axis that is contracted with different weights.
+        channel: axis of the data along which the weights differ.
         beside: values after the layer that become integers together with it.
     """
 

@@ -29,7 +29,7 @@ Typical of cores with two vector units; only ratios matter.
 """
 
 _STREAM = 0.5
-"""Vectors per cycle from beyond L1."""
+"""Vectors loaded per cycle from beyond L1."""
 
 
 class MatmulTile(NamedTuple):

@@ -108,7 +108,7 @@ class CudaKind(GpuKind):
         return super().pipeline(machine or self._local(), accuracy, precision)
 
     def last_passes(self) -> Iterable[PassSpec]:
-        # PTX has no math functions; other devices provide them.
+        # PTX lacks most math functions, which other devices provide.
         return specs("expand-math")
 
     def source(self, module: ModuleOp) -> str:

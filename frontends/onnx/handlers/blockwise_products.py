@@ -29,7 +29,7 @@ def matmul_n_bits(ctx: NodeContext) -> SSAValue:
     x = ctx.input(0)
     depth, columns, size = ctx.get_int("K"), ctx.get_int("N"), ctx.get_int("block_size")
     bits = ctx.get_int("bits", 4)
-    ctx.check(bits in (2, 4, 8), f"codes of {bits} bits are not known")
+    ctx.check(bits in (2, 4, 8), f"codes cannot have {bits} bits")
     ctx.check(
         size >= 16 and size & (size - 1) == 0,
         f"block_size {size} is not a power of 2 of at least 16",
@@ -38,7 +38,7 @@ def matmul_n_bits(ctx: NodeContext) -> SSAValue:
         depth > 0 and columns > 0, f"a matrix needs rows and columns, not {depth} and {columns}"
     )
     ctx.check(
-        ctx.rank(x) > 0 and ctx.shape(x)[-1] == depth, f"the data has not K = {depth} columns"
+        ctx.rank(x) > 0 and ctx.shape(x)[-1] == depth, f"the data should have K = {depth} columns"
     )
     if ctx.optional_input(4) is not None:
         ctx.unsupported("a g_idx, which puts rows in another order, is not supported")
@@ -81,7 +81,7 @@ def gather_block_quantized(ctx: NodeContext) -> SSAValue:
     ctx.check(ctx.rank(scales) == rank, f"scales should have {rank} dimensions")
     ctx.check(size > 0, f"block_size {size} is not positive")
     if is_packed:
-        ctx.check(bits in (2, 4, 8), f"codes of {bits} bits are not known")
+        ctx.check(bits in (2, 4, 8), f"codes cannot have {bits} bits")
         ctx.check(axis == rank - 1, "bytes hold codes of the last axis")
     check_range(ctx, indices, ctx.shape(codes)[gathered])
     place = axis if axis < gathered else axis + ctx.rank(indices) - 1

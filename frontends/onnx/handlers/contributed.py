@@ -105,7 +105,7 @@ def crop_and_resize(ctx: NodeContext) -> SSAValue:
     ctx.check(ctx.rank(x) == 4 and len(size) == 2, "data should be images, and the size two values")
     count = ctx.shape(images)[0]
     ctx.check(ctx.shape(rois) == (count, 4), f"regions {list(ctx.shape(rois))} are not [{count},4]")
-    ctx.require(images, 0, ctx.shape(x)[0] - 1, "numbers of images")
+    ctx.require(images, 0, ctx.shape(x)[0] - 1, "image indices")
     chosen = ctx.emit(graph.GatherOp(x, images, axis=0))
     axes: list[SSAValue] = []
     inside: SSAValue | None = None

@@ -69,7 +69,8 @@ def crop(ctx: NodeContext) -> SSAValue:
     left, top, right, bottom = border
     extents = size or [shape[2] - top - bottom, shape[3] - left - right]
     ctx.check(
-        len(extents) == 2 and min(*border, *extents) >= 0, f"no image of {extents} within a border"
+        len(extents) == 2 and min(*border, *extents) >= 0,
+        f"no image of size {extents} fits inside the border",
     )
     ctx.check(
         top + extents[0] <= shape[2] and left + extents[1] <= shape[3],

@@ -164,13 +164,13 @@ def _operands(ctx: NodeContext, heads: int) -> tuple[SSAValue, SSAValue, SSAValu
     query, key, value = ctx.input(0), ctx.optional_input(1), ctx.optional_input(2)
     if key is None:
         if ctx.rank(query) != 5 or ctx.shape(query)[2:4] != (heads, 3):
-            ctx.unsupported("MultiHeadAttention without keys, of what is not packed with them")
+            ctx.unsupported("MultiHeadAttention without keys is only supported for packed queries")
         return _packed(ctx, query, 0), _packed(ctx, query, 1), _packed(ctx, query, 2)
     query = _by_heads(ctx, query, heads)
     if value is not None:
         return query, _by_heads(ctx, key, heads), _by_heads(ctx, value, heads)
     fits = ctx.rank(key) == 5 and ctx.shape(key)[2:4] == (heads, 2)
-    ctx.check(fits, f"keys {list(ctx.shape(key))} hold no values, which are not given")
+    ctx.check(fits, f"keys {list(ctx.shape(key))} do not include the missing values")
     return query, _packed(ctx, key, 0), _packed(ctx, key, 1)
 
 

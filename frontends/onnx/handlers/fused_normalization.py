@@ -50,7 +50,7 @@ def skip_rms_normalization(ctx: NodeContext) -> list[SSAValue | None]:
 def _rows(ctx: NodeContext, table: SSAValue, places: SSAValue, what: str) -> SSAValue:
     """Look up rows of an embedding table."""
     ctx.check(ctx.rank(table) == 2, f"the {what} embedding should be a matrix")
-    ctx.require(places, 0, ctx.shape(table)[0] - 1, f"{what} numbers")
+    ctx.require(places, 0, ctx.shape(table)[0] - 1, f"{what} indices")
     return ctx.emit(graph.GatherOp(table, places, axis=0))
 
 

@@ -55,7 +55,7 @@ def rotated(
     half = ctx.shape(cos)[-1]
     ctx.check(
         2 * half <= size and ctx.shape(sin) == ctx.shape(cos),
-        f"{half} cosines and {ctx.shape(sin)[-1]} sines do not turn heads of {size}",
+        f"{half} cosines and {ctx.shape(sin)[-1]} sines do not fit heads of size {size}",
     )
     turned = x if 2 * half == size else columns(ctx, x, 0, 2 * half)
     first, second = _pairs(ctx, turned, interleaved)
@@ -142,7 +142,7 @@ def _with_past(
         return new, new
     batch, heads, room, size = ctx.shape(past)
     earlier = total - length
-    ctx.check(earlier <= room, f"the past has {room} places, of which {earlier} are used")
+    ctx.check(earlier <= room, f"the past has {room} positions, but {earlier} are used")
     parts = [new]
     if earlier:
         head = ctx.emit(graph.SliceOp(past, [0, 0, 0, 0], [batch, heads, earlier, size]))

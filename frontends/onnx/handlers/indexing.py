@@ -164,7 +164,7 @@ def tensor_scatter(ctx: NodeContext) -> SSAValue:
     if starts is not None:
         wide = ctx.emit(graph.CastOp(starts, i64)) if ctx.element(starts) != i64 else starts
         last = shape[axis] - (extents[axis] if mode == "linear" else 1)
-        ctx.require(wide, 0, last, "places to write at")
+        ctx.require(wide, 0, last, "write positions")
         own = ctx.emit(graph.ReshapeOp(wide, (shape[0], *[1] * (rank - 1))))
         places = ctx.emit(graph.AddOp(places, own))
     if mode == "circular":

@@ -102,7 +102,7 @@ def category_mapper(ctx: NodeContext) -> SSAValue:
     """Numbers of strings, or strings of numbers."""
     texts = np.array(ctx.get_strings("cats_strings") or [], TEXT)
     numbers = np.array(ctx.get_ints("cats_int64s") or [], np.int64)
-    ctx.check(len(texts) == len(numbers), "there are more categories of one kind")
+    ctx.check(len(texts) == len(numbers), "cats_strings and cats_int64s differ in length")
     return _mapped(ctx, texts, numbers)
 
 

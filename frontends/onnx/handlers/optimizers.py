@@ -69,7 +69,7 @@ def _register(op_type: str, kept: int, step: _Step) -> None:
     def handle(ctx: NodeContext) -> list[SSAValue]:
         rate, steps, *rest = ctx.inputs()
         count, over = divmod(len(rest), 2 + kept)
-        ctx.check(not over, f"it has {len(rest)} tensors, which are not {2 + kept} of each")
+        ctx.check(not over, f"{len(rest)} tensors do not divide into {2 + kept} groups")
         columns = [list(_changed(ctx, rate, steps, rest[i::count], step)) for i in range(count)]
         return [value for group in zip(*columns, strict=True) for value in group]
 

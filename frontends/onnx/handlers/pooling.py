@@ -130,7 +130,7 @@ def max_unpool(ctx: NodeContext) -> SSAValue:
     flat = ctx.builder.splat((math.prod(inferred),), zero)
     indices = ctx.emit(graph.ReshapeOp(places, (-1,)))
     updates = ctx.emit(graph.ReshapeOp(x, (-1,)))
-    ctx.require(indices, 0, math.prod(inferred) - 1, "places of maxima")
+    ctx.require(indices, 0, math.prod(inferred) - 1, "indices of maxima")
     filled = ctx.emit(graph.ScatterElementsOp(flat, indices, updates))
     result = ctx.emit(graph.ReshapeOp(filled, inferred))
     wanted = ctx.optional_constant_ints(2, "the shape of the result") or list(inferred)

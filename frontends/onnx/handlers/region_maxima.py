@@ -26,7 +26,7 @@ def max_roi_pool(ctx: NodeContext) -> SSAValue:
     count = ctx.shape(rois)[0]
     ctx.check(ctx.shape(rois) == (count, 5), f"regions {list(ctx.shape(rois))} are not [{count},5]")
     images = cast(ctx, _column(ctx, rois, 0), i64)
-    ctx.require(images, 0, ctx.shape(x)[0] - 1, "numbers of images")
+    ctx.require(images, 0, ctx.shape(x)[0] - 1, "image indices")
     value = ctx.emit(graph.GatherOp(x, reshaped(ctx, images, (count,)), axis=0))
     lowest = ctx.literal(np.finfo(numpy_dtype(ctx.element(x))).min, x)
     for axis in (3, 2):

@@ -126,7 +126,9 @@ def resize(ctx: NodeContext) -> SSAValue:
     )
     if ctx.get_bool("antialias", 0):
         if mode == "nearest" or roi is not None:
-            ctx.unsupported("antialias is supported for linear and cubic resizing of the whole")
+            ctx.unsupported(
+                "antialias is only supported for linear and cubic resizing of whole data"
+            )
         return cast(ctx, _without_aliases(ctx, resized), element)
     return cast(ctx, ctx.emit(resized), element)
 
@@ -186,7 +188,7 @@ def _roi(ctx: NodeContext, axes: list[int], rank: int) -> list[float]:
     given = _floats(ctx, 1, "the region of interest")
     ctx.check(len(given) == 2 * len(axes), f"the region should have {2 * len(axes)} numbers")
     ctx.check(
-        all(abs(place) <= _FAR for place in given), f"the region {given} is not one near the data"
+        all(abs(place) <= _FAR for place in given), f"the region {given} is too far from the data"
     )
     roi = [0.0] * rank + [1.0] * rank
     for index, axis in enumerate(axes):

@@ -144,7 +144,7 @@ def _roi_align(ctx: NodeContext, *, half_pixel: bool) -> SSAValue:
         f"sampling_ratio {samples} should be from 0 to {_MOST_SAMPLES}",
     )
     batch = ctx.shape(ctx.input(0))[0]
-    ctx.require(ctx.input(2), 0, batch - 1, "numbers of images")
+    ctx.require(ctx.input(2), 0, batch - 1, "image indices")
     pooled = ctx.emit(
         graph.RoiAlignOp(
             ctx.emit(graph.TransposeOp(ctx.input(0), [0, 2, 3, 1])),

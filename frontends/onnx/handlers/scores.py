@@ -33,7 +33,7 @@ def class_labels(ctx: NodeContext) -> np.ndarray:
     texts = ctx.get_strings("classlabels_strings")
     if texts:
         return np.array(texts, TEXT)
-    ctx.malformed("it has no labels of classes")
+    ctx.malformed("it has no class labels")
 
 
 def chosen_label(ctx: NodeContext, scores: SSAValue, labels: np.ndarray) -> SSAValue:

@@ -92,7 +92,7 @@ def _transformed(
     ctx.check(length > 0, f"a transform of length {length} has no bins")
     if length > _LENGTH_LIMIT:
         ctx.unsupported(
-            f"a transform of length {length} is not supported, at most {_LENGTH_LIMIT} are"
+            f"a transform of length {length} is not supported; the maximum is {_LENGTH_LIMIT}"
         )
     element = ctx.element(rows)
     wide = ctx.emit(graph.CastOp(rows, f32)) if is_half(element) else rows

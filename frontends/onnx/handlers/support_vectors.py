@@ -145,7 +145,7 @@ def _pair_scores(
         len(vectors) == count * width
         and len(weights) == (classes - 1) * count
         and len(rho) == len(pairs),
-        f"the numbers of {count} vectors of {width} features and {classes} classes do not fit",
+        f"attributes do not fit {count} vectors of {width} features and {classes} classes",
     )
     weights = weights.reshape(classes - 1, count)
     ends = np.cumsum(sizes)

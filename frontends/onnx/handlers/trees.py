@@ -171,7 +171,7 @@ def _two_classes(
     stored: set[int],
 ) -> tuple[SSAValue, SSAValue]:
     """Return labels and scores for two classes; leaves may have scores for both or only one."""
-    ctx.check(bool(stored) and stored <= {0, 1}, f"classes {sorted(stored)} are not two")
+    ctx.check(bool(stored) and stored <= {0, 1}, f"classes {sorted(stored)} should be 0 and 1")
     scores: list[SSAValue | None] = [None, None]
     if len(stored) == 2:
         both = _scores(ctx, x, trees, 2, "SUM")
@@ -201,7 +201,7 @@ def _older_trees(ctx: NodeContext, what: str) -> tuple[Trees, np.ndarray]:
     owners = _list(ctx, "nodes_treeids")
     count = len(owners)
     names = NodeNames(owners, _list(ctx, "nodes_nodeids", count))
-    ctx.check(names.are_unique, "two nodes have one number")
+    ctx.check(names.are_unique, "two nodes have the same number")
     features = _list(ctx, "nodes_featureids", count)
     values = _values(ctx, "nodes_values", count)
     tests = _older_tests(ctx, count)
@@ -286,7 +286,7 @@ def _values(ctx: NodeContext, name: str, count: int) -> np.ndarray:
 
 def _scores(ctx: NodeContext, x: SSAValue, trees: Trees, count: int, aggregate: str) -> SSAValue:
     """Return the total score of the trees for each target, [rows, count]."""
-    ctx.check(1 <= count <= ctx.builder.limits.made_elements, f"there are {count} targets")
+    ctx.check(1 <= count <= ctx.builder.limits.made_elements, f"there cannot be {count} targets")
     ctx.check(trees.roots.size, "there are no trees")
     depth = trees.depth(ctx.malformed)
     columns = ctx.shape(x)[1]

@@ -98,7 +98,7 @@ def test_numbers_of_images_and_lengths_of_sequences():
     )
     x, region = np.ones((2, 1, 4, 5), np.float32), np.array([[0, 0, 3, 3]], np.float32)
     for number in (-1, 2, 1000, MOST, LEAST):
-        refuses(roi, "RoiAlign: numbers of images", x=x, r=region, b=np.array([number]))
+        refuses(roi, "RoiAlign: image indices", x=x, r=region, b=np.array([number]))
     for number in (np.nan, np.inf, 3e38, -np.inf):
         feeds = {"x": x, "r": np.full((1, 4), number, np.float32), "b": np.array([0])}
         assert not roi.run(feeds)[0].any()
