@@ -46,7 +46,7 @@ def annotate(graph: OnnxGraph, layers: Sequence[Layer]) -> Annotation:
 
 
 def _shared(graph: OnnxGraph, name: str, values: Mapping[str, str]) -> str:
-    """Return the value that sets the scale of a value: itself, or the input of its carrier."""
+    """Return the value that sets the scale of a value: itself, or that of its carrier's input."""
     sources = carried(graph, name)
     if len(sources) == 1 and sources[0] in values:
         return values[sources[0]]

@@ -160,7 +160,7 @@ def squared_error(values: Distribution, low: float, high: float, settings: Range
     scale, zero = float(made.scale), int(made.zero)
     least, most = made.limits
     rounded = (np.clip(np.rint(centres / scale) + zero, least, most) - zero) * scale
-    # Values are assumed to be spread evenly over a bin, so not only its centre is rounded.
+    # Each bin is represented by its centre.
     return float(np.sum(values.counts * (rounded - centres) ** 2) / max(values.counts.sum(), 1))
 
 

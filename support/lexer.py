@@ -48,5 +48,5 @@ class BoundedLexer(MLIRLexer):
             raise ParseError(Span(start_pos, self.pos, self.input), "unexpected character")
         token = super()._lex_number(start_pos)
         if len(token.span) > _MOST_DIGITS:
-            raise ParseError(token.span, f"a number of more than {_MOST_DIGITS} digits")
+            raise ParseError(token.span, f"the number has more than {_MOST_DIGITS} digits")
         return token

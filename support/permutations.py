@@ -29,7 +29,7 @@ from tcopt.support.digits import Digit, digit_of
 def inverse_permutation(
     indices: Sequence[AffineExpr], extents: Sequence[int], source: Sequence[int]
 ) -> tuple[AffineExpr, ...] | None:
-    """Invert an index map: return the position that each element is written to, by source index.
+    """Invert an index map that is a permutation.
 
     Args:
         indices: indices of the element read, in terms of the axes.

@@ -110,8 +110,8 @@ def test_a_convolution_counts_bits(pad: int) -> None:
     [
         ({"s": 1, "z": 0, "b": 2}, {"rounding_mode": "TWICE"}, "TWICE"),
         ({"s": 1, "z": 0.5, "b": 2}, {}, "zero point"),
-        ({"s": 1, "z": 0, "b": 0}, {}, "bits are not 1 to 32"),
-        ({"s": 1, "z": 0, "b": 2.5}, {}, "bits are not 1 to 32"),
+        ({"s": 1, "z": 0, "b": 0}, {}, "bits should be from 1 to 32"),
+        ({"s": 1, "z": 0, "b": 2.5}, {}, "bits should be from 1 to 32"),
     ],
 )
 def test_what_is_refused(values: dict[str, Any], options: dict[str, Any], text: str) -> None:

@@ -232,7 +232,7 @@ class NodeContext:
         """Normalise a list of axes without duplicates; the order is preserved."""
         found = [self.axis(axis, rank) for axis in axes]
         if len(set(found)) != len(found):
-            self.malformed(f"axes {list(axes)} name one dimension twice")
+            self.malformed(f"axes {list(axes)} repeat a dimension")
         return found
 
     # Results

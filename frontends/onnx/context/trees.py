@@ -56,7 +56,7 @@ class Trees:
         for nodes in (below, self.roots):
             self._check_exist(nodes, fail)
         if self._has_orphans(below):
-            fail("a tree has a cycle, or no root leads to some of its nodes")
+            fail("a tree has a cycle, or nodes that no root reaches")
         reached = np.concatenate([below, self.roots])
         waiting = np.bincount(reached[reached >= 0], minlength=self.inner)
         has_shared_nodes = bool((waiting > 1).any())

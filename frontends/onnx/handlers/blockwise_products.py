@@ -77,7 +77,7 @@ def gather_block_quantized(ctx: NodeContext) -> SSAValue:
     gathered = ctx.axis(ctx.get_int("gather_axis"), rank)
     axis = ctx.axis(ctx.get_int("quantize_axis"), rank)
     is_packed = ctx.builder.dtype_of(codes) == np.uint8
-    ctx.check(gathered != axis, f"slices cannot be taken along axis {axis}, that of the blocks")
+    ctx.check(gathered != axis, f"slices cannot be taken along axis {axis}, which has the blocks")
     ctx.check(ctx.rank(scales) == rank, f"scales should have {rank} dimensions")
     ctx.check(size > 0, f"block_size {size} is not positive")
     if is_packed:

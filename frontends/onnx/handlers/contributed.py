@@ -34,7 +34,7 @@ def distances(ctx: NodeContext) -> SSAValue:
     ctx.check(metric in ("euclidean", "sqeuclidean"), f"metric cannot be {metric!r}")
     ctx.check(ctx.rank(a) == 2 and ctx.rank(b) == 2, "operands should be matrices")
     (rows, width), (columns, other) = ctx.shape(a), ctx.shape(b)
-    ctx.check(width == other, f"rows of {width} and {other} elements have no distance")
+    ctx.check(width == other, f"rows have {width} and {other} elements")
     left, right = reshaped(ctx, a, (rows, 1, width)), reshaped(ctx, b, (1, columns, width))
     difference = ctx.emit(graph.SubOp(left, right))
     kind = "l2" if metric == "euclidean" else "sum_square"
@@ -64,7 +64,7 @@ def nhwc_max_pool(ctx: NodeContext) -> SSAValue:
 def bias_dropout(ctx: NodeContext) -> list[SSAValue | None]:
     """Sum of data, bias and residual; dropout has no effect in inference."""
     if ctx.optional_input(4) is not None and ctx.constant(4, "the training mode").any():
-        ctx.unsupported("BiasDropout that trains is not supported")
+        ctx.unsupported("BiasDropout in training mode is not supported")
     ctx.operands = ctx.operands[:3]
     total = summed(ctx)
     mask = ctx.builder.splat(ctx.shape(total), np.True_) if ctx.output_used(1) else None

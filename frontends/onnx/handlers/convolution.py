@@ -16,7 +16,7 @@ def _kernel(ctx: NodeContext, x: SSAValue, w: SSAValue) -> tuple[int, ...]:
     """Return the spatial extents of the weights; `kernel_shape` must agree if present."""
     ctx.check(
         ctx.rank(x) >= 3 and ctx.rank(x) == ctx.rank(w),
-        f"data {list(ctx.shape(x))} and weights {list(ctx.shape(w))} should have one rank, "
+        f"data {list(ctx.shape(x))} and weights {list(ctx.shape(w))} should have the same rank, "
         "with a batch, channels and spatial dimensions",
     )
     kernel = ctx.shape(w)[2:]

@@ -34,7 +34,8 @@ def einsum(ctx: NodeContext) -> SSAValue:
         result = _contract(ctx, result, term, later | set(target), extents)
     result = _summed(ctx, result, set(target))
     ctx.check(
-        sorted(result.labels) == sorted(target), f"the result {target} has labels without operand"
+        sorted(result.labels) == sorted(target),
+        f"the result {target} has labels that no operand has",
     )
     return _arranged(ctx, result, target)
 
@@ -47,7 +48,9 @@ def _terms(ctx: NodeContext) -> tuple[list[_Term], list[str]]:
     equation = "".join(ctx.get_string("equation").split())
     left, arrow, right = equation.partition("->")
     inputs = left.split(",")
-    ctx.check(len(inputs) == len(ctx.operands), f"{equation!r} has another number of operands")
+    ctx.check(
+        len(inputs) == len(ctx.operands), f"{equation!r} does not match the number of operands"
+    )
     terms: list[_Term] = []
     widest = 0
     for text, value in zip(inputs, ctx.inputs(), strict=True):
@@ -81,7 +84,7 @@ def _without_repeats(ctx: NodeContext, term: _Term) -> _Term:
             second = labels.index(label, first + 1)
             shape = ctx.shape(value)
             n = shape[first]
-            ctx.check(n == shape[second], f"label {label!r} has two extents")
+            ctx.check(n == shape[second], f"label {label!r} has different extents")
             order = [d for d in range(len(shape)) if d != second]
             order.insert(first + 1, second)
             if second != first + 1:
@@ -101,7 +104,9 @@ def _extents(ctx: NodeContext, terms: list[_Term]) -> dict[str, int]:
     for term in terms:
         for label, extent in zip(term.labels, ctx.shape(term.value), strict=True):
             known = extents.setdefault(label, extent)
-            ctx.check(known == extent or 1 in (known, extent), f"label {label!r} has two extents")
+            ctx.check(
+                known == extent or 1 in (known, extent), f"label {label!r} has different extents"
+            )
             extents[label] = extent if known == 1 else known
     return extents
 

@@ -74,6 +74,6 @@ def crop(ctx: NodeContext) -> SSAValue:
     )
     ctx.check(
         top + extents[0] <= shape[2] and left + extents[1] <= shape[3],
-        f"an image of {extents} from {[top, left]} on is not inside of {list(shape)}",
+        f"an image of size {extents} at {[top, left]} exceeds {list(shape)}",
     )
     return ctx.emit(graph.SliceOp(x, [0, 0, top, left], [*shape[:2], *extents]))

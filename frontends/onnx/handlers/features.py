@@ -82,7 +82,7 @@ def imputer(ctx: NodeContext) -> SSAValue:
         )  # fmt: skip
     else:
         values, missing = ctx.get_ints("imputed_value_int64s"), ctx.get_int("replaced_value_int64")
-    ctx.check(values, "there is nothing to replace by")
+    ctx.check(values, "there are no replacement values")
     width = ctx.shape(x)[-1] if ctx.rank(x) else 1
     ctx.check(len(values or ()) in (1, width), f"{len(values or ())} values for {width} features")
     if missing != missing:

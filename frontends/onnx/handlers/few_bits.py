@@ -50,7 +50,10 @@ def quant(ctx: NodeContext) -> SSAValue:
     zero = ctx.constant(2, "zero point")
     width = ctx.constant(3, "number of bits")
     signed, narrow = ctx.get_bool("signed", 1), ctx.get_bool("narrow", 0)
-    ctx.check(width.size == 1 and float(width.flat[0]) in range(1, 33), "bits are not 1 to 32")
+    ctx.check(
+        width.size == 1 and float(width.flat[0]) in range(1, 33),
+        "bits should be from 1 to 32",
+    )
     ctx.check(bool(np.all(zero == np.rint(zero))), "a zero point is not an integer")
     bits = int(width.flat[0])
     zeros = zero.reshape(()) if zero.size == 1 else zero

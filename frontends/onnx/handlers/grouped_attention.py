@@ -177,7 +177,7 @@ def group_query_attention(ctx: NodeContext) -> list[SSAValue | None]:
     query, key, value = _projections(ctx, heads, groups)
     batch, _, length, _ = ctx.shape(query)
     total = ctx.constant_int(6, "total_sequence_length")
-    ctx.check(total >= length, f"total_sequence_length {total} is less than {length} new places")
+    ctx.check(total >= length, f"total_sequence_length {total} is less than {length} new positions")
     ctx.require(ctx.input(5), 0 if total == length else total - 1, total - 1, "seqlens_k")
     if ctx.get_bool("do_rotary"):
         places = ctx.optional_input(9)

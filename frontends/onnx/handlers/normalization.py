@@ -108,7 +108,7 @@ def group_normalization(ctx: NodeContext) -> SSAValue:
 
 def _spread(ctx: NodeContext, value: SSAValue, groups: int, channels: int) -> SSAValue:
     """Expand one value per group to one per channel."""
-    ctx.check(ctx.shape(value) == (groups,), "there should be one scale and bias a group")
+    ctx.check(ctx.shape(value) == (groups,), "there should be one scale and bias per group")
     column = ctx.emit(graph.ReshapeOp(value, (groups, 1)))
     table = ctx.emit(graph.BroadcastToOp(column, (groups, channels // groups)))
     return ctx.emit(graph.ReshapeOp(table, (channels,)))

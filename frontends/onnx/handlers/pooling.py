@@ -120,7 +120,7 @@ def max_unpool(ctx: NodeContext) -> SSAValue:
     x, places = ctx.input(0), ctx.input(1)
     kernel = _kernel(ctx, x)
     shape = ctx.shape(x)
-    ctx.check(ctx.shape(places) == shape, "there should be a place for each element")
+    ctx.check(ctx.shape(places) == shape, "there should be an index for each element")
     window = WindowAttributes.of(ctx, kernel)
     low, high = window.stated_pads[: len(kernel)], window.stated_pads[len(kernel) :]
     rows = zip(shape[2:], window.strides, kernel, low, high, strict=True)

@@ -243,7 +243,7 @@ def _hidden(ctx: NodeContext, layer: Layer, directions: int) -> int:
     ctx.check(w == (directions, rows, x[-1]), f"w {list(w)} does not fit x {list(x)}")
     ctx.check(r == (directions, rows, hidden), f"r {list(r)} does not fit w {list(w)}")
     declared = ctx.get_int("hidden_size", hidden)
-    ctx.check(declared == hidden, f"hidden_size {declared} is not r's {hidden}")
+    ctx.check(declared == hidden, f"hidden_size {declared} differs from that of r, {hidden}")
     bias, peepholes = ctx.optional_input(3), ctx.optional_input(7)
     for value, count in ((bias, 2 * layer.gates), (peepholes, 3)):
         if value is not None:

@@ -25,7 +25,7 @@ def grid_sample(ctx: NodeContext) -> SSAValue:
     places = ctx.shape(grid)
     ctx.check(
         rank >= 1 and len(places) == rank + 2 and places[-1] == rank and places[0] == shape[0],
-        f"a grid of {list(places)} holds no places in data of {list(shape)}",
+        f"a grid of {list(places)} holds no positions in data of {list(shape)}",
     )
     mode, padding = ctx.get_string("mode"), ctx.get_string("padding_mode")
     ctx.check(mode == "nearest" or mode in _MODES, f"mode cannot be {mode!r}")
