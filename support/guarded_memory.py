@@ -127,7 +127,7 @@ class _Action(ctypes.Structure):
 
 
 def on_fault(tell: Callable[[int, int], None]) -> object:
-    """Install a handler for invalid accesses and instructions that reports them before the process ends.
+    """Install a handler that reports invalid accesses and instructions before the process ends.
 
     Args:
         tell: receives the address and the signal number; it must end the process.
