@@ -97,9 +97,7 @@ class Kernel:
 
 
 def op_label(number: int) -> str:
-    """Label of an op by its number, which stands for its nodes in code shared by equal
-    functions.
-    """
+    """Label of an op by its number; stands for its nodes in code shared by equal functions."""
     return f"#{number}"
 
 

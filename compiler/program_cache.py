@@ -368,9 +368,7 @@ class ProgramEntry:
         self._facts.trim()
 
     def _program_key(self, files: Iterable[str]) -> str | None:
-        """Return the key of the program for the current content of the files; None if one
-        is gone.
-        """
+        """Return the key of the program for the files' current content; None if one is gone."""
         state = hashlib.blake2b(f"program {self._key}".encode(), digest_size=20)
         for name in files:
             content = None if self._folder is None else hash_file(self._folder / name)

@@ -80,9 +80,7 @@ def find_lock(source: Source, tuned: Tuned, *, locked: bool = False) -> Lock | N
 
 
 def with_lock(phases: Sequence[Phase], lock: Lock | None) -> list[Phase]:
-    """Insert the pass that applies a lock file, after simplification and before kernels are
-    made.
-    """
+    """Insert the pass that applies a lock file: after simplification, and before loops."""
     if lock is None:
         return list(phases)
     spec, told = lock.spec, list[Phase]()

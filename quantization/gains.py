@@ -14,9 +14,7 @@ Regions = Mapping[str, str]
 
 
 def regions_of(graph: OnnxGraph, layers: Collection[str]) -> Regions:
-    """Attribute each node to a layer: itself, the one whose result it uses, or the one whose data
-    it computes.
-    """
+    """Attribute each node to a layer: its own, its producer, or the consumer of its result."""
     region: dict[str, str] = {}
     for node in graph.nodes:
         name = node_label(node)

@@ -159,9 +159,7 @@ def switched_pairs(graph: OnnxGraph, floats: OnnxGraph) -> tuple[SwitchedModel, 
 
 
 def _owners(graph: OnnxGraph, floats: OnnxGraph, layers: list[Layer]) -> dict[str, set[str]]:
-    """Attribute quantised values to layers: their data, and what is computed or moved only for
-    them.
-    """
+    """Attribute quantised values to layers: their data, and values used only for them."""
     names = {layer.name for layer in layers}
     found: dict[str, set[str]] = {name: set() for name in names}
     values = {pair.value for pair in pairs_of(graph)}

@@ -180,9 +180,7 @@ def conv(graph: OnnxGraph, node: NodeProto) -> Operands | None:
 
 @layer_rule("ConvTranspose")
 def conv_transpose(graph: OnnxGraph, node: NodeProto) -> Operands | None:
-    """Rule for transposed convolutions: the weights have data channels first, result channels
-    second.
-    """
+    """Rule for transposed convolutions, whose weights have data channels first."""
     if node.input[1] not in graph.constants:
         return None
     axis = 1 if attributes_of(node).get("group", 1) == 1 else None

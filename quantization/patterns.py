@@ -17,9 +17,9 @@ class OnnxPattern(ABC):
 
     @abstractmethod
     def match_and_rewrite(self, graph: OnnxGraph, node: NodeProto) -> bool:
-        """Operators of elementwise functions, by whether they are expensive enough for a table to
-        be faster. All have one result; their operands other than the argument are one-element
-        constants.
+        """Rewrite the node if the pattern matches; return whether it did.
+
+        The same match must not occur again afterwards.
         """
 
 

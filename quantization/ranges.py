@@ -133,9 +133,7 @@ def least_squares(values: Distribution, settings: RangeSettings) -> tuple[float,
 def _searched(
     low: float, high: float, score: Callable[[float, float], float]
 ) -> tuple[float, float]:
-    """Search for the range with the lowest score, by moving both bounds or either of them
-    to zero.
-    """
+    """Search for the range with the lowest score, moving both bounds or either to zero."""
     best = score(low, high)
     for low_moves, high_moves in ((True, True), (True, False), (False, True)):
         first = low, high
@@ -206,9 +204,7 @@ def _divergence(values: Distribution, centres: Array, low: float, high: float) -
 
 
 def chosen_range(method: str, values: Distribution, settings: RangeSettings) -> tuple[float, float]:
-    """Return the range selected by a method; for power-of-two scales, the better of two
-    neighbours.
-    """
+    """Return a method's range; for power-of-two scales the better of it and its half."""
     low, high = find_method(method)(values, settings)
     if not settings.power_of_two or method == "minmax":
         return low, high

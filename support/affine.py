@@ -150,9 +150,7 @@ def _split(value: LinearSum, divisor: int) -> tuple[LinearSum, LinearSum]:
 def _split_digits(
     value: LinearSum, divisor: int, ranges: Sequence[Range]
 ) -> tuple[LinearSum, LinearSum, int] | None:
-    """Split `value` into `factor * high + low` with `0 <= low < factor`; `factor` divides
-    `divisor`.
-    """
+    """Split `value` into `factor * high + low`, 0 <= low < factor; `factor` divides `divisor`."""
     for factor in sorted({gcd(divisor, f) for _, f in value.terms} - {1, divisor}, reverse=True):
         high, low = _split(value, factor)
         least, most = sum_range(low, ranges)
@@ -342,9 +340,7 @@ def coarser(expr: AffineExpr, extent: int, ranges: Sequence[Range]) -> tuple[Aff
 
 
 def extents_to_ranges(extents: Sequence[int]) -> tuple[Range, ...]:
-    """Convert extents to ranges: `[n, m]` -> `[(0, n - 1), (0, m - 1)]`; empty ones become
-    (0, 0).
-    """
+    """Convert extents to ranges: `[n, m]` -> `[(0, n - 1), (0, m - 1)]`; 0 becomes (0, 0)."""
     return tuple((0, max(extent - 1, 0)) for extent in extents)
 
 

@@ -13,9 +13,7 @@ NODES, ORIGINS = "nodes", "origins"
 
 
 def place_settings(places: Sequence[str]) -> dict[str, Any]:
-    """Encode the nodes of instructions as settings: a list of names, and an index per
-    instruction.
-    """
+    """Encode the nodes of instructions as settings: distinct names, and their indices."""
     names = list(dict.fromkeys(places))
     numbers = {name: number for number, name in enumerate(names)}
     return {NODES: names, ORIGINS: ",".join(str(numbers[place]) for place in places)}

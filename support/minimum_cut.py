@@ -38,9 +38,7 @@ class Network:
             self.capacities.append(limit)
 
     def sink_side(self) -> set[int]:
-        """Return the nodes on the sink's side of the minimum cut; the smallest set if not
-        unique.
-        """
+        """Return the nodes on the sink's side of a minimum cut; of several, the smallest set."""
         while True:
             levels = self._levels()
             if levels[self.sink] < 0:
@@ -57,9 +55,7 @@ class Network:
         return found
 
     def _levels(self) -> list[int]:
-        """Return each node's distance from the source in the residual network; -1 if
-        unreachable.
-        """
+        """Return the distance of each node from the source in the residual network; -1 if none."""
         levels = [-1] * len(self.edges)
         levels[self.source] = 0
         pending = deque([self.source])

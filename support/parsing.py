@@ -63,9 +63,7 @@ _T = TypeVar("_T")
 
 
 class _Element(AttrParser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
-    """A number of a dense literal; hexadecimal floats are bit patterns, as the printer
-    writes them.
-    """
+    """A number of a dense literal; hexadecimal floats are bit patterns, as in printed text."""
 
     def to_type(self, parser: AttrParser, type: Any) -> Any:
         if isinstance(type, AnyFloat) and self.span.text[:2] == "0x":
@@ -146,9 +144,7 @@ class TextParser(Parser):
         return self._affine(super().parse_affine_map_of_ssa_ids)
 
     def _affine(self, parse: Callable[[], _T]) -> _T:
-        """Turn exceptions about non-affine products, which xDSL raises while folding, into
-        errors.
-        """
+        """Report non-affine products as errors; xDSL raises other exceptions when it folds them."""
         start = self.pos
         try:
             return parse()

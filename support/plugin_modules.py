@@ -106,9 +106,7 @@ def package_modules(name: str) -> tuple[ModuleSource, ...] | None:
 
 
 def package_influence(modules: Iterable[ModuleSource]) -> str | None:
-    """Return what else can affect the modules of a package apart from their sources; None if
-    nothing.
-    """
+    """Return what can affect modules of a package apart from their sources; None if nothing."""
     for module in modules:
         reason = outside_influence(module.code, package=_package_of(module))
         if reason is not None:

@@ -389,9 +389,7 @@ class _Driver(PatternRewriter):
             self._push(op)
 
     def handle_operation_removal(self, op: Operation) -> None:
-        """Remove an op and its nested ops from the worklist; visit the producers of their
-        operands.
-        """
+        """Remove an op and its nested ops from the worklist; visit producers of their operands."""
         if not self._once:
             self._note_around(op)
         for inner in walk_ops(op):

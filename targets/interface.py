@@ -106,9 +106,7 @@ class TargetKind(ABC):
         @property
         @abstractmethod
         def machines(self):
-            """Target attributes by machine name, the default first; third-party code may
-            add some.
-            """
+            """Target attributes by machine name, the default first; can be extended."""
 
     def has_machine(self, name: str) -> bool:
         """Whether a machine of this name exists."""

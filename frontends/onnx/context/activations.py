@@ -15,9 +15,7 @@ _Formula = Callable[[NodeContext, SSAValue, float, float], SSAValue]
 
 @dataclass(frozen=True)
 class _Kind:
-    """A function of a value and up to two parameters; a default of None marks an unused
-    parameter.
-    """
+    """A function of a value and two parameters; a default of None marks an unused parameter."""
 
     formula: _Formula
     alpha: float | None = None

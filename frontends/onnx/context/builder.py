@@ -277,9 +277,7 @@ class GraphBuilder:
         return kind(message, inputs, where=where, value=value, name=name)
 
     def _steps_to(self, value: SSAValue) -> list[GraphOp] | None:
-        """Return the ops that compute a value from constants, in order; None if it depends on
-        others.
-        """
+        """Return the ops that compute a value from constants, in order; None if impossible."""
         order: list[GraphOp] = []
         pending, seen = [value], {value}
         left = self.limits.made_elements

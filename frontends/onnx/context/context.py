@@ -239,9 +239,7 @@ class NodeContext:
 
     @property
     def may_bound(self) -> bool:
-        """Whether results may be padded to their maximum shape, with valid extents set by
-        `bounded`.
-        """
+        """Whether results may be padded to their maximum shape; `bounded` sets the valid extent."""
         return self.builder.may_bound
 
     def bounded(self, value: SSAValue, axis: int, count: SSAValue) -> SSAValue:
@@ -388,9 +386,7 @@ class NodeContext:
         return [int(v) for v in known.reshape(-1)]
 
     def _measured(self, value: SSAValue, what: str, kind: type[MissingValuesError]) -> np.ndarray:
-        """Return a value computed by an earlier stage; raise an error of the given kind if there is
-        none.
-        """
+        """Return a value computed by an earlier stage; raise the given error if there is none."""
         what = f"{what} of {self.op_type}"
         known = self.builder.measured_value(what, self.where)
         if known is None:
@@ -426,9 +422,7 @@ class NodeContext:
         raise ImportModelError(f"{self.op_type}: {message}", where=self.where, hint=hint)
 
     def unsupported(self, message: str) -> NoReturn:
-        """Raise UnsupportedError for this node; all such errors of a model are reported
-        together.
-        """
+        """Raise UnsupportedError for this node; all such errors are reported together."""
         raise UnsupportedError(message, where=self.where)
 
     def check(self, condition: Any, message: str) -> None:

@@ -82,9 +82,7 @@ class Trees:
             fail(f"there is no {'node' if place >= 0 else 'leaf'} {max(place, -1 - place)}")
 
     def _has_orphans(self, below: Numbers) -> bool:
-        """Whether a node or leaf has no parent; in acyclic graphs all others are reachable from
-        roots.
-        """
+        """Whether a node or leaf has no parent; without cycles, roots reach all others."""
         reached = np.zeros(self.inner + self.leaves, np.bool_)
         reached[below + self.leaves] = True
         reached[self.roots + self.leaves] = True
@@ -187,9 +185,7 @@ class _Ranks:
             self.count = len(self._distinct)
 
     def find(self, values: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
-        """Return the rank of each value, and whether the value occurs; ranks of others are
-        arbitrary.
-        """
+        """Return the rank of each value, and whether it occurs; other ranks are arbitrary."""
         if not self.count:
             return np.zeros(values.shape, np.int64), np.zeros(values.shape, np.bool_)
         if self._table is not None:

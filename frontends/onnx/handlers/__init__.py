@@ -1,3 +1,1 @@
-"""Handlers of ONNX operators, one operator family per file; see
-`tcopt.frontends.onnx.context.registry`.
-"""
+"""Handlers of ONNX operators, one family per file; see `context.registry`."""

@@ -41,9 +41,7 @@ def coupled(ctx: NodeContext, first: SSAValue, pairs: list[tuple[int, int]]) -> 
 def _quadratic(
     ctx: NodeContext, first: SSAValue, pairs: list[tuple[int, int]], classes: int
 ) -> SSAValue:
-    """Return the matrices Q [rows, classes, classes] whose form p Q p the probabilities
-    minimise.
-    """
+    """Return Q [rows, classes, classes]; the probabilities minimise the form p Q p."""
     rows = ctx.shape(first)[0]
     # For each pair (t, j) in both orders, r[j, t] is the probability of j.
     spread = np.zeros((len(pairs), classes, classes), np.float32)

@@ -72,9 +72,7 @@ def size(ctx: NodeContext) -> SSAValue:
 
 @handler("Range", "com.microsoft.Range")
 def value_range(ctx: NodeContext) -> SSAValue:
-    """start, start + delta, ... up to limit (exclusive); onnxruntime's delta is optional, default
-    1.
-    """
+    """start, start + delta, ... up to limit (exclusive); in onnxruntime, delta defaults to 1."""
     start, limit, *rest = (
         ctx.constant(i, f"the {what}").reshape(-1)[0]
         for i, what in enumerate(("start", "limit", "step")[: max(len(ctx.operands), 2)])

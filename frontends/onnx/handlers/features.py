@@ -111,9 +111,7 @@ def one_hot_encoder(ctx: NodeContext) -> SSAValue:
 
 @handler("ai.onnx.ml.FeatureVectorizer")
 def feature_vectorizer(ctx: NodeContext) -> SSAValue:
-    """Concatenation of the features of all operands, each cropped or zero-padded to a given
-    size.
-    """
+    """Concatenation of all operands' features, each cropped or zero-padded to a given size."""
     widths = ctx.get_ints("inputdimensions") or []
     ctx.check(len(widths) == len(ctx.operands), f"{len(widths)} sizes for the operands")
     parts: list[SSAValue] = []

@@ -1,6 +1,4 @@
-"""Handlers of onnxruntime operators on quantised tensors: float operators between
-(de)quantisations.
-"""
+"""Handlers of onnxruntime's quantised operators: float operators between (de)quantisations."""
 
 from __future__ import annotations
 

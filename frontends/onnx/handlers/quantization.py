@@ -188,7 +188,5 @@ def dequantized(ctx: NodeContext, x: SSAValue, scale: SSAValue, zero: SSAValue |
 def quantized(
     ctx: NodeContext, x: SSAValue, scale: SSAValue, zero: SSAValue | None, element: Attribute
 ) -> SSAValue:
-    """Quantise a tensor with a single scale; the type is the zero point's, or `element` without
-    one.
-    """
+    """Quantise a tensor with a single scale; the type is the zero point's, else `element`."""
     return ctx.emit(QuantizeOp(x, scalar(ctx, scale), scalar(ctx, zero_of(ctx, zero, element))))

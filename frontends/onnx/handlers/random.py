@@ -155,9 +155,7 @@ def multinomial(ctx: NodeContext) -> SSAValue:
 
 @handler("Dropout")
 def dropout(ctx: NodeContext) -> list[SSAValue | None]:
-    """Dropout: in training, random elements, scaled to preserve the mean; otherwise the data
-    itself.
-    """
+    """Dropout: in training, random elements, scaled to preserve the mean; else the data."""
     x = ctx.input(0)
     mode = ctx.optional_input(2)
     boolean = ctx.opset >= 10 or not is_float(ctx.element(x))

@@ -17,9 +17,7 @@ _MODES = {"bilinear": "linear", "bicubic": "cubic", "linear": "linear", "cubic":
 
 @handler("GridSample", "com.microsoft.GridSample")
 def grid_sample(ctx: NodeContext) -> SSAValue:
-    """Interpolation at positions in [-1, 1]; the last coordinate is along the first spatial
-    dimension.
-    """
+    """Interpolation at positions in [-1, 1]; the last coordinate is along the first dimension."""
     x, grid = ctx.input(0), ctx.input(1)
     shape, rank = ctx.shape(x), ctx.rank(x) - 2
     places = ctx.shape(grid)
@@ -62,9 +60,7 @@ def grid_sample(ctx: NodeContext) -> SSAValue:
 
 @handler("DeformConv")
 def deform_conv(ctx: NodeContext) -> SSAValue:
-    """Convolution with offsets added to the tap positions: sampling followed by a matrix
-    product.
-    """
+    """Convolution with offsets added to tap positions: sampling followed by a matrix product."""
     x, w, offset = ctx.input(0), ctx.input(1), ctx.input(2)
     bias, mask = ctx.optional_input(3), ctx.optional_input(4)
     kernel = ctx.get_ints("kernel_shape") or list(ctx.shape(w)[2:])

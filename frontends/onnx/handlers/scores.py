@@ -37,9 +37,7 @@ def class_labels(ctx: NodeContext) -> np.ndarray:
 
 
 def chosen_label(ctx: NodeContext, scores: SSAValue, labels: np.ndarray) -> SSAValue:
-    """Return the label of the class with the highest score in each row; the first in case
-    of ties.
-    """
+    """Return the label of the class with the highest score in each row; the first if tied."""
     best = ctx.emit(graph.ArgReduceOp(scores, kind="max", axis=1, keepdims=False))
     label = ctx.emit(graph.GatherOp(ctx.array(labels), best, axis=0))
     return ctx.text(label) if is_text(labels.dtype) else label

@@ -73,9 +73,7 @@ def compress(ctx: NodeContext) -> SSAValue:
 
 @handler("Unique")
 def unique(ctx: NodeContext) -> list[SSAValue | None]:
-    """The distinct elements or slices along an axis, with first indices, inverse indices and
-    counts.
-    """
+    """Distinct elements or slices along an axis; first indices, inverse indices and counts."""
     x = ctx.input(0)
     shape, axis = ctx.shape(x), 0
     if ctx.has("axis"):

@@ -126,9 +126,7 @@ def _block(ctx: NodeContext) -> tuple[int, str]:
 
 @handler("SpaceToDepth")
 def space_to_depth(ctx: NodeContext) -> SSAValue:
-    """Rearrangement of spatial blocks into channels; the block is the outer or (CRD) inner
-    index.
-    """
+    """Rearrangement of spatial blocks into channels; the block is outermost or (CRD) innermost."""
     x = ctx.input(0)
     size, mode = _block(ctx)
     result = ctx.emit(graph.SpaceToDepthOp(x, blocksize=size))

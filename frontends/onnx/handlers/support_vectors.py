@@ -52,9 +52,7 @@ def _kernel(ctx: NodeContext, x: SSAValue, vectors: np.ndarray) -> SSAValue:
 
 @handler("ai.onnx.ml.SVMRegressor")
 def svm_regressor(ctx: NodeContext) -> SSAValue:
-    """One value for each row; for a one-class model, 1 for members of the class and -1
-    otherwise.
-    """
+    """One value for each row; in a one-class model 1 for members of the class, otherwise -1."""
     x = features(ctx)
     width, count = ctx.shape(x)[1], ctx.get_int("n_supports", 0)
     coefficients = np.array(ctx.get_floats("coefficients") or [], np.float32)

@@ -195,9 +195,7 @@ def _rows(ctx: NodeContext) -> SSAValue:
 
 
 def _older_trees(ctx: NodeContext, what: str) -> tuple[Trees, np.ndarray]:
-    """Return the trees of an ensemble whose nodes are named by tree and number; also all
-    targets.
-    """
+    """Return the trees of an ensemble with nodes named by tree and number, and all targets."""
     owners = _list(ctx, "nodes_treeids")
     count = len(owners)
     names = NodeNames(owners, _list(ctx, "nodes_nodeids", count))

@@ -48,9 +48,7 @@ def _list_advice(name: str, kind: Kind) -> str:
 
 
 def _fixing_advice(inputs: Mapping[str, Sequence[Dimension] | None]) -> str:
-    """Return a hint on how to fix open dimensions: by name if they have one, otherwise by
-    shapes.
-    """
+    """Return a hint on how to fix open dimensions: by name if possible, otherwise by shapes."""
     unnamed = [name for name, dims in inputs.items() if dims is None or None in dims]
     open_ = (d for dims in inputs.values() for d in dims or () if isinstance(d, str))
     # Sums of symbols follow from their terms.

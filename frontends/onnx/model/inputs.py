@@ -207,9 +207,7 @@ class Symbols:
         return [self._extent(d) if isinstance(d, str) else d for d in dims]
 
     def _extent(self, name: str) -> Dimension:
-        """Return the extent of a symbol; sums such as `past + length` are computed from their
-        terms.
-        """
+        """Return the extent of a symbol; sums such as `past + length` follow from their terms."""
         if name in self.extents:
             return self.extents[name]
         terms = [t if isinstance(t, int) else self.extents.get(t) for t in terms_of(name)]

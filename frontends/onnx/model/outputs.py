@@ -130,9 +130,7 @@ def result_dims(
 
 
 def _agreed(own: Dimension, extent: int, extents: dict[str, int]) -> Dimension:
-    """Keep a symbol that has this extent everywhere, or an open dimension; else return the
-    extent.
-    """
+    """Keep an open dimension, or a symbol that has this extent everywhere; else the extent."""
     if isinstance(own, str):
         return own if extents.setdefault(own, extent) == extent else extent
     return None if own is None else extent

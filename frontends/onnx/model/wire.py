@@ -87,9 +87,7 @@ class _Fields:
         self._left = _MOST_FIELDS
 
     def of(self, data: memoryview) -> Iterator[_Field]:
-        """Yield the fields of a message; ValueError or IndexError if it is malformed or too
-        long.
-        """
+        """Yield the fields of a message; ValueError or IndexError if malformed or too long."""
         position, size = 0, len(data)
         while position < size:
             self._left -= 1

@@ -111,9 +111,7 @@ class Bodies:
     # If
 
     def _branch(self, operands: Values) -> Values:
-        """Import the branch of a known condition; otherwise both branches, and select their
-        results.
-        """
+        """Import the branch of a known condition; otherwise both, and select their results."""
         condition = operands[0] if operands else None
         known = self._known(condition)
         if known is None:
@@ -236,9 +234,7 @@ class Bodies:
         return self._moved(value, graph.ReshapeOp(value, (1, *shape_of(value))))
 
     def _joined(self, info: ValueInfoProto, rows: Sequence[Value]) -> Value:
-        """Concatenate the rows of a loop; without any, return an empty tensor of the
-        declared type.
-        """
+        """Concatenate the rows of a loop; without rows, return an empty tensor."""
         tensors = [row for row in rows if isinstance(row, SSAValue)]
         if len(tensors) < len(rows):
             return DEFERRED
@@ -250,9 +246,7 @@ class Bodies:
         return self.ctx.array(np.zeros((0, *shape), dtype))
 
     def _loop_as_scan(self, body: GraphProto, steps: int, states: Values) -> Values | None:
-        """Import the loop as a scan; None if types vary between iterations or the condition may
-        change.
-        """
+        """Import the loop as a scan; None if types vary or the condition may change."""
         values = [state for state in states if isinstance(state, SSAValue)]
         if len(values) < len(states):
             return None

@@ -27,9 +27,7 @@ FunctionKey = tuple[str, str, str]
 
 @dataclass
 class ExpansionBudget:
-    """Bounds the expansion of functions and branches, as small files can describe endless
-    models.
-    """
+    """Bounds the expansion of functions and branches: small files can describe endless models."""
 
     limits: Limits
     spent: int = 0

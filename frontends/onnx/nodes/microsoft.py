@@ -255,9 +255,7 @@ _CONTRIBUTED = (
     ),
     contrib_schema("Unique", 1, 1, {}, (3, 3)),
 )
-"""onnxruntime operators that exporters use for operations that ONNX lacks, or lacked at their
-opset.
-"""
+"""onnxruntime operators that exporters write for operations that ONNX lacks or lacked."""
 
 _EXPERIMENTAL = (
     contrib_schema("Affine", 1, 1, {"alpha": (FLOAT, 1.0), "beta": (FLOAT, 0.0)}),

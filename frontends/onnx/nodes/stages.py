@@ -90,9 +90,7 @@ class Staging:
         defer(node, scope)
 
     def awaits(self, error: MissingValuesError, node: NodeProto, scope: Scope) -> bool:
-        """Whether to compute a value that a node needs in this stage instead of asking the
-        caller.
-        """
+        """Whether this stage, not the caller, should provide a value that a node needs."""
         # Values measured by subgraphs of the node are requested again by a later stage.
         self._measured = dict(self._before)
         if isinstance(error, MeasuredError):
