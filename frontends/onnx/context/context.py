@@ -386,7 +386,7 @@ class NodeContext:
         return [int(v) for v in known.reshape(-1)]
 
     def _measured(self, value: SSAValue, what: str, kind: type[MissingValuesError]) -> np.ndarray:
-        """Return a value computed by an earlier stage; raise the given error if there is none."""
+        """Return a value computed by an earlier stage; raise a `kind` error if there is none."""
         what = f"{what} of {self.op_type}"
         known = self.builder.measured_value(what, self.where)
         if known is None:
