@@ -97,7 +97,7 @@ class ModelSource:
                 continue
             if found is None:
                 raise InputError(
-                    f"{path} is missing, but the model has to be compiled from it again",
+                    f"{path} is missing, but it is needed to compile the model again",
                     hint=_HINT,
                 )
             known = self._hashes.get(path)

@@ -178,7 +178,7 @@ def test_a_key_that_others_may_know_is_not_used(folder, tmp_path, fault, monkeyp
     else:
         path.rename(tmp_path / "key")
         path.symlink_to(tmp_path / "key")
-    with pytest.warns(CacheWarning, match="its key"):
+    with pytest.warns(CacheWarning, match="the key file"):
         assert user_key() is None
     tcopt.compile(model())
     wait_for_writers()

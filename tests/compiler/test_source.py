@@ -61,7 +61,7 @@ def test_a_file_that_changes_is_noticed(tmp_path, cache, change):
         path.unlink()
     assert first(model, 1) == 1
     with pytest.raises(
-        InputError, match="is gone" if change == "gone" else "has changed"
+        InputError, match="is missing" if change == "gone" else "has changed"
     ) as caught:
         first(model, 2)
     assert "read_bytes" in (caught.value.hint or "")
@@ -98,7 +98,7 @@ def test_weights_in_other_files(tmp_path, cache, part):
     again = tcopt.compile(tmp_path / "b" / "m.onnx", cache=cache)
     assert first(again, 2) == 2
     (tmp_path / "b" / "w.bin").unlink()
-    with pytest.raises(InputError, match="is gone"):
+    with pytest.raises(InputError, match="is missing"):
         first(again, 3)
 
 

@@ -217,7 +217,7 @@ def test_a_model_in_memory_has_no_lock_file():
     assert find_lock(b"...", True) is None
     with pytest.raises(InputError, match="for a model in memory"):
         find_lock(b"...", True, locked=True)
-    with pytest.raises(InputError, match="none is wanted"):
+    with pytest.raises(InputError, match="needs a lock file"):
         find_lock("model.onnx", False, locked=True)
 
 

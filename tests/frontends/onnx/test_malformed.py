@@ -267,7 +267,7 @@ def test_functions_that_call_themselves():
     call = helper.make_node("F", ["a"], ["c"], domain="b")
     function = helper.make_function("b", "F", ["a"], ["c"], [call], opsets)
     start = helper.make_node("F", ["x"], ["y"], domain="b", name="start")
-    with pytest.raises(ImportModelError, match="nest more than 64 deep"):
+    with pytest.raises(ImportModelError, match="nested more than 64 deep"):
         import_model(model_of(start, functions=[function]))
 
 
@@ -306,7 +306,7 @@ def test_external_data_beside_the_model(tmp_path: Path):
 def test_external_data_elsewhere(location: str, tmp_path: Path):
     (tmp_path / "w.bin").write_bytes(DATA)
     (tmp_path / "models").mkdir()
-    with pytest.raises(ImportModelError, match=r"not a path inside|no file name"):
+    with pytest.raises(ImportModelError, match=r"not a path inside|no valid file name"):
         import_model(external_model(tmp_path / "models", location))
 
 

@@ -228,7 +228,7 @@ def test_devices_have_none():
     model = model_of("(string[2] x) => (string[2] y) { y = StringConcat(x, x) }")
     with pytest.raises(UnsupportedError, match="computed by the host"):
         tcopt.compile(model, "cuda:sm_80")
-    with pytest.raises(UnsupportedError, match="has no strings"):
+    with pytest.raises(UnsupportedError, match="not support strings"):
         tcopt.compile(model_of("(string[2] x) => (string[2] y) { y = Identity(x) }"), "cuda:sm_80")
 
 
@@ -268,7 +268,7 @@ def test_strings_that_grow_without_end():
 @pytest.mark.parametrize("text", ["abc", "1.5", "", "300", "-1"])
 def test_numbers_that_are_none(text):
     compiled = tcopt.compile(model_of("(string[1] x) => (uint8[1] y) { y = Cast<to = 2>(x) }"))
-    with pytest.raises(InputError, match=r"not a number|beyond"):
+    with pytest.raises(InputError, match=r"not a number|out of range"):
         compiled.run({"x": [text]})
     same(compiled.run({"x": ["7"]}), [np.array([7], np.uint8)])
 

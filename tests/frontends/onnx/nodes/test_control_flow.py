@@ -254,5 +254,5 @@ def test_a_loop_that_never_ends_is_bounded():
         [info("goes", BOOL, []), info("new", F32, [2])],
     )
     node = helper.make_node("Loop", ["", "", "x"], ["y"], body=body)
-    with pytest.raises(UnsupportedError, match="more than 1024 steps"):
+    with pytest.raises(UnsupportedError, match="more than 1024 iterations"):
         import_model(model([node], [info("x", F32, [2])], [info("y")]))

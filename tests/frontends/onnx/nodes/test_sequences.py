@@ -153,7 +153,7 @@ def test_a_loop_that_collects_a_sequence():
         rows, whole = compiled.run({"x": x, "steps": np.array(steps)})
         check(rows, [i * x for i in range(steps)])
         check(whole, np.concatenate(rows))
-    with pytest.raises(UnsupportedError, match="Loop of more than 1024 steps"):
+    with pytest.raises(UnsupportedError, match="Loop of more than 1024 iterations"):
         compiled.run({"x": x, "steps": np.array(5000)})
 
 
