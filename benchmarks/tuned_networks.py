@@ -105,7 +105,7 @@ def tune(path: Path, seconds: float, db: Path, threads: int) -> Row:
     """Search anew; what the lock file said before is gone."""
     lock_beside(path).unlink(missing_ok=True)
     print(f"{path.stem}, {threads} threads", flush=True)
-    found = tcopt.tune(path, seconds=seconds, db=str(db), threads=threads, told=print)
+    found = tcopt.tune(path, seconds=seconds, db=str(db), threads=threads, progress=print)
     return {"trials": found.trials, "seconds": found.seconds, "ended": found.ended}
 
 

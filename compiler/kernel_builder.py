@@ -32,7 +32,7 @@ from tcopt.support.canonical_text import CanonicalText
 from tcopt.support.cores import usable_cores
 from tcopt.support.origins import node_names
 from tcopt.support.phases import Phase
-from tcopt.support.registration import told_key
+from tcopt.support.registration import plugins_key
 from tcopt.support.remarks import Remark, listening, notice, replay
 
 _WORKERS_ENVIRONMENT = "TCOPT_WORKERS"
@@ -88,7 +88,7 @@ class KernelBuilder:
         self._cache = cache if plain else None
         self._wanted = workers if plain else 0
         self._workers = Workers(0)
-        self._salt = f"{fingerprint()} {told_key()} {' '.join(map(str, self.phases))}"
+        self._salt = f"{fingerprint()} {plugins_key()} {' '.join(map(str, self.phases))}"
         self._model_key = ""
 
     def __enter__(self) -> KernelBuilder:

@@ -44,7 +44,7 @@ from tcopt.support.digests import DIGEST_BYTES
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.files import open_file
 from tcopt.support.json_facts import MOST_BYTES, FactError, Facts, parse_facts
-from tcopt.support.registration import told_key
+from tcopt.support.registration import plugins_key
 from tcopt.support.remarks import listening
 from tcopt.support.strings import is_text
 from tcopt.support.threads import try_start
@@ -113,7 +113,7 @@ class ProgramCache:
         mark, content = self._content()
         if content is None or listening() or not is_plain():
             return None
-        settings = f"{content} {self._settings} {told_key()}"
+        settings = f"{content} {self._settings} {plugins_key()}"
         state = hashlib.blake2b(settings.encode(), digest_size=20)
         state.update(repr([(n, _plain(s)) for n, s in sorted(shapes.items())]).encode())
         for name, value in sorted(values.items()):

@@ -19,7 +19,7 @@ from tcopt.compiler.units import Unit
 from tcopt.compiler.worker import receive, send
 from tcopt.support.isolated import ROOT, child_environment, end_process, isolated_command
 from tcopt.support.phases import Phase
-from tcopt.support.registration import told_key
+from tcopt.support.registration import plugins_key
 from tcopt.support.threads import try_start
 
 _CODE = "from tcopt.compiler.worker import main; main()"
@@ -167,11 +167,11 @@ def plugin_sources(*, all_: bool = False) -> list[object]:
         all_: whether to include plugins that depend on more than their sources, for callers that do
             not cache the worker's results.
     """
-    if not all_ and not told_key():
+    if not all_ and not plugins_key():
         return []
-    from tcopt.support.plugins import loaded_sources, told_sources
+    from tcopt.support.plugins import keyed_sources, loaded_sources
 
     return [
         [source.function, [(m.name, m.path, m.code.decode("latin-1")) for m in source.modules]]
-        for source in (loaded_sources() if all_ else told_sources())
+        for source in (loaded_sources() if all_ else keyed_sources())
     ]

@@ -13,6 +13,7 @@ from typing import TypeVar
 from xdsl.ir import Attribute, Operation, SSAValue
 
 # The read-only view of the operands would take most of the time.
+# pyright: reportPrivateUsage=false
 
 _Op = TypeVar("_Op", bound=type[Operation])
 

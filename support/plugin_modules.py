@@ -48,12 +48,12 @@ class PluginSource:
     Attributes:
         modules: the plugin's own module, followed by those that it imports from its package.
         function: function of the module to call after the import; empty for none.
-        told: whether the sources fully determine what the plugin does.
+        keyed: whether the sources fully determine what the plugin does.
     """
 
     modules: tuple[ModuleSource, ...]
     function: str = ""
-    told: bool = True
+    keyed: bool = True
 
     @property
     def name(self) -> str:

@@ -35,7 +35,7 @@ from tcopt.support.plugin_modules import (
     package_modules,
 )
 from tcopt.support.plugin_sources import COVERED, outside_influence
-from tcopt.support.registration import forget, is_own, told_by_keys, told_no_more
+from tcopt.support.registration import add_to_keys, forget, is_own, remove_from_keys
 from tcopt.support.remarks import notice
 from tcopt.support.suggestions import suggest
 
@@ -85,9 +85,9 @@ def plugins_loaded(names: Iterable[str | Path]) -> Generator[None]:
             unload(loaded)
 
 
-def told_sources() -> list[PluginSource]:
+def keyed_sources() -> list[PluginSource]:
     """Return the plugins fully determined by their sources, in loading order."""
-    return [loaded.source for loaded in _order if loaded.source.told]
+    return [loaded.source for loaded in _order if loaded.source.keyed]
 
 
 def loaded_sources() -> list[PluginSource]:
@@ -98,7 +98,7 @@ def loaded_sources() -> list[PluginSource]:
 def take_sources(sources: Iterable[PluginSource]) -> None:
     """Load exactly these plugins, to match another process."""
     wanted = list(sources)
-    if told_sources() == wanted:
+    if keyed_sources() == wanted:
         return
     for name in [*_files, *_modules]:
         unload(name)
@@ -113,7 +113,7 @@ def unload(name: str | Path) -> None:
     if loaded is None:
         return
     _order.remove(loaded)
-    told_no_more(_key(loaded.source))
+    remove_from_keys(_key(loaded.source))
     kept = {module.name for other in _order for module in other.source.modules}
     for module in loaded.source.modules:
         if module.name not in kept:
@@ -150,7 +150,7 @@ def _load_file(path: Path) -> ModuleType:
     if known is not None:
         unload(place)
     influence = outside_influence(code)
-    source = PluginSource((file_module(path, code),), told=influence is None)
+    source = PluginSource((file_module(path, code),), keyed=influence is None)
     _files[place] = _take(source, str(path))
     if influence is not None:
         notice("cache", path.name, f"its source does not determine its behaviour: {influence}")
@@ -164,7 +164,7 @@ def _take(source: PluginSource, name: str) -> _Loaded:
     def run() -> ModuleType:
         FINDER.give(source.modules)
         module = importlib.import_module(source.name)
-        if source.told:
+        if source.keyed:
             # Import everything now, as later registrations would not be part of cache keys.
             for part in source.modules:
                 importlib.import_module(part.name)
@@ -182,8 +182,8 @@ def _take(source: PluginSource, name: str) -> _Loaded:
             if part.name not in before:
                 _drop(part)
         raise
-    if source.told:
-        told_by_keys(_key(source), [part.path for part in source.modules], source.digest)
+    if source.keyed:
+        add_to_keys(_key(source), [part.path for part in source.modules], source.digest)
         for part in source.modules:
             integrity.note(sys.modules[part.name])
     loaded = _Loaded(source, module)
@@ -217,7 +217,7 @@ def _load_module(name: str) -> ModuleType:
 
 def _has_changed(source: PluginSource) -> bool:
     """Whether the files of a plugin that is part of cache keys have changed on disk."""
-    return source.told and package_modules(source.name) != source.modules
+    return source.keyed and package_modules(source.name) != source.modules
 
 
 def _find_and_take(name: str) -> _Loaded:
@@ -252,7 +252,7 @@ def _find_and_take(name: str) -> _Loaded:
     parts = {part.name: part for part in [_as_imported(module.__name__), *imported()]}
     if not is_own(parts[module.__name__].path):
         notice("cache", name, f"its source does not determine its behaviour: {influence}")
-    loaded = _Loaded(PluginSource(tuple(parts.values()), function, told=False), module)
+    loaded = _Loaded(PluginSource(tuple(parts.values()), function, keyed=False), module)
     _order.append(loaded)
     return loaded
 

@@ -3,7 +3,7 @@
 Everything that affects generated code and can be extended is a `Registry`: schedule rules, emit
 rules, intrinsics, ONNX handlers, passes and so on. Code compiled with a foreign entry is neither
 cached nor compiled in other processes, see `compiler.extensions`, unless the entry's source is part
-of cache keys, as for plugins: `told_by_keys`.
+of cache keys, as for plugins: `add_to_keys`.
 
     _RULES: Registry[str, Rule] = Registry("emit rule")
     _RULES.add("arith.addf", rule)              # in a file of the package, or of a user's own
@@ -37,7 +37,7 @@ _CODE = (type, FunctionType)
 _PASSED_THROUGH = contextlib.__file__
 """Frames of this file are skipped to find the caller."""
 
-_told: dict[str, tuple[str, list[Entry[Any]]]] = {}
+_keyed: dict[str, tuple[str, list[Entry[Any]]]] = {}
 """Plugins that are part of cache keys: their digests and entries by name, in loading order."""
 
 _registries: list[weakref.ref[Registry[Any, Any]]] = []
@@ -180,7 +180,7 @@ class Registry(MutableMapping[Key, Value]):
             return
         for entries in (self._foreign, self._own):
             for key, entry in list(entries.items()):
-                if entry.is_foreign and not _is_told(entry):
+                if entry.is_foreign and not _is_keyed(entry):
                     place = entry.source or "changed after it was registered"
                     yield f"{self.describe(key)} ({printable(place, 2 * _SHOWN)})"
 
@@ -204,7 +204,7 @@ class Registry(MutableMapping[Key, Value]):
             self._values[key] = entry.value
 
 
-def told_by_keys(plugin: str, files: Iterable[str], digest: str) -> None:
+def add_to_keys(plugin: str, files: Iterable[str], digest: str) -> None:
     """Include everything that a plugin's files have registered in the cache keys.
 
     Args:
@@ -213,22 +213,22 @@ def told_by_keys(plugin: str, files: Iterable[str], digest: str) -> None:
     """
     tables = [registry for reference in _registries if (registry := reference()) is not None]
     entries = [entry for table in tables for file in files for entry in table.entries_of(file)]
-    _told[plugin] = digest, entries
+    _keyed[plugin] = digest, entries
 
 
-def told_no_more(plugin: str) -> None:
+def remove_from_keys(plugin: str) -> None:
     """Remove a plugin from the cache keys."""
-    _told.pop(plugin, None)
+    _keyed.pop(plugin, None)
 
 
-def told_key() -> str:
+def plugins_key() -> str:
     """Return the plugins' part of cache keys: digests in loading order; empty for none."""
-    return " ".join(digest for digest, _ in _told.values())
+    return " ".join(digest for digest, _ in _keyed.values())
 
 
-def _is_told(entry: Entry[Any]) -> bool:
-    plugins = list(_told.values())
-    return entry.is_whole and any(entry is told for _, entries in plugins for told in entries)
+def _is_keyed(entry: Entry[Any]) -> bool:
+    plugins = list(_keyed.values())
+    return entry.is_whole and any(entry is each for _, entries in plugins for each in entries)
 
 
 def forget(source: str) -> None:

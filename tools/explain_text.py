@@ -42,13 +42,13 @@ def _call(number: int, decisions: Decisions) -> list[str]:
         *_entry("rule", call.rule or "none"),
     ]
     for remark in decisions.choices:
-        lines += _entry("done", _told(remark))
+        lines += _entry("done", _described(remark))
     for remark in decisions.missed:
-        lines += _entry("slow" if remark.slow else "not done", _told(remark))
+        lines += _entry("slow" if remark.slow else "not done", _described(remark))
     return lines
 
 
-def _told(remark: Remark) -> str:
+def _described(remark: Remark) -> str:
     about = "" if remark.subject.startswith("@") else f" ({remark.subject})"
     return f"{remark.by}{about}: {remark.message}"
 

@@ -206,14 +206,14 @@ def _profile(args: argparse.Namespace, model: Model, feeds: Feeds, threads: int)
         print(f"{report.title}: {report.summary()}")
     if args.trace:
         trace = profile.chrome_trace()
-        told = f"{args.trace}: {profile.runs} runs of {len(profile.kernels)} kernel calls"
+        text = f"{args.trace}: {profile.runs} runs of {len(profile.kernels)} kernel calls"
         if reports:
             from tcopt.tools.benchmarking.accelerator import trace_of
 
             trace["traceEvents"] += trace_of(reports, first=max(_processes(trace)) + 1)
-            told += f", {len(reports)} programs of an accelerator, 1 us a cycle"
+            text += f", {len(reports)} programs of an accelerator, 1 us a cycle"
         write_output(args.trace, json.dumps(trace))
-        print(told)
+        print(text)
     return profile.as_json()
 
 

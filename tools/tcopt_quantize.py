@@ -128,7 +128,7 @@ def _run(args: argparse.Namespace) -> int:
         "min_gain": args.min_gain,
         "threads": args.threads,
         "follow_links": args.follow_links,
-        "told": print,
+        "progress": print,
         "batch": args.batch,
         "samples": args.samples,
     }

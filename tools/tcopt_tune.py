@@ -154,7 +154,7 @@ def _run_tune(args: argparse.Namespace) -> int:
             strategy=args.strategy,
             rounds=max(args.rounds, 12),
             graph=0.0 if args.no_graph else None,
-            told=print,
+            progress=print,
             feeds=read_arrays(args.input),
             **options,
         )

@@ -207,7 +207,7 @@ def test_smoothing_helps_channels_that_stand_out() -> None:
 @pytest.mark.nightly
 def test_the_best_method_is_that_of_least_error() -> None:
     model, told = dense(), list[str]()
-    found = tcopt.quantize(model, images(model), plan=False, method="best", told=told.append)
+    found = tcopt.quantize(model, images(model), plan=False, method="best", progress=told.append)
     errors = [float(line.split(": ")[1]) for line in told if line.startswith("error by")]
     assert len(errors) == 4 and found.plan.error == pytest.approx(min(errors), rel=1e-2)
 

@@ -20,10 +20,10 @@ from tcopt.passes.kernel.math.polynomials.builder import EXPANSIONS
 from tcopt.support.errors import InputError
 from tcopt.support.plugin_modules import package_influence, package_modules
 from tcopt.support.plugins import (
+    keyed_sources,
     load_plugins,
     plugins_loaded,
     take_sources,
-    told_sources,
     unload,
 )
 from tcopt.support.remarks import collect_remarks
@@ -50,7 +50,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path
     assert not is_extended()
     assert not any(name.startswith(PACKAGE) for name in sys.modules)
-    assert not told_sources()
+    assert not keyed_sources()
 
 
 def write(site: Path, **files: str) -> None:

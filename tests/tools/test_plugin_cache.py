@@ -21,9 +21,9 @@ from tcopt.support.phases import Phase
 from tcopt.support.plugin_modules import PluginSource, file_module
 from tcopt.support.plugin_sources import outside_influence
 from tcopt.support.plugins import (
+    keyed_sources,
     load_plugins,
     take_sources,
-    told_sources,
     unload,
 )
 
@@ -135,11 +135,11 @@ def test_workers_have_the_same_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
         load_plugins([path])
         assert Kernel.from_bytes(_ask(process, unit, phases)).code == code
     plain = PluginSource((file_module(path, path.read_bytes()),))
-    assert told_sources() == [plain]
+    assert keyed_sources() == [plain]
     request = {"phases": [], "name": "f", "text": "", "plugins": plugin_sources()}
     unload(path)
-    assert not told_sources()
+    assert not keyed_sources()
     assert worker._answer(json.dumps(request).encode())[:1] == b"-"  # The text is not a unit.
-    assert told_sources() == [plain] and not is_extended()
+    assert keyed_sources() == [plain] and not is_extended()
     take_sources([])
-    assert not told_sources()
+    assert not keyed_sources()

@@ -138,7 +138,7 @@ def test_the_same_command_goes_on(model: Path, db: str, faster: list[float]) -> 
     given = {"target": TARGET, "seconds": 600.0, "trials": 16, "db": db, "threads": 1}
     told: list[str] = []
     tcopt.tune(model, measurer=first, **given)
-    found = tcopt.tune(model, measurer=second, told=told.append, **given)
+    found = tcopt.tune(model, measurer=second, progress=told.append, **given)
     assert any("records of these kernels" in line for line in told)
     assert not found.accepted
     faster[:] = [1.2]
@@ -210,7 +210,7 @@ def test_records_that_cannot_be_written_take_nothing_with_them(
         db=db,
         threads=1,
         measurer=ScheduleMeasurer(),
-        told=told.append,
+        progress=told.append,
     )
     assert found.accepted and any("the disk is full" in line for line in told)
 

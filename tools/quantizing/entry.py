@@ -39,7 +39,7 @@ from tcopt.support.errors import InputError, UnsupportedError
 from tcopt.support.files import open_output
 from tcopt.tools.quantizing.measuring import Measurement, PlanSettings
 
-Told = Callable[[str], object]
+Progress = Callable[[str], object]
 
 BEST = "best"
 """Value of `method` that selects the calibration method with the smallest error."""
@@ -163,7 +163,7 @@ def quantize(
     min_gain: float = 0.0,
     threads: int | None = None,
     follow_links: bool = False,
-    told: Told | None = None,
+    progress: Progress | None = None,
     **settings: Any,
 ) -> Quantized:
     """Quantise layers of an ONNX model to 8 bits, where this pays off.
@@ -183,7 +183,7 @@ def quantize(
         min_gain: with a plan, the minimum part of its time that a layer must save.
         threads: number of threads for measuring times, by default all.
         follow_links: as `tcopt.compile` takes it.
-        told: called with a line before each step.
+        progress: called with a line before each step.
         settings: `method` of calibration (`minmax`, `percentile`, `entropy`, `mse`, or `best` of
             these by the error at the output), `percentile`, `activations` (`uint8` or `int8`),
             `symmetric`, `per_channel`, `symmetric_weights`, `power_of_two`, `bias_correction`,
@@ -195,12 +195,12 @@ def quantize(
         InputError: data or settings that do not fit, or a model that is quantised already.
         UnsupportedError: a model without a layer to quantise, or in which none pays off.
     """
-    told = told or (lambda text: None)
+    progress = progress or (lambda text: None)
     known = _settings(settings)
     _check_limits(max_error, min_gain)
     ready = _prepared(source, data, known, follow_links)
-    told(f"{len(ready.layers)} layers, {len(ready.samples)} runs of calibration data")
-    realization = _calibrated(ready, known, told)
+    progress(f"{len(ready.layers)} layers, {len(ready.samples)} runs of calibration data")
+    realization = _calibrated(ready, known, progress)
     graph, layers = ready.graph, ready.layers
     names = [layer.name for layer in layers]
     samples = ready.samples[: known.samples]
@@ -208,7 +208,7 @@ def quantize(
     measurement = _measurement(graph, layers, realization, samples, limits)
     if plan:
         sensitivity = Sensitivity(switched_model(graph, layers, realization), samples)
-        found = measurement.plan(sensitivity, told)
+        found = measurement.plan(sensitivity, progress)
         if not found.quantized:
             raise _none_pays(found, max_error)
     else:
@@ -237,7 +237,7 @@ def report(
     min_gain: float = 0.0,
     threads: int | None = None,
     follow_links: bool = False,
-    told: Told | None = None,
+    progress: Progress | None = None,
     batch: int | None = None,
     samples: int = SAMPLES,
 ) -> Plan:
@@ -251,7 +251,7 @@ def report(
         InputError: data that does not fit, or a model that is not quantised.
         UnsupportedError: a model with operators on integers.
     """
-    told = told or (lambda text: None)
+    progress = progress or (lambda text: None)
     _check_limits(max_error, min_gain)
     graph = open_graph(source, follow_links=follow_links)
     if integer_node(graph) is None:
@@ -262,12 +262,12 @@ def report(
     switched, layers = switched_pairs(graph, floats)
     if not layers:
         raise _no_layers(graph)
-    told(f"{len(layers)} layers, {len(runs)} runs of calibration data")
+    progress(f"{len(layers)} layers, {len(runs)} runs of calibration data")
     # The model is already quantised, so it is the same for any set of layers.
     measurement = Measurement(
         floats, layers, lambda names: graph, runs, PlanSettings(max_error, min_gain, threads)
     )
-    return measurement.as_it_is(Sensitivity(switched, runs), told)
+    return measurement.as_it_is(Sensitivity(switched, runs), progress)
 
 
 def _settings(given: dict[str, Any]) -> QuantizeSettings:
@@ -329,16 +329,16 @@ def _check_constants(graph: OnnxGraph, layer: Layer) -> None:
             raise InputError(f"the weights '{name}' have {what}", where=layer.name)
 
 
-def _calibrated(ready: _Prepared, settings: QuantizeSettings, told: Told) -> Realization:
+def _calibrated(ready: _Prepared, settings: QuantizeSettings, progress: Progress) -> Realization:
     """Calibrate all layers, after equalisation and smoothing of the model if requested."""
     graph, names = ready.graph, {layer.name for layer in ready.layers}
     if settings.equalize:
-        told(f"{rewrite(graph, [EqualizeLayers()])} equalisations of pairs of layers")
+        progress(f"{rewrite(graph, [EqualizeLayers()])} equalisations of pairs of layers")
     if settings.smooth is not None:
-        told(f"{smooth(graph, ready.samples, settings.smooth)} values smoothed")
+        progress(f"{smooth(graph, ready.samples, settings.smooth)} values smoothed")
     found = layers_of(graph, settings.behind)
     ready.layers = [layer for layer in found if layer.name in names]
-    told("calibration")
+    progress("calibration")
     methods = sorted(METHODS) if settings.method == BEST else [settings.method]
     activations = calibrate(graph, ready.layers, ready.samples, methods, settings.ranges)
     shifts = {}
@@ -355,7 +355,7 @@ def _calibrated(ready: _Prepared, settings: QuantizeSettings, told: Told) -> Rea
     for method, realization in made.items():
         measurement = _measurement(graph, ready.layers, realization, samples, PlanSettings())
         errors[method] = measurement.error(sorted(names))
-        told(f"error by {method}: {errors[method]:.3g}")
+        progress(f"error by {method}: {errors[method]:.3g}")
     return made[min(errors, key=lambda method: errors[method])]
 
 

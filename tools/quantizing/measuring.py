@@ -16,7 +16,7 @@ from tcopt.quantization.sensitivity import LayerError, Sensitivity
 from tcopt.runtime import Model
 from tcopt.tools.benchmarking.turns import take_turns
 
-Told = Callable[[str], object]
+Progress = Callable[[str], object]
 
 _RUNS = 15
 _ROUNDS = 6
@@ -64,11 +64,11 @@ class Measurement:
         self.settings = settings
         self._programs: dict[tuple[str, ...], Programs] = {}
 
-    def plan(self, sensitivity: Sensitivity, told: Told) -> Plan:
+    def plan(self, sensitivity: Sensitivity, progress: Progress) -> Plan:
         """Measure layers, and choose those to quantise."""
         settings = self.settings
-        errors = sensitivity.layer_errors(told)
-        told("times of layers")
+        errors = sensitivity.layer_errors(progress)
+        progress("times of layers")
         rows = self._rows(errors)
         total = sum(self._times(()).values()) / 1e3
 
@@ -94,12 +94,12 @@ class Measurement:
             choice = chosen(rows)
         rows = [replace(row, verdict=choice.verdicts[row.name]) for row in rows]
         made = Plan(rows, 0.0, choice.curve, choice.chosen)
-        return self.compared(made, told) if made.quantized else made
+        return self.compared(made, progress) if made.quantized else made
 
-    def as_it_is(self, sensitivity: Sensitivity, told: Told) -> Plan:
+    def as_it_is(self, sensitivity: Sensitivity, progress: Progress) -> Plan:
         """Measure a model in which all layers are quantised; verdicts recommend changes."""
-        errors = sensitivity.layer_errors(told)
-        told("times of layers")
+        errors = sensitivity.layer_errors(progress)
+        progress("times of layers")
         rows, settings = self._rows(errors), self.settings
         total = sum(self._times(()).values()) / 1e3
         choice = choose(
@@ -109,14 +109,14 @@ class Measurement:
             max_error=settings.max_error,
             min_gain=settings.min_gain,
         )
-        measured = self.compared(Plan(rows, 0.0, choice.curve, choice.chosen), told)
+        measured = self.compared(Plan(rows, 0.0, choice.curve, choice.chosen), progress)
         return replace(
             measured, layers=[replace(row, verdict=choice.verdicts[row.name]) for row in rows]
         )
 
-    def compared(self, plan: Plan, told: Told) -> Plan:
+    def compared(self, plan: Plan, progress: Progress) -> Plan:
         """Add the error and times of the chosen model to a plan."""
-        told("the chosen model")
+        progress("the chosen model")
         names = plan.quantized
         error = self.error(names)
         sides = {"floats": self._model(()), "chosen": self._model(names)}

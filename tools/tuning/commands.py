@@ -161,7 +161,7 @@ def verify(args: argparse.Namespace, options: Mapping[str, Any]) -> int:
         machine = getattr(measurer, "machine", None)
         with Past.open(args.db, threads, "verify", machine) as past:
             found = verify_records(
-                past.store, tasks, measurer, past.setting_of, count=args.count, done=_tell
+                past.store, tasks, measurer, past.setting_of, count=args.count, done=_report
             )
     finally:
         measurer.close()
@@ -170,7 +170,7 @@ def verify(args: argparse.Namespace, options: Mapping[str, Any]) -> int:
     return 0
 
 
-def _tell(each: Verified) -> None:
+def _report(each: Verified) -> None:
     outcome = each.outcome
     said = f"{1 / each.trial.ratio:.2f}x" if 0 < each.trial.ratio < float("inf") else "unknown"
     here = f"{1 / outcome.ratio:.2f}x" if outcome.ratio < float("inf") else outcome.status

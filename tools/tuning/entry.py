@@ -91,7 +91,7 @@ def tune(
     graph: float | None = None,
     settings: SessionSettings | None = None,
     measurer: Measurer | None = None,
-    told: Callable[[str], object] | None = None,
+    progress: Callable[[str], object] | None = None,
     feeds: Mapping[str, Array] | None = None,
     **options: Any,
 ) -> Tuning:
@@ -124,7 +124,7 @@ def tune(
             none if the number of schedules is limited, another machine measures, or the target is
             an accelerator.
         measurer: replaces the default measurer.
-        told: called with progress messages.
+        progress: called with progress messages.
         feeds: values of some inputs; others are random. They are used to compare models; kernels
             are measured on generated values.
         options: more keyword arguments of `tcopt.compile`: shapes, dims, accuracy ...
@@ -145,11 +145,11 @@ def tune(
     )
     path = _lock_path(source, output)
     variants = Variants(source, target, options, threads or default_threads())
-    tuner = _Tuner(variants, given, path, told or _tell_nobody)
+    tuner = _Tuner(variants, given, path, progress or _ignore)
     return tuner.run(callback, measurer, feeds or {})
 
 
-def _tell_nobody(line: str) -> None:
+def _ignore(line: str) -> None:
     del line
 
 
@@ -171,10 +171,10 @@ class _Tuner:
         variants: Variants,
         settings: TuneSettings,
         path: Path,
-        told: Callable[[str], object],
+        progress: Callable[[str], object],
     ):
         self._variants, self._settings, self._path = variants, settings, path
-        self._tell = told
+        self._report = progress
         self._threads = variants.threads
         self._start = time.perf_counter()
         self._operators: Sequence[TunedOperator] = ()
@@ -231,12 +231,12 @@ class _Tuner:
         search = GraphSearch(
             lambda chosen: frozenset(task.key for task in variants.tasks(chosen)),
             keeper.judge_operators,
-            self._tell,
+            self._report,
         )
         chosen = search.run(heavy_operators(operators, timed), share * self._settings.seconds)
         self._interrupted = search.interrupted
         if search.trials:
-            self._tell(f"{len(search.trials)} choices about the graph tried, {len(chosen)} kept")
+            self._report(f"{len(search.trials)} choices about the graph tried, {len(chosen)} kept")
         return chosen
 
     def _close(self, past: Past) -> None:
@@ -244,7 +244,7 @@ class _Tuner:
         try:
             past.store.close()
         except StoreError as error:
-            self._tell(str(error))
+            self._report(str(error))
 
     @property
     def _run_name(self) -> str:
@@ -270,7 +270,7 @@ class _Tuner:
         if not chosen:
             raise InputError("the model has no kernel that could be tuned")
         weight = sum(task.weight for task in chosen)
-        self._tell(
+        self._report(
             f"{len(timed)} kernels, {len(chosen)} worth tuning "
             f"({100 * weight / total:.0f} % of {total / 1e6:.3g} ms)"
         )
@@ -303,7 +303,7 @@ class _Tuner:
         if not searches:
             raise InputError("no rule has any choice for the kernels of this model")
         if known:
-            self._tell(f"found {known} records of these kernels")
+            self._report(f"found {known} records of these kernels")
         return Session(
             searches,
             measurer,

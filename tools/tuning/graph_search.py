@@ -43,7 +43,7 @@ class GraphSearch:
     Args:
         kernels: returns the kernels of the model with some choices.
         compare: compares the model with the second choices to the model with the first.
-        told: called with progress messages.
+        progress: called with progress messages.
         clock: returns seconds.
     """
 
@@ -51,10 +51,10 @@ class GraphSearch:
         self,
         kernels: Callable[[Sequence[TunedOperator]], Kernels],
         compare: Callable[[Sequence[TunedOperator], Sequence[TunedOperator]], Verdict],
-        told: Callable[[str], object],
+        progress: Callable[[str], object],
         clock: Callable[[], float] = time.perf_counter,
     ):
-        self._kernels, self._compare, self._tell, self._clock = kernels, compare, told, clock
+        self._kernels, self._compare, self._report, self._clock = kernels, compare, progress, clock
         self.trials: list[GraphTrial] = []
         self.interrupted = False
         self._kept: dict[str, TunedOperator] = {}
@@ -91,12 +91,12 @@ class GraphSearch:
             known.add(kernels)
             verdict = self._compare(before, after)
         except TcoptError as error:
-            self._tell(f"{name}: {error.message}")
+            self._report(f"{name}: {error.message}")
             return
         self.trials.append(GraphTrial(operator, choice, verdict))
         if verdict.accepted:
             self._kept[operator.key] = replace(tried, gain=verdict.speed)
-            self._tell(f"{name}: the model is {verdict.speed:.3f}x as fast")
+            self._report(f"{name}: the model is {verdict.speed:.3f}x as fast")
 
 
 def heavy_operators(operators: Sequence[Operator], tasks: Sequence[Task]) -> list[Operator]:
