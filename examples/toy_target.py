@@ -1,5 +1,5 @@
-"""A target of your own, in one file: kernels in plain C, which the C compiler of this machine
-builds when a model is loaded. Run this file, or give it to any tool:
+"""Custom target in one file: kernels in plain C, built by the C compiler of this machine when a
+model is loaded. Run this file, or pass it to any tool:
 
 tcopt-run model.onnx --load examples/toy_target.py --target toy
 """
@@ -36,7 +36,7 @@ from tcopt.targets.pipelines import SIMPLIFY, make_phases
 
 @irdl_attr_definition
 class ToyFacts(TargetFacts):
-    """What passes and rules are told of a toy."""
+    """Hardware description of a toy machine, read by passes and schedule rules."""
 
     name = "toy.machine"
     DEFAULTS: ClassVar = {"unroll": 1}
@@ -45,7 +45,7 @@ class ToyFacts(TargetFacts):
 
     @property
     def vectors(self) -> VectorUnits | None:
-        """The C compiler makes vectors of what is written out: channels are stored in blocks."""
+        """The C compiler vectorises unrolled loops, so channels are stored in blocks."""
         return VectorUnits(32 * self.unroll.data) if self.unroll.data > 1 else None
 
 
@@ -56,7 +56,7 @@ MACHINES["wide"] = ToyFacts.of_facts({"unroll": 4})
 
 @schedule_rule(target="toy", priority=0)
 class Unrolled:
-    """Every block's innermost loop is written out in steps of what the machine asks for."""
+    """Unroll the innermost loop of every block by the machine's unroll factor."""
 
     name = "toy-unrolled"
     provides = (CONTRACTION,)
@@ -73,7 +73,7 @@ TYPES = {"f32": "float", "f64": "double", "i32": "int", "i64": "long", "index": 
          "i1": "_Bool", "i8": "signed char"}  # fmt: skip
 
 RULES: Registry[str, Callable[..., None]] = Registry("C for")
-"""What writes an op, by its name."""
+"""Functions that emit the C of an op, by op name."""
 
 
 def writes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -86,7 +86,7 @@ def writes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 class Writer:
-    """The text of one function."""
+    """Emitter of the C code of one function."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -95,7 +95,7 @@ class Writer:
     def block(self, block: Block) -> None:
         for op in block.ops:
             if op.name not in RULES:
-                raise UnsupportedError("toys have no C for this", op=op)
+                raise UnsupportedError("the toy target cannot emit C for this op", op=op)
             RULES[op.name](self, op)
 
     def define(self, value: SSAValue, text: str) -> None:
@@ -106,7 +106,7 @@ class Writer:
         return [self.names[value] for value in values]
 
     def element(self, buffer: SSAValue, indices: Sequence[SSAValue]) -> str:
-        """An element of a buffer, whose rows lie one behind the other."""
+        """Return the C expression of an element of a row-major buffer."""
         assert isinstance(buffer.type, MemRefType)
         place = "0"
         for size, index in zip(buffer.type.get_shape(), self.all(indices), strict=True):
@@ -116,14 +116,14 @@ class Writer:
 
 def c_type(type_: Attribute) -> str:
     if str(type_) not in TYPES:
-        raise UnsupportedError(f"toys have no {type_}")
+        raise UnsupportedError(f"the toy target has no C type for {type_}")
     return TYPES[str(type_)]
 
 
 @writes("arith.constant")
 def write_constant(w: Writer, op: Any) -> None:
     if not isinstance(op.value, FloatAttr | IntegerAttr):
-        raise UnsupportedError("toys have no such constant", op=op)
+        raise UnsupportedError("the toy target supports only float and integer constants", op=op)
     value = op.value.value.data
     text = value.hex() if isinstance(value, float) else str(value)
     w.define(op.result, text.replace("inf", "INFINITY").replace("nan", "NAN"))
@@ -148,7 +148,7 @@ def write_call(w: Writer, op: Operation) -> None:
 
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
-"""By MLIR's numbers; from the seventh on numbers have no sign."""
+"""C operators by the number of MLIR's predicate; those from 6 on compare unsigned."""
 
 
 @writes("arith.cmpi")
@@ -187,7 +187,7 @@ def write_yield(w: Writer, op: Any) -> None:
 @writes("scf.for")
 def write_for(w: Writer, op: Any) -> None:
     if op.iter_args:
-        raise UnsupportedError("loops of toys give nothing on", op=op)
+        raise UnsupportedError("the toy target does not support loop-carried values", op=op)
     index = w.names[op.body.block.args[0]] = f"v{len(w.names)}"
     first, end, step = w.all((op.lb, op.ub, op.step))
     w.lines.append(f"for (long {index} = {first}; {index} < {end}; {index} += {step}) {{")
@@ -231,7 +231,7 @@ def write_function(function: FuncOp) -> str:
 
 
 class CDevice(HostMemoryDevice):
-    """The C compiler of this machine, and memory of this process."""
+    """Device that runs kernels built by the C compiler of this machine, in host memory."""
 
     name = "toy"
 
@@ -243,7 +243,7 @@ class CDevice(HostMemoryDevice):
                        "-o", library, "-lm"]  # fmt: skip
             done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
             if done.returncode:
-                raise BackendError(f"the C compiler does not take the kernels: {done.stderr}")
+                raise BackendError(f"the C compiler rejects the kernels: {done.stderr}")
             code = ctypes.CDLL(library)
         names = [name for source in sources for name in source.kernels]
         return {name: self._caller(code[name]) for name in names}
@@ -266,7 +266,7 @@ KERNEL = specs(
 
 @register_target
 class Toy(LaunchedTarget):
-    """Kernels in C, one function each."""
+    """Target kind whose kernels are C functions."""
 
     name = "toy"
     facts = ToyFacts
@@ -284,7 +284,7 @@ class Toy(LaunchedTarget):
 
 
 def main() -> int:
-    """Show the C of a small network for the wide toy."""
+    """Print the C of a small network for the machine `wide`."""
     from tcopt.support.phases import pipeline_text
     from tcopt.tools import tcopt
 
