@@ -257,10 +257,10 @@ def compare(case: Case, nncf: str | None, every: bool = False) -> list[dict[str,
 def table(rows: Sequence[dict[str, object]]) -> str:
     """The least error of each quantiser on each network, and our default's."""
     columns = (
-        ("ours, layers", "tcopt", "layers", "percentile"),
+        ("tcopt, layers", "tcopt", "layers", "percentile"),
         ("onnxruntime, layers", "onnxruntime", "layers", ""),
-        ("ours", "tcopt", "all", "percentile"),
-        ("ours, `minmax`", "tcopt", "all", "minmax"),
+        ("tcopt", "tcopt", "all", "percentile"),
+        ("tcopt, `minmax`", "tcopt", "all", "minmax"),
         ("onnxruntime", "onnxruntime", "all", ""),
         ("NNCF", "nncf", "all", ""),
     )

@@ -328,9 +328,9 @@ def tables(rows: Sequence[Row], peers: Sequence[str]) -> str:
 
 def _table(kind: str, threads: int, rows: Sequence[Row], peers: Sequence[str]) -> str:
     by = ["quantised by"] if kind == "int8" else []
-    errors = [f"error, {side}" for side in ("ours", *peers)]
-    head = ["network", *by, "float32 ms", f"{kind} ms", *peers, "times the faster"]
-    head += ["times our float32", *errors]
+    errors = [f"error, {side}" for side in ("tcopt", *peers)]
+    head = ["network", *by, "float32 ms", f"{kind} ms", *peers, "speedup over faster peer"]
+    head += ["speedup over float32", *errors]
     title = f"{kind}, {threads} thread{'s' if threads > 1 else ''}"
     lines = [f"**{title}**", "", _line(head), "|" + "---|" * len(head)]
     for row in rows:

@@ -1,4 +1,4 @@
-// A loop bound to a thread axis, as a device with threads would have it.
+// A loop bound to a thread axis, as in a kernel of a GPU.
 loop.func @copy(%x: memref<64xf32>, %y: memref<64xf32>) {
   loop.for %i = 0 to 64 {
     loop.block "copy" (%vi: spatial 64 = %i) {

@@ -2,7 +2,7 @@
 
     python examples/compile_and_run.py [model.onnx]
 
-Without a model, a small network of two dense layers is made and written to `small.onnx`.
+Without an argument, it creates a small network of two dense layers and writes it to `small.onnx`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import tcopt
 
 
 def small_model() -> onnx.ModelProto:
-    """softmax(relu(data @ w1 + b1) @ w2 + b2) for 4 rows of 32 features."""
+    """Return a model of softmax(relu(data @ w1 + b1) @ w2 + b2) for 4 rows of 32 features."""
     rng = np.random.default_rng(0)
     weights = {"w1": (32, 64), "b1": (64,), "w2": (64, 10), "b2": (10,)}
     tensors = [
@@ -60,7 +60,7 @@ def main() -> None:
     results = model.run(feeds)
     expected = onnx.reference.ReferenceEvaluator(path).run(None, feeds)
     for result, value in zip(results, expected, strict=True):
-        # Sums are taken in another order: a few units in the last place of f32.
+        # Sums are reordered, which changes a few units in the last place of f32.
         np.testing.assert_allclose(result, np.asarray(value), rtol=1e-4, atol=1e-6)
     print("same results as ONNX's reference implementation")
 

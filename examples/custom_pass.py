@@ -1,4 +1,4 @@
-"""Three passes of your own. Run this file, or give it to `tcopt --load`:
+"""Three custom passes. Run this file, or pass it to `tcopt --load`:
 
 tcopt examples/gate.mlir --load examples/custom_pass.py -p raise-silu,join-scales,annotate-work
 """
@@ -22,7 +22,7 @@ from tcopt.support.rewriting import rewrite
 
 
 class MulBySigmoid(RewritePattern):
-    """x * sigmoid(x) is silu(x).
+    """Replace x * sigmoid(x) by silu(x).
 
         %0 = graph.sigmoid %x : tensor<4x8xf32>
         %1 = graph.mul %x, %0 : tensor<4x8xf32>
@@ -40,7 +40,7 @@ class MulBySigmoid(RewritePattern):
 
 @dataclass(frozen=True)
 class RaiseSiluPass(ModulePass):
-    """Name the activation that a product with a sigmoid spells out.
+    """Replace a multiplication by a sigmoid by the activation silu.
 
         %0 = graph.sigmoid %x : tensor<4x8xf32>
         %1 = graph.mul %x, %0 : tensor<4x8xf32>
@@ -56,7 +56,7 @@ class RaiseSiluPass(ModulePass):
 
 @dataclass
 class JoinScales(RewritePattern):
-    """Two products with constants as one.
+    """Merge two multiplications by constants.
 
         %0 = graph.mul %x, %a : tensor<4x8xf32>
         %1 = graph.mul %0, %b : tensor<4x8xf32>
@@ -81,7 +81,7 @@ class JoinScales(RewritePattern):
 
 @dataclass(frozen=True)
 class JoinScalesPass(ModulePass):
-    """Multiply by one constant where a model multiplies and divides by several.
+    """Merge multiplications and divisions by constants into one multiplication.
 
         %0 = graph.mul %x, %a : tensor<4x8xf32>
         %1 = graph.div %0, %b : tensor<4x8xf32>
@@ -100,14 +100,14 @@ class JoinScalesPass(ModulePass):
 
 @dataclass(frozen=True)
 class AnnotateWorkPass(ModulePass):
-    """Say of each operator how much it computes and how it fuses.
+    """Annotate each operator with its work and its fusion kind.
 
         %1 = graph.silu %x : tensor<4x8xf32>
     ->
         %1 = graph.silu %x {fuses = "injective", work = 32} : tensor<4x8xf32>
 
     Options:
-        least: operators with fewer scalar operations are left alone.
+        least: operators with fewer scalar operations are not annotated.
     """
 
     name = "annotate-work"
@@ -122,7 +122,7 @@ class AnnotateWorkPass(ModulePass):
 
 
 def main() -> int:
-    """Run the passes on `gate.mlir`, showing what each changed and that results stay."""
+    """Run the passes on `gate.mlir` and check that each preserves the results."""
     from tcopt.tools import tcopt
 
     pipeline = "raise-silu,join-scales,annotate-work"

@@ -1,4 +1,4 @@
-// A gated layer: x * sigmoid(x) scaled by y, and a gate that only looks alike.
+// x * sigmoid(x), a silu, multiplied by y; and a similar product that is not a silu.
 builtin.module {
   func.func @main(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
     %0 = graph.sigmoid %x : tensor<4x8xf32>

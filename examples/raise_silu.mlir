@@ -1,6 +1,6 @@
 // RUN: tcopt %s --load %p/custom_pass.py -p raise-silu | filecheck %s
 
-// A product with the sigmoid of the same value is a silu.
+// The product of a value and its sigmoid becomes a silu.
 // CHECK-LABEL: func.func @same
 // CHECK-NEXT: graph.sigmoid %x : tensor<4x8xf32>
 // CHECK-NEXT: graph.silu %x : tensor<4x8xf32>

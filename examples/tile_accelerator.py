@@ -1,5 +1,5 @@
-"""An accelerator of your own, in one file: four units around a matrix unit of 8 x 4, three
-memories, and barriers, or tokens on another machine of its kind. Run it, or give it to any tool:
+"""Custom accelerator in one file: four units, among them a matrix unit of 8 x 4, three memories,
+and synchronisation by barriers or, on a second machine, by tokens. Run it, or pass it to any tool:
 
 tcopt-run model.onnx --load examples/tile_accelerator.py --target tile
 """
@@ -102,7 +102,7 @@ MACHINES["tokens"] = TileFacts.of_facts({"waiting": "tokens"})
 
 
 def copy(name: str, shape: tuple[int, ...], dtype: str, unit: str, **scopes: str) -> Intrinsic:
-    """A transfer of one entry by a unit, in three loops; loads write zeros around their buffer."""
+    """Register a transfer of one entry in three loops; loads pad their buffer with zeros."""
 
     def behaviour(x: te.Tensor) -> te.Tensor:
         return te.compute(shape, lambda *at: x[at])
@@ -158,7 +158,7 @@ register(
 
 @register_target
 class Tile(AcceleratorKind):
-    """This CPU with a tile machine as accelerator."""
+    """Target kind of this CPU with a tile machine as accelerator."""
 
     name = "tile"
     facts = TileFacts

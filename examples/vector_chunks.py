@@ -1,8 +1,8 @@
-"""A schedule rule that leaves something open: how many vectors, and what a thread takes at a time.
+"""Schedule rule with a search space: the number of vectors, and the work of a thread at a time.
 
     tcopt-tune model.onnx --load examples/vector_chunks.py
 
-Run by itself, it shows what it leaves open for a function.
+Run directly, it prints the size of the space for a function.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tcopt.support.columns import ceil_div
 
 
 class VectorChunksSpace(Space):
-    """Vectors side by side, and how many rounds of them a thread takes at a time."""
+    """Number of adjacent vectors in an iteration, and iterations that a thread runs at a time."""
 
     def __init__(self, pattern: BlockPattern, lanes: int):
         self.pattern, self.lanes = pattern, lanes
@@ -39,7 +39,7 @@ class VectorChunksSpace(Space):
         return k.vectors * k.rounds * self.lanes <= self.width
 
     def estimate(self, k: Point) -> Column:
-        """What is computed, with a little for each round and each task."""
+        """Return the number of computed vectors, plus overheads of iterations and tasks."""
         rounds = ceil_div(self.width, k.vectors * self.lanes)
         return rounds * (k.vectors + 1) + 4 * ceil_div(rounds, k.rounds)
 
@@ -60,20 +60,20 @@ class VectorChunksSpace(Space):
 
 @schedule_rule(target="cpu", priority=10)
 class VectorChunks:
-    """Rule for a function of one block that computes each element on its own."""
+    """Schedule rule for elementwise functions with a single block."""
 
     name = "example-vector-chunks"
 
     def space(self, sch: Schedule, facts: CpuFacts) -> VectorChunksSpace | Declined:
         if len(sch.blocks()) != 1:
-            return Declined(f"{len(sch.blocks())} blocks, one is wanted")
+            return Declined(f"{len(sch.blocks())} blocks instead of one")
         op = sch.block_op(sch.blocks()[0])
         pattern = match_block(op)
         if pattern is None or pattern.reduce or not pattern.spatial:
-            return Declined("its elements are not computed one by one")
+            return Declined("it is not elementwise")
         lanes = facts.lanes(element_bits(op))
         if pattern.extents[-1] < lanes or not pattern.store.is_unit(pattern.spatial[-1]):
-            return Declined("neighbours along the last axis are not a vector")
+            return Declined("the last axis is not contiguous or is shorter than a vector")
         return VectorChunksSpace(pattern, lanes)
 
     def apply(

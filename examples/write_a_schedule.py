@@ -1,4 +1,4 @@
-"""Schedule a matrix product by hand, and see what each step does to its time.
+"""Schedule a matrix product manually, and measure the effect of each step.
 
 python examples/write_a_schedule.py
 """
@@ -26,7 +26,7 @@ LANES = host_target().vector_lanes(32)
 
 
 def matmul() -> FuncOp:
-    """The product of two square matrices, as loops in the order of its axes."""
+    """Return the product of two square matrices, as loops in the order of its axes."""
     a = te.placeholder((SIZE, SIZE), name="a")
     b = te.placeholder((SIZE, SIZE), name="b")
     k = te.reduce_axis(SIZE, "k")
@@ -35,11 +35,11 @@ def matmul() -> FuncOp:
 
 
 def as_written(sch: Schedule) -> None:
-    """No step at all: i, j, k around scalar code."""
+    """Apply no steps: loops i, j, k around scalar code."""
 
 
 def vectors_along_rows(sch: Schedule) -> None:
-    """Vectors along j, and k outside of them, so that b is read as it lies in memory."""
+    """Vectorise along j, inside of k, so that loads of b are contiguous."""
     i, j, k = sch.get_loops("c")
     jo, ji = sch.split(j, factors=[None, LANES])
     sch.reorder(i, jo, k, ji)
@@ -47,7 +47,7 @@ def vectors_along_rows(sch: Schedule) -> None:
 
 
 def tile_in_registers(sch: Schedule) -> None:
-    """Four rows by two vectors of sums stay in registers through the whole of k."""
+    """Keep a tile of four rows by two vectors of sums in registers throughout the loop over k."""
     c = sch.get_block("c")
     copy = sch.cache_write(c, "register")
     i, j, k = sch.get_loops(c)
@@ -66,18 +66,18 @@ def tile_in_registers(sch: Schedule) -> None:
 
 
 def compiled(schedule: Callable[[Schedule], None]) -> Callable[..., None]:
-    """The function with a schedule, as native code."""
+    """Return the scheduled function, compiled to native code."""
     function = matmul()
     schedule(Schedule(function))
     module = ModuleOp([function], {TARGET_ATTRIBUTE: CpuTargetAttr.of(host_target())})
     (kernel,) = [phase for phase in pipeline() if phase.name == "kernel"]
-    # There is no @main whose memory could be planned.
+    # There is no @main, so memory cannot be planned.
     lower(module, [kernel.without("plan-memory")])
     return compile_module(module).function("matmul")
 
 
 def best_time(run: Callable[[], None], repeat: int = 20) -> float:
-    """The shortest of some runs, in milliseconds."""
+    """Return the minimum time of several runs, in milliseconds."""
     times: list[float] = []
     for _ in range(repeat):
         started = time.perf_counter()
@@ -87,7 +87,7 @@ def best_time(run: Callable[[], None], repeat: int = 20) -> float:
 
 
 def main() -> None:
-    """Time three schedules of one function, and check that they compute the same."""
+    """Time three schedules of one function, and check that their results agree."""
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((SIZE, SIZE), np.float32) for _ in range(2))
     c = np.empty_like(a)
@@ -95,7 +95,7 @@ def main() -> None:
         run = compiled(schedule)
         c[...] = np.nan
         run(a, b, c)
-        # Sums of 192 products of unit variance, in f32.
+        # Rounding of sums of 192 f32 products with unit variance.
         np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-4)
         milliseconds = best_time(partial(run, a, b, c))
         print(f"{schedule.__name__:20} {milliseconds:7.2f} ms")
