@@ -195,7 +195,7 @@ EXPECTED = """func.func @f(%x: tensor<4xf32>, %y: tensor<4xi32>) -> tensor<4xf32
         ("// expected-error @+1 {{no such text}}", "", "'no such text' at line 3 was not produced"),
         ("// expected-error @unknown {{two dimensions}}", "", "unexpected error"),
         ("// expected-error @+1 type", "", "expected-error needs a text in {{...}}"),
-        ("// expected-error @under {{two dimensions}}", "", "'@under' is not a place"),
+        ("// expected-error @under {{two dimensions}}", "", "'@under' is not"),
     ],
 )
 def test_expected_errors(
