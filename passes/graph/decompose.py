@@ -14,7 +14,7 @@ from tcopt.support.rewriting import rewrite
 
 
 class Decompose(RewritePattern):
-    """Put what an operator's `decompose` gives in its place.
+    """Replace an operator by the result of its `decompose`.
 
         %y = graph.pool %x {kind = average, kernel = [7, 7]} : tensor<1x8x1x1xf32>
     ->
@@ -30,12 +30,12 @@ class Decompose(RewritePattern):
 
 @dataclass(frozen=True)
 class DecomposePass(ModulePass):
-    """Replace operators by the simpler ones that their `decompose` names.
+    """Replace operators by the simpler ones that their `decompose` returns.
 
-    Only what helps later passes is taken apart: a batch normalization becomes a scale and a
-    shift that fold into a convolution, a pooling over all of space becomes a reduction.
-    The tanh of a softplus becomes one op.
-    Softmax, layer normalization and other activations stay, they have definitions of their own.
+    Only operators whose parts help later passes are decomposed: a batch normalization becomes a
+    scale and a shift that fold into a convolution, and a global pooling becomes a reduction. The
+    tanh of a softplus becomes one op. Softmax, layer normalization and other activations are kept,
+    because they have their own tensor expressions.
 
         %y = graph.batch_norm %x, %scale, %bias, %mean, %variance : tensor<1x8x4x4xf32>
     ->

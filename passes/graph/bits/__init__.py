@@ -1,1 +1,1 @@
-"""Products of numbers of few bits, bit by bit."""
+"""Bit-serial and table-lookup forms of contractions with operands of few bits."""

@@ -1,4 +1,4 @@
-"""Contractions of numbers of few bits as counts of bits, or as sums of entries of tables."""
+"""Rewriting of contractions with operands of few bits as population counts or table lookups."""
 
 from __future__ import annotations
 
@@ -46,20 +46,22 @@ from tcopt.support.rewriting import function_bodies, rewrite
 
 AUTO, POPCOUNT, LOOKUP, NEVER = "auto", "popcount", "lookup", "never"
 LEAST_GAIN = 0.05
-"""What a way has to save of the products' cycles, as making words or tables takes some as well."""
+"""Minimum share of the multiplied form's cycles that a rewrite must save, as packing bits and
+building tables takes time too.
+"""
 
 METHODS = (AUTO, POPCOUNT, LOOKUP, NEVER)
 
 
 @dataclass(frozen=True)
 class BitSerialPass(ModulePass):
-    """Add up products of numbers of few bits by counting bits (bit-serial arithmetic) or by tables.
+    """Compute contractions of few-bit integers by population counts (bit-serial) or table lookups.
 
-    Of data and weights that are integers of up to 4 bits, as a quantised model's, bits of the same
-    place are stored in words: those of data by the network (`graph.pack_bits`), those of weights
-    at compile time, by `fold-constants`. A sum of products then is a sum of counts of the bits
-    that two words have in common, times powers of two. Where a weight is -1 or 1, one bit says
-    which, and bits are counted that differ. Results are exact.
+    If data and weights are integers of up to 4 bits, as in a quantised model, bits of equal
+    significance are packed into words: data at run time (`graph.pack_bits`), weights at compile
+    time by `fold-constants`. The contraction is then a sum of population counts of ANDed words,
+    each times a power of two. Weights that are -1 or 1 take one bit, and the counts are of XORed
+    words. Results are exact.
 
         %x = graph.min %q, %three : tensor<1x4x8x8x16xui8>
         %w = graph.constant @w : tensor<4x4x3x3x16x16xi8>
@@ -72,20 +74,21 @@ class BitSerialPass(ModulePass):
         %s = graph.bit_conv %d, %v {pads = [1, 1, 1, 1], exclusive} : tensor<1x4x8x8x16xi32>
         %c = graph.sub %ones, %s : tensor<1x4x8x8x16xi32>
 
-    Where only weights have few bits, sums of as many numbers of data as an index has bits are put
-    into tables (`graph.sum_tables`), and each bit of weights has an index of an entry:
+    If only the weights have few bits, the data is tabulated: each table (`graph.sum_tables`) holds
+    the sums of every subset of a few data elements, and bits of the weights form the index of an
+    entry:
 
         %d = graph.sum_tables %x {numbers = 6, groups = 8, steps = 2, bits = 11} : ...
         %i = graph.constant @w.indices : tensor<1x2x3x3x1x8x64xui8>
         %s = graph.table_conv %d, %i {bits = 11} : tensor<1x1x8x8x64xi32>
 
-    Which numbers data has is known from what quantised it, or from its type. A number that stands
-    in pads has the code 0; without pads the least number has. What has no such form, or takes
-    fewer instructions as products of bytes, stays (see `costs.py`).
+    The set of values that the data can take is known from its quantiser or its type. The pad value
+    has the code 0; without pads, the minimum value has it. A contraction that has no such form, or
+    needs fewer cycles as products of bytes (see `costs.py`), is not changed.
 
     Options:
-        method: `auto` takes what is estimated to be fastest; `popcount` counts bits and `lookup`
-            takes tables wherever that has a form, and `never` leaves all as it is.
+        method: `auto` chooses the fastest form by the cost model; `popcount` counts bits and
+            `lookup` uses tables wherever they are possible; `never` disables the pass.
     """
 
     name = "bit-serial"
@@ -116,7 +119,7 @@ class BitSerialPass(ModulePass):
 
 
 def _few_weights(op: ContractionOp, ranges: IntegerRanges) -> Array | None:
-    """The weights of a contraction of narrow integers, if they differ by little."""
+    """Return the weights of a contraction of narrow integers if their values span few bits."""
     if op.sum_element() != i32 or not all(is_quantized(element_type(x)) for x in op.operands):
         return None
     if any(0 in shape_of(x) for x in (*op.operands, *op.results)):
@@ -129,7 +132,9 @@ def _few_weights(op: ContractionOp, ranges: IntegerRanges) -> Array | None:
 
 
 def _moved_from(value: SSAValue) -> SSAValue:
-    """What a value is made of by moving elements alone, which is looked at before it is moved."""
+    """Return the source of a chain of operators that only move elements. It is checked first,
+    because it needs no evaluation.
+    """
     op = value.owner
     while isinstance(op, GraphOp) and op.fills is not None and len(op.operands) == 1:
         value = op.operands[0]
@@ -143,7 +148,7 @@ def _span(numbers: Array) -> int:
 
 @dataclass
 class CountBits(RewritePattern):
-    """Compute a contraction by counting bits, or by tables, if that has a form and is faster.
+    """Compute a contraction by counting bits, or by table lookups, if that is possible and faster.
 
         %c = graph.blocked_conv %x, %w {result_element = i32} : tensor<1x4x8x8x16xi32>
     ->
@@ -152,9 +157,9 @@ class CountBits(RewritePattern):
         %c = graph.bit_conv %d, %v : tensor<1x4x8x8x16xi32>
 
     Attributes:
-        weights: of the contractions that are looked at.
-        method: what is taken without asking the estimate; `auto` asks it.
-        exact, resident: what `winograd` would make of the contraction's integers.
+        weights: values of the weights of each candidate contraction.
+        method: form to use regardless of the cost model; `auto` follows the cost model.
+        exact, resident: used to estimate what `winograd` would save on the same contraction.
     """
 
     weights: dict[ContractionOp, Array]
@@ -208,7 +213,7 @@ class CountBits(RewritePattern):
         numbers: Array,
         weights: WeightEncoding,
     ) -> list[_Way]:
-        """How the contraction may be computed."""
+        """Return the possible forms of the contraction, with their estimated cycles."""
         ways: list[_Way] = []
         data = data_encoding(numbers, form.pad)
         if data is not None and self.method in (AUTO, POPCOUNT):
@@ -238,13 +243,13 @@ class CountBits(RewritePattern):
 
     @property
     def _lanes(self) -> int:
-        """Sums in a vector."""
+        """Number of 32-bit accumulators in a vector."""
         units = self.target.vectors
         assert units is not None
         return max(units.bits // 32, 1)
 
     def _multiplied(self, op: ContractionOp, form: BitForm) -> float:
-        """Cycles for the products as they are, or through transformed tiles."""
+        """Estimate the cycles of multiplying, either directly or by Winograd tiles."""
         terms = op.work() // (2 * prod(op.shape))
         factors = element_type(op.operands[0]), element_type(op.weights)
         each = cycles_of_products(terms, factors, self.target)
@@ -255,13 +260,13 @@ class CountBits(RewritePattern):
 
 @dataclass(frozen=True)
 class _Way:
-    """How a contraction may be computed.
+    """One form in which a contraction can be computed.
 
     Attributes:
-        cycles: estimated.
-        verb: what takes them.
-        told: how numbers are spelled.
-        make: the ops.
+        cycles: estimated cycles.
+        verb: description of the method, for remarks.
+        told: description of the encodings, for remarks.
+        make: builds the ops.
     """
 
     cycles: float

@@ -1,4 +1,4 @@
-"""What products of numbers of few bits cost, bit by bit, by tables and otherwise."""
+"""Cost model of contractions with few-bit operands: bit-serial, by table lookups, and multiplied."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tcopt.dialects.simd import part_bits
 from tcopt.dialects.target import TargetFacts
 
 LOGIC = 0.5
-"""Cycles for a vector of ands or sums, of which CPUs do two at a time."""
+"""Cycles for one vector AND or add; CPUs issue two per cycle."""
 
 COUNTS = (
     (frozenset({"x86_64", "avx512vpopcntdq"}), 1.0),
@@ -24,31 +24,33 @@ COUNTS = (
     (frozenset({"x86_64", "avx2"}), 5.0),
     (frozenset[str](), 12.0),
 )
-"""Cycles for counting the bits of each word of a vector, by what a target is capable of, the first
-that fits: by one instruction; by bytes (`cnt`), which `uadalp` adds up; by tables of half-bytes
-that are looked up, and shuffles; by adding up neighbouring bits."""
+"""Cycles for counting the bits of each word of a vector, for the first set of capabilities that the
+target has: one instruction (AVX-512); counts of bytes (`cnt`) summed by `uadalp` (AArch64); lookups
+of half-bytes by shuffles (AVX2); adding neighbouring bits (any target)."""
 
 PRODUCTS = (
     (frozenset({"aarch64", "dotprod"}), 0.5),
     (frozenset[str](), 1.0),
 )
-"""Cycles for a vector of products of bytes or 16-bit integers, added in groups, the same way."""
+"""Cycles for one vector of products of bytes or 16-bit integers, summed in groups, for the first
+set of capabilities that the target has.
+"""
 
 
 LOOKED_UP = 1.5
-"""Cycles for a register of bytes that are looked up: CPUs have one or two units for it."""
+"""Cycles for one register of byte lookups; CPUs have one or two units for them."""
 
 WIDENED = 12.0
-"""Cycles for a register of bytes: what a call looked up, as sums of 32 bits."""
+"""Cycles for widening one register of bytes that a call looked up to 32-bit sums."""
 
 MERGED = 5.0
-"""The same for sums of a further plane that are added to those of others."""
+"""Cycles for adding a register of sums of another bit plane to the first."""
 
 TABLE_BYTES = 0.15
-"""Cycles for a byte of a table that is made."""
+"""Cycles for building one byte of a table."""
 
 FAR_BYTES, NEAR_BYTES = 16.0, 32.0
-"""Bytes a cycle that come from behind the second cache, and from it."""
+"""Bytes loaded per cycle from beyond L2, and from L2."""
 
 
 def _cycles(table: Iterable[tuple[frozenset[str], float]], target: TargetFacts) -> float:
@@ -56,14 +58,14 @@ def _cycles(table: Iterable[tuple[frozenset[str], float]], target: TargetFacts) 
 
 
 def cycles_bit_by_bit(form: BitForm, planes: int, target: TargetFacts) -> float:
-    """Cycles for one vector of sums."""
+    """Estimate the cycles of one vector of bit-serial sums."""
     return form.steps(planes) * (2 * LOGIC + _cycles(COUNTS, target))
 
 
 def cycles_of_products(
     terms: int, factors: tuple[Attribute, Attribute], target: TargetFacts
 ) -> float:
-    """The same for so many terms multiplied as they are."""
+    """Estimate the cycles of one vector of sums of `terms` products."""
     group = added_at_once(target.capabilities, factors, i32)
     return terms / group * _cycles(PRODUCTS, target)
 
@@ -71,8 +73,8 @@ def cycles_of_products(
 def cycles_by_tables(
     matrix: tuple[int, ...], rows: int, planes: int, shape: TableShape, lookup: Lookup
 ) -> float:
-    """Cycles for all sums of weights [outputs, channels, taps...], each of which meets so many
-    rows."""
+    """Estimate the cycles of all table-lookup sums for `rows` rows of data and weights [outputs,
+    channels, taps...]."""
     outputs, _, *taps = matrix
     parts = len(part_bits(shape.bits))
     blocks, calls = -(-outputs // lookup.lanes), shape.steps * prod(taps)
@@ -83,7 +85,7 @@ def cycles_by_tables(
 
 
 def cycles_of_reading(size: int, target: TargetFacts) -> float:
-    """Cycles for so many bytes of weights, which are read once beside what is computed."""
+    """Estimate the cycles of reading `size` bytes of weights once."""
     units = target.vectors
     near = units is not None and size <= units.l2
     return size / (NEAR_BYTES if near else FAR_BYTES)

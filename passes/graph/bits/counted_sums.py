@@ -1,4 +1,4 @@
-"""A contraction of numbers of few bits, written as counts of bits."""
+"""Bit-serial form of a contraction: sums as population counts."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def counted(
     weights: WeightEncoding,
     constants: Constants,
 ) -> list[Operation]:
-    """Ops for the sums of a contraction, the last of which gives them.
+    """Return the ops of the bit-serial form; the last one is the contraction's result.
 
-    Data is `offset + step * c` and weights are `step * v`, so that sums are `step * step` times
-    those of `c * v`, and `offset` times the weights' sums. Where bits of v stand for -1 and 1,
-    `c * v` is a bit of v (0 or 1) for each that c has, less the bits that differ.
+    Data is `offset + step * c` and weights are `step * v`. The result is the product of both steps
+    times the sums of `c * v`, plus `offset` times the sums of weights. If bits of v stand for -1
+    and 1, the sum of `c * v` is the sum of the bits of c minus the number of differing bits.
 
     Args:
-        array: the weights.
+        array: values of the weights.
     """
     writer = Writer(constants)
     codes = writer.coded(op.operands[0], data.offset, data.step)
     used = form.used_channels(array)
     if weights.exclusive and not used.all():
-        # Bits of channels that fill up blocks would differ from those of weights.
+        # Bits of padding channels would be counted as differing from bits of the weights.
         mask = used.astype(numpy_dtype(element_type(codes)))
         codes = writer.add(MulOp(codes, writer.constant(mask, "used")))
     name = op.weights.owner.weight_name if isinstance(op.weights.owner, ConstantOp) else None
@@ -53,7 +53,7 @@ def counted(
     if weights.exclusive:
         rest = rest + factor * data.sum_of_bits * form.sums(weights.codes)
         alive = form.sums(np.broadcast_to(form.used_weights(array), array.shape)) > 0
-        # An output without weights is 0, whatever bits differ from none.
+        # An output channel without weights is 0, whatever the count is.
         factor = -factor if alive.all() else np.where(alive, -factor, 0)
     writer.scaled(total, factor.astype(np.int32), rest.astype(np.int32))
     return writer.ops

@@ -1,4 +1,4 @@
-"""How numbers of few bits are spelled by bits."""
+"""Encodings of few-bit integers as an offset, a step and a code."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from tcopt.dialects.graph.types import Array
 
 MOST_BITS = 4
-"""Bits of numbers of which products are made bit by bit."""
+"""Maximum number of bits of bit-serial operands."""
 
 
 @dataclass(frozen=True)
 class DataEncoding:
-    """Numbers as `offset + step * code`.
+    """Encoding of data as `offset + step * code`.
 
     Attributes:
-        bits: of a code.
+        bits: number of bits of a code.
         signed: whether codes are in two's complement.
     """
 
@@ -28,7 +28,7 @@ class DataEncoding:
 
     @property
     def sum_of_bits(self) -> int:
-        """The sum of what the bits of a code stand for."""
+        """Sum of the weights (powers of two) of all bits of a code."""
         return -1 if self.signed else (1 << self.bits) - 1
 
     def __str__(self) -> str:
@@ -36,10 +36,11 @@ class DataEncoding:
 
 
 def data_encoding(numbers: Array, pad: int | None) -> DataEncoding | None:
-    """The encoding of fewest bits for some integers; None if these are too many.
+    """Return the encoding with the fewest bits for a set of integers; None if it needs too many
+    bits.
 
     Args:
-        pad: the number that stands around the data, whose code is 0; None without pads.
+        pad: pad value of the data, whose code is 0; None without pads.
     """
     numbers = numbers.astype(np.int64)
     offset = int(numbers.min()) if pad is None else pad
@@ -53,14 +54,14 @@ def data_encoding(numbers: Array, pad: int | None) -> DataEncoding | None:
 
 @dataclass(frozen=True)
 class WeightEncoding:
-    """Weights by their bits.
+    """Encoding of weights as `step * code`.
 
     Attributes:
-        codes: of all weights; 0 in channels of data that have none.
-        bits: of a code.
+        codes: codes of all weights; 0 in padding channels.
+        bits: number of bits of a code.
         signed: whether codes are in two's complement.
-        exclusive: whether a bit stands for -1 or 1 times a power of two, not for 0 or 1.
-        step: what a code is to be multiplied by.
+        exclusive: whether a bit stands for -1 or 1 times a power of two, instead of 0 or 1.
+        step: factor of a code.
     """
 
     codes: Array
@@ -75,11 +76,11 @@ class WeightEncoding:
 
 
 def weight_encoding(weights: Array, live: Array) -> WeightEncoding | None:
-    """The encoding of fewest bits for weights; None if these are too many.
+    """Return the encoding with the fewest bits for weights; None if it needs too many bits.
 
     Args:
-        live: which weights are of a channel of data and one of the result, the others being zeros
-            that fill up blocks; it broadcasts against them.
+        live: mask of the weights of real input and output channels, the others being zeros that
+            fill blocks; it broadcasts against them.
     """
     step = max(int(np.gcd.reduce(_distinct(weights))), 1)
     codes = weights.astype(np.int32) // step if step > 1 else weights.astype(np.int32)
@@ -99,7 +100,7 @@ def weight_encoding(weights: Array, live: Array) -> WeightEncoding | None:
 
 
 def _distinct(numbers: Array) -> Array:
-    """The different numbers of an array of integers of a few bits, in order."""
+    """Return the sorted distinct values of an array of integers in a small range."""
     if not numbers.size:
         return np.zeros(0, np.int64)
     low, high = int(numbers.min()), int(numbers.max())
@@ -109,7 +110,7 @@ def _distinct(numbers: Array) -> Array:
 
 
 def _bits(codes: Array) -> int:
-    """Bits that hold some integers, in two's complement where one is negative."""
+    """Return the number of bits that hold all of the codes, in two's complement if one is negative."""
     low, high = int(codes.min(initial=0)), int(codes.max(initial=0))
     if low >= 0:
         return max(high.bit_length(), 1)
@@ -118,11 +119,11 @@ def _bits(codes: Array) -> int:
 
 @dataclass(frozen=True)
 class TableEncoding:
-    """Numbers as `offset + step * code`, for tables of sums.
+    """Encoding of data as `offset + step * code`, for tables of sums.
 
     Attributes:
-        low, high: the least and the greatest code.
-        pad_code: of what stands around the data; 0 without pads.
+        low, high: minimum and maximum code.
+        pad_code: code of the pad value; 0 without pads.
     """
 
     offset: int
@@ -132,15 +133,15 @@ class TableEncoding:
     pad_code: int = 0
 
     def bias(self, numbers: int, exclusive: bool) -> int:
-        """What sums of so many codes have added, so that none is negative.
+        """Return the bias that makes all sums of `numbers` codes non-negative.
 
         Args:
-            exclusive: whether a code that is not added is taken away.
+            exclusive: whether codes that are not added are subtracted.
         """
         return numbers * max(-self.low, self.high) if exclusive else numbers * max(-self.low, 0)
 
     def entry_bits(self, numbers: int, exclusive: bool) -> int:
-        """Bits of such a sum."""
+        """Return the number of bits of a biased sum of `numbers` codes."""
         bias = self.bias(numbers, exclusive)
         return max(bias + (bias if exclusive else numbers * self.high), 1).bit_length()
 
@@ -149,11 +150,11 @@ class TableEncoding:
 
 
 def table_encoding(numbers: Array, pad: int | None, exclusive: bool) -> TableEncoding:
-    """The encoding of some integers whose sums take the fewest bits.
+    """Return the encoding of a set of integers whose sums need the fewest bits.
 
     Args:
-        pad: the number that stands around the data; None without pads.
-        exclusive: whether sums have each code with either sign.
+        pad: pad value of the data; None without pads.
+        exclusive: whether sums contain each code with either sign.
     """
     found = numbers.astype(np.int64)
     if pad is not None:

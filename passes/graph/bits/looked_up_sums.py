@@ -1,4 +1,4 @@
-"""A contraction by weights of few bits, written as sums of entries of tables."""
+"""Table-lookup form of a contraction with few-bit weights."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from tcopt.passes.graph.bits.writer import Writer
 from tcopt.passes.graph.folding.constants import Constants
 
 MOST_INDICES = 12
-"""Indices of a call of the intrinsic at most: planes times tables."""
+"""Maximum number of indices of one intrinsic call: planes times tables."""
 
 MOST_TABLES = 8
 
 CALL = 2
-"""What a call takes beside its look-ups, in tables."""
+"""Overhead of a call, in units of one table lookup."""
 
 
 def table_shape(
     channels: int, data: TableEncoding, weights: WeightEncoding, lookup: Lookup
 ) -> TableShape | None:
-    """How channels are put into tables, with few beyond them and few calls; None if sums of so
-    many bits have no tables."""
+    """Choose the number of tables per call and of calls, with little padding of the channels; None
+    if the sums have too many bits for tables."""
     bits = data.entry_bits(lookup.numbers, weights.exclusive)
     signed = weights.signed
     most = min(MOST_TABLES, MOST_INDICES // weights.bits)
@@ -55,15 +55,15 @@ def looked_up(
     lanes: int,
     constants: Constants,
 ) -> list[Operation]:
-    """Ops for the sums of a contraction, the last of which gives them.
+    """Return the ops of the table-lookup form; the last one is the contraction's result.
 
-    Data is `offset + step * c` and weights are `step * v`, so that sums are `step * step` times
-    those of `c * v`, and `offset` times the weights' sums. Tables have the sums of some numbers c,
-    for all bits that as many weights may have.
+    Data is `offset + step * c` and weights are `step * v`. The result is the product of both steps
+    times the sums of `c * v`, plus `offset` times the sums of weights. A table holds the sums of a
+    few codes c for every combination of the weights' bits.
 
     Args:
-        array: the weights.
-        lanes: of a block of outputs.
+        array: values of the weights.
+        lanes: output channels of a block.
     """
     writer = Writer(constants)
     codes = writer.coded(op.operands[0], data.offset, data.step, element=None)
@@ -75,7 +75,7 @@ def looked_up(
         codes = writer.add(around)
     used = form.used_channels(array)
     if weights.exclusive and not used.all():
-        # Channels that fill up blocks would count as if their weights were -1.
+        # Padding channels would count as if their weights were -1.
         mask = used.astype(numpy_dtype(element_type(codes)))
         codes = writer.add(MulOp(codes, writer.constant(mask, "used")))
     bias = data.bias(shape.numbers, weights.exclusive)
@@ -93,15 +93,15 @@ def looked_up(
         entries = shape.steps * shape.groups * prod(matrix.shape[2:])
         alive = form.sums(np.broadcast_to(form.used_weights(array), array.shape)) > 0
         rest = np.where(alive, rest - factor * bias * entries * ((1 << weights.bits) - 1), 0)
-        # An output without weights is 0, whatever stands for them in tables.
+        # An output channel without weights is 0, whatever is looked up for it.
         factor = factor if alive.all() else np.where(alive, factor, 0)
     writer.scaled(total, factor.astype(np.int32), rest.astype(np.int32))
     return writer.ops
 
 
 def table_indices(matrix: Array, shape: TableShape, planes: int, lanes: int) -> Array:
-    """Indices [outputs / lanes, steps, taps..., planes, groups, lanes] of the bits of weights
-    [outputs, channels, taps...]."""
+    """Return the table indices [outputs / lanes, steps, taps..., planes, groups, lanes] made of the
+    bits of weights [outputs, channels, taps...]."""
     outputs, channels, *taps = matrix.shape
     spare = min(channels, shape.terms)
     codes = np.zeros((-(-outputs // lanes) * lanes, shape.terms, *taps), np.uint8)

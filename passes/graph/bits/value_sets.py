@@ -1,4 +1,4 @@
-"""Which numbers the elements of a value are, where they are few."""
+"""Analysis of the set of values that the elements of a tensor can take, if it is small."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
 from tcopt.passes.graph.folding.constants import Constants
 
 MOST = 256
-"""Numbers up to which they are kept apart: those of a byte."""
+"""Maximum size of a set: the number of values of a byte."""
 
 MOST_TOGETHER = 1 << 16
-"""Combinations of operands' numbers up to which an operator is tried on all."""
+"""Maximum number of combinations of operand values on which an operator is evaluated."""
 
 
 class ValueSets:
-    """The numbers that values of a block may have, as ops tell.
+    """Sets of possible element values of each SSA value of a block.
 
-    An elementwise op has those that it gives for all combinations of its operands' numbers; an op
-    that moves elements has those of its operands and what it fills up with. What is not known is
-    any number of its type, if these are few.
+    The set of an elementwise op's result is found by evaluating it on all combinations of its
+    operands' values. An op that moves elements has the union of its operands' sets and its fill
+    values. Otherwise, the set is all values of the element type, if they are few.
     """
 
     def __init__(self, body: Block, constants: Constants):
@@ -38,7 +38,7 @@ class ValueSets:
                 self._known[result] = self._found(op, result)
 
     def of(self, value: SSAValue) -> Array | None:
-        """The numbers of a value in order, more than there are at most; None if they are many."""
+        """Return the sorted possible values, a superset of the actual ones; None if they are many."""
         return self._known[value] if value in self._known else _of_type(element_type(value))
 
     def _found(self, op: object, result: SSAValue) -> Array | None:
@@ -58,7 +58,9 @@ class ValueSets:
         return _of_type(element_type(result)) if found is None else found
 
     def _quantized(self, op: QuantizerOp) -> Array | None:
-        """All numbers of the zero point's type, less that where the result is centred."""
+        """Return all values of the zero point's type, minus the zero point if the result is
+        centred.
+        """
         numbers = _of_type(element_type(op.zero))
         if numbers is None or not op.is_centered:
             return numbers
@@ -91,7 +93,7 @@ class ValueSets:
 
 
 def _few(array: Array) -> Array | None:
-    """The numbers of an array; None if they are many, or one of them is none."""
+    """Return the distinct values of an array; None if they are many or some are not finite."""
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         return None
     numbers = np.unique(_plain(array))
@@ -99,12 +101,12 @@ def _few(array: Array) -> Array | None:
 
 
 def _plain(array: Array) -> Array:
-    """Narrow integers in a type that numpy sorts."""
+    """Convert narrow integers to a type that numpy can sort."""
     return array.astype(np.int16) if array.dtype.kind == "V" or array.dtype.num > 255 else array
 
 
 def _of_type(element: Attribute) -> Array | None:
-    """All numbers of an integer type of up to 8 bits."""
+    """Return all values of an integer type of up to 8 bits, or None."""
     if element == i1:
         return np.array([False, True])
     if not isinstance(element, IntegerType):

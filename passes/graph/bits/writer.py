@@ -1,4 +1,4 @@
-"""Writing sums of numbers of few bits: codes of data, and what codes leave out."""
+"""Builder for the ops around few-bit contractions: encoding of data, and correction of sums."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcopt.passes.graph.folding.constants import Constants
 
 
 class Writer:
-    """Ops one after the other."""
+    """Builds a list of ops."""
 
     def __init__(self, constants: Constants):
         self.constants = constants
@@ -33,10 +33,10 @@ class Writer:
     def coded(
         self, x: SSAValue, offset: int, step: int, element: Attribute | None = i8
     ) -> SSAValue:
-        """Data `offset + step * c` as the numbers c.
+        """Convert data `offset + step * c` to the codes c.
 
         Args:
-            element: in the last bits of which c lies; None where all of it counts.
+            element: type in whose low bits the code is read; None if all bits of the result matter.
         """
         is_exact = element is not None and step == 1
         if (offset or step > 1) and not is_exact and element_type(x) != i16:
@@ -51,7 +51,7 @@ class Writer:
         return x
 
     def scaled(self, total: SSAValue, factor: Array, rest: Array) -> None:
-        """`factor * total + rest`."""
+        """Append `factor * total + rest`."""
         if not factor.ndim and factor == -1:
             self.add(SubOp(self.constant(rest, "rest"), total))
             return

@@ -1,1 +1,1 @@
-"""What depends on constants alone, scales that go into weights, reshapes that say nothing."""
+"""Constant folding, folding of scales into weights, and simplification of shape operators."""

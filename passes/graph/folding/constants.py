@@ -1,4 +1,4 @@
-"""The constants of a module: what their values are, and new ones."""
+"""Access to the constants of a module: read values and create new constants."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tcopt.dialects.graph.types import Array, numpy_dtype, type_of, zeros
 from tcopt.dialects.graph.weights import WeightStore, attach_weights, weights_of
 
 LITERAL_ELEMENTS = 16
-"""Arrays of up to this many elements become literals, like uniform ones of any size."""
+"""Arrays of up to this many elements become literals, as do uniform arrays of any size."""
 
 
 class Constants:
-    """Reads and makes the constants of a module.
+    """Reads and creates the constants of a module.
 
     Attributes:
         store: the module's weights, None until there is one.
@@ -27,7 +27,7 @@ class Constants:
         self.store = weights_of(module)
 
     def value(self, value: SSAValue) -> Array | None:
-        """The array of a constant or of a tensor without elements; None if it is not known."""
+        """Return the array of a constant or of an empty tensor; None if it is not known."""
         op = value.owner
         if isinstance(op, ConstantOp):
             literal = op.literal_value
@@ -40,7 +40,7 @@ class Constants:
         return None
 
     def make(self, array: Array, hint: str) -> ConstantOp:
-        """A constant of an array: a literal, or a new weight named after `hint`."""
+        """Return a constant of an array: a literal, or a new weight named after `hint`."""
         if array.size <= LITERAL_ELEMENTS or is_uniform(array):
             return ConstantOp.literal(array)
         if self.store is None:
@@ -49,7 +49,9 @@ class Constants:
         return ConstantOp.add_weight(self.store, array, hint)
 
     def like(self, array: Array, source: SSAValue, change: str) -> ConstantOp:
-        """A constant made of another: of its element type, named after it and the change."""
+        """Return a constant derived from another one, with its element type and a name made of its
+        name and the change.
+        """
         name = source.owner.weight_name if isinstance(source.owner, ConstantOp) else None
         dtype = numpy_dtype(type_of(source).element_type)
         array = np.asarray(array).astype(dtype, copy=False)

@@ -1,4 +1,4 @@
-"""Evaluation of what depends on constants alone."""
+"""Constant folding."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from tcopt.passes.graph.folding.constants import Constants, EraseUnusedConstant
 from tcopt.support.rewriting import rewrite
 
 GROWTH = 4
-"""How many times larger than its operands a result may be, whatever its size."""
+"""Maximum size of a result relative to its operands; small results may exceed it."""
 
 SPREAD_BYTES = 2**28
-"""What uniform operands, each of them one stored element, may come to when they are computed
-with, and by how much all results may exceed the weights that are there."""
+"""Maximum bytes of uniform operands (stored as one element) when they are materialised for an
+evaluation, and the allowance of all results beyond a multiple of the existing weights."""
 
 
 class FoldEmpty(RewritePattern):
-    """Put constants in the place of an operation whose results have no elements.
+    """Replace an operation whose results have no elements by constants.
 
         %y = graph.conv %x, %w : tensor<0x8x4x4xf32>
     ->
         %y = graph.constant dense<> : tensor<0x8x4x4xf32>
 
-    Later passes thus never see an operator that computes nothing, whatever its operands are.
+    Later passes then never see an operator that computes nothing, whatever its operands are.
 
     Attributes:
-        steps: names of the functions that loops which were removed had as their step.
+        steps: names of the step functions of the loops that were removed.
     """
 
     def __init__(self) -> None:
@@ -59,18 +59,18 @@ class FoldEmpty(RewritePattern):
 
 
 class FoldConstant(RewritePattern):
-    """Put constants in the place of an operator whose operands are constants.
+    """Replace an operator whose operands are constants by constants.
 
         %c = graph.add %a, %b : tensor<8xf32>
     ->
         %c = graph.constant @scale.add : tensor<8xf32>
 
-    Operators that are alike, of the same constants, share their results: a weight that many
-    products read is stored once in the form that they read.
+    Identical operators on the same constants share their results, so a weight that many
+    contractions read is stored once in the form that they read.
 
     Attributes:
-        most_bytes: the largest result that may exceed its operands by far.
-        left: bytes that further results may come to together.
+        most_bytes: maximum size of a result that is much larger than its operands.
+        left: bytes left for further results.
     """
 
     def __init__(self, constants: Constants, most_bytes: int):
@@ -101,7 +101,9 @@ class FoldConstant(RewritePattern):
         rewriter.replace(op, results, [constant.result for constant in results])
 
     def is_worthwhile(self, op: GraphOp) -> bool:
-        """Whether results are not much larger than what they are made from, and not too much."""
+        """Check that the results are not much larger than the operands, and fit the remaining
+        budget.
+        """
         operands = sum(_stored_bytes(operand) for operand in op.operands)
         if bytes_of(op.type) > max(GROWTH * operands, self.most_bytes):
             return False
@@ -114,7 +116,7 @@ class FoldConstant(RewritePattern):
 
 
 def _stored_bytes(value: SSAValue) -> int:
-    """Bytes of a constant as it is stored: a uniform literal is one element."""
+    """Return the stored size of a constant: a uniform literal is one element."""
     type = type_of(value)
     if isinstance(value.owner, ConstantOp) and value.owner.is_splat:
         return numpy_dtype(type.element_type).itemsize
@@ -122,7 +124,7 @@ def _stored_bytes(value: SSAValue) -> int:
 
 
 def _erase_unused(module: ModuleOp, steps: set[str]) -> None:
-    """Erase those of some functions that no loop has as its step any more."""
+    """Erase those of the given functions that are no longer the step of a loop."""
     used = {op.body.string_value() for op in module.walk() if isinstance(op, ScanOp)}
     for function in list(module.ops):
         if isinstance(function, FuncOp) and function.sym_name.data in steps - used:
@@ -134,7 +136,7 @@ _Key = tuple[object, ...]
 
 
 def _key(op: GraphOp) -> _Key:
-    """Equal for operators that compute the same from the same constants."""
+    """Return a key that is equal for operators that compute the same from the same constants."""
     if op.regions:
         return (op,)
     operands: list[Attribute | None] = []
@@ -148,7 +150,7 @@ def _key(op: GraphOp) -> _Key:
 
 
 def _hint(op: GraphOp) -> str:
-    """The first weight's name and the op's."""
+    """Return a name made of the first weight's name and the op's."""
     owners = [operand.owner for operand in op.operands]
     names = [owner.weight_name for owner in owners if isinstance(owner, ConstantOp)]
     first = next((name for name in names if name is not None), "folded")
@@ -157,14 +159,13 @@ def _hint(op: GraphOp) -> str:
 
 @dataclass(frozen=True)
 class FoldConstantsPass(ModulePass):
-    """Evaluate operators whose operands are all constants, and put constants in their place.
+    """Evaluate operators whose operands are all constants, and replace them by constants.
 
-    Small and uniform results become literals, others weights of the module's store. A
-    result that is much larger than its operands together, and larger than `max-bytes`, is
-    not evaluated: a broadcast of a constant stays a broadcast, but channels are filled up
-    to whole blocks. Ops that pack weights for others are always evaluated. Tensors without
-    elements are constants, whatever computes them.
-    Constants that end up unused are removed.
+    Small and uniform results become literals, others become weights of the module's store. A result
+    that is much larger than its operands together, and larger than `max-bytes`, is not evaluated: a
+    broadcast of a constant stays a broadcast, but padding of channels to whole blocks is evaluated.
+    Ops that pack weights for others are always evaluated. Tensors without elements become
+    constants, whatever computes them. Unused constants are removed.
 
         %a = graph.constant @scale : tensor<8xf32>
         %b = graph.constant dense<1.000000e+00> : tensor<f32>
@@ -174,7 +175,7 @@ class FoldConstantsPass(ModulePass):
         %c = graph.constant @scale.add : tensor<8xf32>
         %y = graph.mul %x, %c : tensor<4x8xf32>
 
-    Options: `max-bytes`, the largest result that may exceed its operands by far.
+    Options: `max-bytes`, the maximum size of a result that is much larger than its operands.
     """
 
     name = "fold-constants"

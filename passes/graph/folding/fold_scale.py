@@ -28,18 +28,18 @@ from tcopt.support.rewriting import rewrite
 
 @dataclass
 class _WithConstants(RewritePattern):
-    """A pattern on float constants of a module."""
+    """Base of patterns that use the float constants of a module."""
 
     constants: Constants
 
     def known(self, value: SSAValue) -> Array | None:
-        """The array of a float constant."""
+        """Return the array of a float constant, or None."""
         if not isinstance(value.owner, ConstantOp) or not is_float(element_type(value)):
             return None
         return self.constants.value(value)
 
     def split(self, op: AddOp | MulOp) -> tuple[SSAValue, SSAValue, Array] | None:
-        """The variable operand, the constant operand and its value."""
+        """Return the variable operand, the constant operand and the constant's value."""
         for variable, constant in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
             value = self.known(constant)
             if value is not None and variable.type == op.type and self.known(variable) is None:
@@ -47,12 +47,12 @@ class _WithConstants(RewritePattern):
         return None
 
     def subtrahend(self, op: SubOp | DivOp) -> Array | None:
-        """The right operand, if it alone is known."""
+        """Return the value of the right operand if only that one is constant."""
         return self.known(op.rhs) if self.known(op.lhs) is None else None
 
 
 class AddNegated(_WithConstants):
-    """Subtraction of a constant as addition.
+    """Replace the subtraction of a constant by an addition.
 
         %y = graph.sub %x, %c : tensor<1x8x4x4xf32>
     ->
@@ -69,7 +69,9 @@ class AddNegated(_WithConstants):
 
 
 def _has_inverse(value: Array) -> bool:
-    """Whether each number's inverse is as exact as the number: neither is out of normal range."""
+    """Whether each element's inverse is as exact as the element: neither is outside the normal
+    range.
+    """
     size = np.abs(value)
     least = float(cast(Any, ml_dtypes.finfo)(value.dtype).smallest_normal)
     return bool(((size >= 4 * least) & (size <= 0.25 / least)).all())
@@ -82,16 +84,18 @@ def _is_exact_inverse(value: Array) -> bool:
 
 
 def values_before_steps() -> Reaches[SSAValue]:
-    """Return a predicate: whether a rounding error of a value may change a result by a step.
+    """Return a predicate: whether a rounding error of a value can change a result by a whole step.
 
-    The value, or what elementwise and selecting ops make of it, is then an operand of an op
-    with steps, such as a rounding or a conversion to integers.
+    That is the case if the value, possibly after elementwise and selecting ops, is an operand of an
+    op with steps, such as a rounding or a conversion to integers.
     """
     return Reaches(_followed)
 
 
 def _followed(value: SSAValue) -> list[SSAValue] | None:
-    """The values to which rounding errors of a value go on; None if it is rounded to steps."""
+    """Return the values to which rounding errors of a value propagate; None if it is rounded to
+    steps.
+    """
     found: list[SSAValue] = []
     for use in value.uses:
         op = use.operation
@@ -106,11 +110,11 @@ def _followed(value: SSAValue) -> list[SSAValue] | None:
 
 @dataclass
 class MultiplyByInverse(_WithConstants):
-    """Division of many numbers by a constant that has an inverse as multiplication.
+    """Replace the division of a tensor by a constant by a multiplication with its inverse.
 
-    A product is rounded twice. So a division stays if its result is rounded to a step, unless the
-    inverse is exact, as that of a power of two. A single number gains nothing, and may be a scale
-    that integers are rounded by.
+    A product with an inverse is rounded twice. So a division is kept if its result is rounded to a
+    step, unless the inverse is exact (powers of two). A division of a single element is kept too:
+    nothing is gained, and it may be a quantisation scale.
 
         %y = graph.div %x, %c : tensor<1x8x4x4xf32>
     ->
@@ -119,7 +123,7 @@ class MultiplyByInverse(_WithConstants):
 
     Args:
         accuracy: `strict` allows exact inverses only.
-        reaches_step: whether rounding errors of a value change results by steps.
+        reaches_step: whether rounding errors of a value can change results by whole steps.
     """
 
     accuracy: str = DEFAULT
@@ -139,7 +143,7 @@ class MultiplyByInverse(_WithConstants):
 
 
 _CANCELLED = 2.0**-16
-"""A sum of two constants below this part of them is the rest of a cancellation."""
+"""Relative size below which a sum of two constants counts as the residue of a cancellation."""
 
 
 def _cancels(a: Array, b: Array) -> bool:
@@ -148,16 +152,16 @@ def _cancels(a: Array, b: Array) -> bool:
 
 
 def _is_contraction(value: SSAValue) -> bool:
-    """Return whether a value is a sum of products, whose terms are added in any order."""
+    """Return whether a value is the result of a contraction, whose terms may be added in any order."""
     return isinstance(value.owner, GraphOp) and value.owner.linear_weight() is not None
 
 
 @dataclass
 class JoinShifts(_WithConstants):
-    """Two constants that are added one after the other as one.
+    """Merge two additions of constants into one.
 
-    Constants that cancel stay: x + c - c rounds x to a multiple of the ulp of c. So do those in
-    front of a rounding to steps, except after a contraction.
+    Constants that cancel are kept: x + c - c rounds x to a multiple of the ulp of c. So are those
+    before a rounding to steps, except after a contraction.
 
         %0 = graph.add %x, %a : tensor<1x8x4x4xf32>
         %y = graph.add %0, %b : tensor<1x8x4x4xf32>
@@ -166,7 +170,7 @@ class JoinShifts(_WithConstants):
         %y = graph.add %x, %c : tensor<1x8x4x4xf32>
 
     Args:
-        reaches_step: whether rounding errors of a value change results by steps.
+        reaches_step: whether rounding errors of a value can change results by whole steps.
     """
 
     reaches_step: Reaches[SSAValue] = field(default_factory=values_before_steps)
@@ -190,7 +194,7 @@ class JoinShifts(_WithConstants):
 
 
 class ScaleWeights(_WithConstants):
-    """Multiply the weights of an op that is linear in them, rather than its result.
+    """Multiply the weights of a linear op by a scale instead of multiplying its result.
 
         %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
         %y = graph.mul %c, %s : tensor<1x8x4x4xf32>
@@ -198,7 +202,7 @@ class ScaleWeights(_WithConstants):
         %v = graph.constant @w.scaled : tensor<8x8x3x3xf32>
         %y = graph.conv %x, %v : tensor<1x8x4x4xf32>
 
-    A constant that is added in between is multiplied, too.
+    A constant that is added in between is multiplied as well.
 
         %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
         %0 = graph.add %c, %a : tensor<1x8x4x4xf32>
@@ -234,7 +238,9 @@ class ScaleWeights(_WithConstants):
         rewriter.erase(linear.owner)
 
     def scaled(self, value: SSAValue, scale: Array) -> tuple[ConstantOp, GraphOp] | None:
-        """The op of a value, with its weight scaled; None if that is impossible."""
+        """Return the producer of a value with its weight scaled, and the new weight; None if
+        impossible.
+        """
         op = value.owner
         linear = op.linear_weight() if isinstance(op, GraphOp) else None
         if linear is None or not isinstance(op, GraphOp):
@@ -252,7 +258,7 @@ class ScaleWeights(_WithConstants):
 
 
 def _by_channel(scale: Array, op: GraphOp, linear: LinearWeight) -> Array | None:
-    """One factor for each channel of an op's result; None if the scale varies otherwise."""
+    """Return one factor for each channel of an op's result; None if the scale varies otherwise."""
     rank = len(op.shape)
     aligned = scale.reshape((1,) * (rank - scale.ndim) + scale.shape)
     if any(extent != 1 for axis, extent in enumerate(aligned.shape) if axis != linear.channel):
@@ -262,11 +268,11 @@ def _by_channel(scale: Array, op: GraphOp, linear: LinearWeight) -> Array | None
 
 @dataclass(frozen=True)
 class FoldScalePass(ModulePass):
-    """Fold constant scales by channel into the weights of the op before, and join shifts.
+    """Fold constant per-channel scales into the weights of the op before, and merge shifts.
 
-    What remains of a normalization after a convolution is one add, its bias. Works for every
-    op that names a `linear_weight`, on floats; sums are reassociated. Divisions by constants become
-    products, and shifts are joined, only where no rounding to integers follows.
+    A normalization after a convolution is reduced to one add, its bias. The pass works for every
+    floating-point op that has a `linear_weight`, and reassociates sums. Divisions by constants
+    become multiplications, and shifts are merged, unless a rounding to integers follows.
 
         %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
         %b = graph.add %c, %bias : tensor<1x8x4x4xf32>
@@ -279,7 +285,7 @@ class FoldScalePass(ModulePass):
         %y = graph.add %c, %shift1 : tensor<1x8x4x4xf32>
 
     Options:
-        accuracy: `strict` keeps divisions by constants whose inverses are not exact.
+        accuracy: `strict` keeps divisions by constants whose inverses are inexact.
     """
 
     name = "fold-scale"

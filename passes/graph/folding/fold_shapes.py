@@ -1,4 +1,4 @@
-"""Removal of reshapes and broadcasts that cost more than they say."""
+"""Simplification of reshapes and broadcasts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tcopt.support.rewriting import rewrite
 
 
 class DropBroadcast(RewritePattern):
-    """Read the source of a broadcast where numpy broadcasting gives the same result.
+    """Replace a broadcast operand by its source if numpy broadcasting gives the same result.
 
         %0 = graph.broadcast_to %b : tensor<8x16xf32>
         %1 = graph.add %x, %0 : tensor<8x16xf32>
@@ -54,7 +54,7 @@ def _clone_with(op: GraphOp, operands: list[SSAValue]) -> Operation:
 
 
 class SinkReshape(RewritePattern):
-    """Apply a unary op to a heavy op's result before it is reshaped, so that both fuse.
+    """Move a unary op before the reshape of a contraction's result, so that the two fuse.
 
         %1 = graph.reshape %conv : tensor<8x16xf32>
         %2 = graph.relu %1 : tensor<8x16xf32>
@@ -86,12 +86,12 @@ class SinkReshape(RewritePattern):
 
 @dataclass(frozen=True)
 class FoldShapesPass(ModulePass):
-    """Simplify chains of shape operators, and keep them out of the way of fusion.
+    """Simplify chains of shape operators, and move them so that they do not prevent fusion.
 
-    - Chains of reshapes, transposes, broadcasts, slices become one; a transpose that moves
-      only unit axes becomes a reshape.
-    - A broadcast that an elementwise operator does by itself is dropped.
-    - A reshape between a heavy operator and a unary one moves behind the latter.
+    - Chains of reshapes, transposes, broadcasts and slices become one; a transpose that moves only
+      unit axes becomes a reshape.
+    - A broadcast that an elementwise operator does implicitly is dropped.
+    - A reshape between a compute-bound operator and a unary one moves after the unary one.
 
         %0 = graph.conv %x, %w : tensor<1x8x4x4xf32>
         %1 = graph.reshape %0 : tensor<8x16xf32>

@@ -1,1 +1,1 @@
-"""Groups of operators that become one kernel."""
+"""Fusion of operators into groups, each of which becomes one kernel."""

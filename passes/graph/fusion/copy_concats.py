@@ -1,4 +1,4 @@
-"""Concatenations that are copies of rows."""
+"""Rewriting of concatenations as row copies."""
 
 from __future__ import annotations
 
@@ -23,9 +23,13 @@ from tcopt.support.remarks import remark
 from tcopt.support.rewriting import rewrite
 
 _FEWEST = 3
-"""Parts of which one is chosen at each place at a cost: two are not worth a kernel of copies."""
+"""Minimum number of parts for copying: selecting one of two parts for each element is cheaper than
+a separate copy kernel.
+"""
 _MOST_FUSED = 8
-"""Parts that are chosen from where this saves what follows a pass over memory."""
+"""Maximum number of parts that are selected element by element if the concatenation then fuses with
+its user.
+"""
 
 
 class CopyConcat(RewritePattern):
@@ -58,7 +62,7 @@ def _is_cheaper_copied(op: ConcatOp, parts: int) -> bool:
 
 
 def _readers(value: SSAValue) -> Iterator[Operation]:
-    """The ops that read a value, through views."""
+    """Yield the ops that read a value, directly or through views."""
     for use in value.uses:
         reader = use.operation
         if isinstance(reader, GraphOp) and reader.is_view:
@@ -68,7 +72,7 @@ def _readers(value: SSAValue) -> Iterator[Operation]:
 
 
 def _takes_in(reader: Operation) -> bool:
-    """Whether an op computes each element from few elements of the concatenation."""
+    """Whether an op computes each element from few elements of its operand, so that the two fuse."""
     if not isinstance(reader, GraphOp) or reader.is_opaque or reader.is_joined:
         return False
     return reader.fusion_kind is FusionKind.INJECTIVE
@@ -76,12 +80,12 @@ def _takes_in(reader: Operation) -> bool:
 
 @dataclass(frozen=True)
 class CopyConcatsPass(ModulePass):
-    """Copy the parts of concatenations row by row, where there are more than a few.
+    """Copy the parts of concatenations row by row, if there are more than a few.
 
-    A concatenation that is computed element by element looks at all parts at each place. Copies
-    move each element once. A concatenation of up to eight parts stays where the one op that reads
-    it is computed element by element too, as do those in the memory of which parts are computed.
-    On a GPU a thread that looks costs less than another launch; concatenations stay.
+    A concatenation that is computed element by element selects among all parts for each element,
+    while copies move each element once. A concatenation of up to eight parts is kept if its only
+    user is computed element by element as well, and so is one whose parts are computed in place. On
+    a GPU, selecting in each thread costs less than another launch, so concatenations are kept.
 
         %y = graph.concat %a, %b, %c {axis = 1} : tensor<64x300xf32>
     ->

@@ -30,36 +30,34 @@ from tcopt.support.rewriting import function_bodies, move, rewrite
 
 @dataclass(frozen=True)
 class FuseOpsPass(ModulePass):
-    """Put every operator into a group that becomes one kernel.
+    """Group operators; each group becomes one kernel.
 
-    - A complex-out-fusable op (convolution, matmul) takes the elementwise ops of its own
+    - A complex-out-fusable op (convolution, matmul) is fused with the elementwise ops of its own
       shape that its result goes through.
-    - A reduction takes the injective ops that make its input, and what its result goes
-      through: elementwise ops, and further reductions along the same axes, so that a
-      normalization written out in small ops is one kernel. Where there are few rows, ops on
-      whole rows stay outside, because other threads could help with them.
+    - A reduction is fused with the injective ops that produce its input, and with the users of its
+      result: elementwise ops, and further reductions along the same axes, so that a normalization
+      made of small ops is one kernel. If there are few rows, ops on whole rows are not fused,
+      because other threads could help with them.
     - Injective ops fuse with one another.
-    - A border of one number (`graph.pad`) joins what produces its operand, and nothing else.
-    - Every group takes the slices that only it reads, and beside a heavy op what widens the
-      elements that it reads, such as a dequantisation. Slices of contiguous memory in front of
-      a heavy op need no group.
-    - A contraction takes ops that change the order of its result (transpose, with the views
-      around it, or the way back from blocks of channels), where vectors can be stored in
-      that order: then it writes them there, and nothing is moved. That needs a target, which
-      knows how long vectors are.
-    - An op with `tune.fuse = 0` stays alone.
-    - An opaque op stays alone. Constants, views (reshape) and
-      concatenations in memory stay outside of groups, and so does a slice of contiguous memory
-      that would be a kernel of its own: it is a view, unless it is a result or a part of a
-      concatenation, which is written to its place.
+    - A border of one value (`graph.pad`) is fused with its producer, and with nothing else.
+    - Every group includes the slices that only it reads. A group with a contraction also includes
+      ops that widen its operands' elements, such as a dequantisation. Slices of contiguous memory
+      before a contraction need no group.
+    - A contraction is fused with ops that permute its result (a transpose with the views around it,
+      or the conversion from channel blocks) if vectors can be stored in that order: it then writes
+      the elements there, and nothing is moved. That needs a target, which defines the vector
+      length.
+    - An op with `tune.fuse = 0` is not fused.
+    - An opaque op is not fused. Constants, views (reshape) and concatenations in memory stay
+      outside of groups. So does a slice of contiguous memory that would be a kernel by itself: it
+      is a view, unless it is a result or a part of a concatenation, which is written in place.
 
-    A group has one result. An op joins only if its result is used nowhere but in the group,
-    on every path: diamonds fuse, and nothing is computed twice. What the second input of an
-    elementwise op is makes no difference, so the add of a residual connection joins the
-    later of its two convolutions.
+    A group has one result. An op joins only if its result is used only in the group, on every path:
+    diamonds fuse, and nothing is computed twice. The second operand of an elementwise op may have
+    any producer, so the add of a residual connection joins the later of its two convolutions.
 
-    All of a group's inputs are defined before its last op, where it is placed, hence groups
-    cannot depend on each other in a cycle.
+    A group is placed at its last op, after all of its inputs, so groups cannot depend on each other
+    in a cycle.
 
         %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
         %a = graph.add %c, %b : tensor<1x8x4x4xf32>
@@ -88,7 +86,7 @@ class FuseOpsPass(ModulePass):
         } : tensor<12x128x64xf32>
 
     Options:
-        max_ops: most operators in a group.
+        max_ops: maximum number of operators in a group.
     """
 
     name = "fuse-ops"
@@ -104,7 +102,7 @@ class FuseOpsPass(ModulePass):
 
 @dataclass
 class FusionPlan:
-    """Which operators of a block become groups; each group in program order."""
+    """The planned groups of a block; each group in program order."""
 
     groups: list[list[Operation]]
 
@@ -115,7 +113,7 @@ def plan_groups(body: Block, max_ops: int = 64, target: TargetFacts | None = Non
 
 
 class BuildGroup(RewritePattern):
-    """Move the operators of a planned group into one, in the place of the last.
+    """Move the operators of a planned group into a group op, at the position of the last.
 
         %a = graph.add %x, %b : tensor<4x8xf32>
         %r = graph.relu %a : tensor<4x8xf32>
@@ -147,13 +145,13 @@ class BuildGroup(RewritePattern):
 
 
 def _kind(members: Sequence[Operation]) -> FusionKind:
-    """The heaviest kind of a group's operators."""
+    """Return the most complex fusion kind of a group's operators."""
     kinds = {op.fusion_kind for op in members if isinstance(op, GraphOp)}
     return next(iter(kinds - {FusionKind.INJECTIVE}), FusionKind.INJECTIVE)
 
 
 class _Fusion:
-    """The groups of one block; ops are identified by their place in it."""
+    """Grouping of one block; ops are identified by their index in it."""
 
     def __init__(self, block: Block, max_ops: int, target: TargetFacts | None):
         self.block = block
@@ -165,13 +163,13 @@ class _Fusion:
         self.groups: list[list[int]] = []
 
     def run(self) -> FusionPlan:
-        """Form the groups, heavy ops first, later ops first."""
+        """Form the groups: contractions first, then reductions, then injective ops."""
         for place, op in enumerate(self.ops):
             if tuned(op, FUSE) == 0 and self.fusable(place) is not None:
                 self.claim([place])
         for kind in (FusionKind.COMPLEX_OUT_FUSABLE, FusionKind.REDUCTION):
             places = list(self.candidates(kind))
-            # The first of several reductions along one row takes the others in.
+            # The first of several reductions along one row is the anchor of the others.
             for place in reversed(places) if kind is FusionKind.REDUCTION else places:
                 if self.fusable(place) is None:
                     continue
@@ -192,37 +190,39 @@ class _Fusion:
         return FusionPlan(groups)
 
     def candidates(self, kind: FusionKind) -> Iterator[int]:
-        """Places of ungrouped ops of a kind, last first."""
+        """Yield the indices of ungrouped ops of a kind, last first."""
         for place in range(len(self.ops) - 1, -1, -1):
             op = self.fusable(place)
             if op is not None and op.fusion_kind is kind:
                 yield place
 
     def fusable(self, place: int) -> GraphOp | None:
-        """The op at a place if it may join a group."""
+        """Return the op at an index if it may join a group."""
         op = self.ops[place]
         if place in self.grouped or not isinstance(op, GraphOp) or isinstance(op, ConstantOp):
             return None
         return None if op.is_view or op.is_joined or op.is_opaque else op
 
     def claim(self, group: list[int]) -> None:
-        """Make a group of these places."""
+        """Make a group of the ops at these indices."""
         self.groups.append(group)
         self.grouped.update(group)
 
     def users(self, place: int) -> set[int]:
-        """Places of the ops that use a result of the op at a place, or inside of which one does."""
+        """Return the indices of the ops that use a result of an op, directly or in their regions."""
         uses = (use.operation for result in self.ops[place].results for use in result.uses)
         there = (self.block.find_ancestor_op_in_block(op) for op in uses)
         return {self.place[op] for op in there if op is not None}
 
     def is_subview(self, place: int) -> bool:
-        """Whether the op at a place can be a view, and some op reads it as one."""
+        """Whether an op can be a view, and some op reads it as one."""
         op = self.ops[place]
         return isinstance(op, GraphOp) and op.subview_offset is not None and self._is_read(place)
 
     def _is_read(self, place: int) -> bool:
-        """Whether an op needs no copy of the result at a place of its own, through views."""
+        """Whether some user, directly or through views, reads a result without needing a copy of
+        it.
+        """
         for user in self.users(place):
             op = self.ops[user]
             if isinstance(op, GraphOp) and op.is_view:
@@ -233,14 +233,14 @@ class _Fusion:
         return False
 
     def forward(self, anchor: int) -> list[int]:
-        """The anchor and the ops that may follow it and post-dominate it in turn."""
+        """Return the anchor and the ops after it that may be fused, each post-dominating the group."""
         group = [anchor]
         while (step := self._next_exit(group)) is not None:
             group += step
         return group
 
     def permuted(self, group: list[int]) -> list[int]:
-        """The group and what changes the order of its result, if it can store it like that."""
+        """Extend a group by the ops that permute its result, if it can store it in that order."""
         anchor, last = self.ops[group[0]], self.ops[group[-1]]
         assert isinstance(anchor, GraphOp) and isinstance(last, GraphOp)
         if self.target is None or not anchor.stores_anywhere:
@@ -248,7 +248,7 @@ class _Fusion:
         element = last.type.element_type
         if not isinstance(element, FixedBitwidthType):
             return group
-        # Threads beside each other store neighbours, and hold no vectors to transpose.
+        # Adjacent threads store adjacent elements, and hold no vectors to transpose.
         transposes = not self.target.lanes_are_threads
         lanes = self.target.vector_lanes(element.bitwidth)
         places: list[int] = []
@@ -268,13 +268,13 @@ class _Fusion:
         return best
 
     def with_border(self, group: list[int]) -> list[int]:
-        """The group and the border around its result, if nothing else uses that."""
+        """Extend a group by the border around its result, if nothing else uses the result."""
         users = self.users(group[-1])
         op = self.fusable(min(users)) if len(users) == 1 else None
         return [*group, *users] if op is not None and op.is_border else group
 
     def with_parts(self, group: list[int]) -> list[int]:
-        """The group, the slices that its ops alone read, and what widens elements for them."""
+        """Extend a group by the slices that only it reads, and by ops that widen its operands."""
         members, pending = set(group), list(group)
         while pending:
             place = pending.pop()
@@ -292,10 +292,11 @@ class _Fusion:
         return sorted(members)
 
     def _next_exit(self, group: list[int]) -> list[int] | None:
-        """The ops from the group's last one to the first that all paths from it lead to.
+        """Return the ops from a group's last one up to its next post-dominator, if all may be
+        fused.
 
-        Users are visited in order; when everything that is still unvisited uses the newest
-        op alone, that op post-dominates the ones before.
+        Users are visited in order. When every unvisited user uses the newest op alone, that op
+        post-dominates the earlier ones.
         """
         last = group[-1]
         anchor = self.ops[group[0]]
@@ -325,7 +326,7 @@ class _Fusion:
         return None
 
     def backward(self, group: list[int]) -> list[int]:
-        """The group and the injective ops whose results go nowhere but into it."""
+        """Extend a group by the injective ops whose results are used only in it."""
         members = set(group)
         heap = [-place for place in group]
         heapq.heapify(heap)
@@ -350,17 +351,17 @@ class _Fusion:
 
 
 def _widens(op: GraphOp) -> bool:
-    """Whether an elementwise op reads fewer bytes than it gives."""
+    """Whether an elementwise op reads fewer bytes than it writes."""
     read = sum(bytes_of(type_of(operand)) for operand in op.operands)
     return op.is_elementwise and read < bytes_of(op.type)
 
 
 FEW_ROWS = 16
-"""Rows of a reduction with which threads are kept busy."""
+"""Number of rows of a reduction that keeps the threads busy."""
 
 
 def _follows(op: GraphOp, anchor: GraphOp) -> bool:
-    """Whether an op may join a group that started with the anchor."""
+    """Whether an op may be fused into a group that started with the anchor."""
     if op.fills_registers and anchor.stores_anywhere:
         return False
     if op.is_elementwise and op.shape == anchor.shape:

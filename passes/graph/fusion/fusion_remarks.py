@@ -1,4 +1,4 @@
-"""The groups of `fuse-ops`, and why they end where they end, as remarks."""
+"""Remarks on the groups of `fuse-ops`, and on why each group ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tcopt.support.remarks import remark
 
 
 def remark_groups(groups: Sequence[Sequence[Operation]], by: str) -> None:
-    """Report the ops of each group, and why the kernels that read its result are others.
+    """Report the ops of each group, and why the users of its result are not fused.
 
     Args:
         groups: the ops of each group in order, before they are moved into it.

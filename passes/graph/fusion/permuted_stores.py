@@ -1,4 +1,4 @@
-"""Which ops only change the order of a result, so that its producer can store it in theirs."""
+"""Analysis of permuting ops: whether a producer can store its result in the permuted order."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tcopt.support.affine import extents_to_ranges, simplify, substitute
 from tcopt.support.permutations import inverse_permutation, stride_in_groups
 
 SQUARE = 4
-"""Vectors that are transposed together in registers, before they are stored."""
+"""Number of vectors that are transposed together in registers before they are stored."""
 
 
 def may_permute(op: GraphOp) -> bool:
-    """Whether an op could be one of several that together change the order of elements."""
+    """Whether an op can be part of a chain of ops that permutes elements."""
     if op.fusion_kind is not FusionKind.INJECTIVE or op.is_elementwise or op.is_joined:
         return False
     if len(op.operands) != 1 or len(op.results) != 1 or 0 in op.shape:
@@ -29,15 +29,15 @@ def may_permute(op: GraphOp) -> bool:
 
 
 def stores_vectors(ops: Sequence[GraphOp], lanes: int, *, transposes: bool = True) -> bool:
-    """Whether ops, each on the one before, permute elements so that vectors can store them.
+    """Whether a chain of ops permutes elements such that vectors can be stored directly.
 
-    A vector of neighbours along the last axis of the first one's operand either is one in
-    the last one's result too, or has neighbours in that which follow each other there: several
-    of them are transposed in registers then.
+    A vector along the last axis of the chain's operand must be contiguous in the chain's result, or
+    else its elements must be adjacent to those of neighbouring vectors, which are then transposed
+    in registers.
 
     Args:
-        lanes: of a vector.
-        transposes: whether vectors may be transposed.
+        lanes: number of lanes of a vector.
+        transposes: whether vectors may be transposed in registers.
     """
     shape = shape_of(ops[0].operands[0])
     places = _places(ops)
@@ -57,7 +57,9 @@ def stores_vectors(ops: Sequence[GraphOp], lanes: int, *, transposes: bool = Tru
 
 
 def _places(ops: Sequence[GraphOp]) -> tuple[AffineExpr, ...] | None:
-    """Where elements of the first operand go to in the last result; None if not one to one."""
+    """Return the index in the last result of each element of the first operand; None if not
+    bijective.
+    """
     indices: list[AffineExpr] | None = None
     for op in reversed(ops):
         source = te.placeholder(shape_of(op.operands[0]), element_type(op.operands[0]))
@@ -73,7 +75,7 @@ def _places(ops: Sequence[GraphOp]) -> tuple[AffineExpr, ...] | None:
 
 
 def _read_of(value: Tensor, source: Tensor) -> list[AffineExpr] | None:
-    """The indices, in terms of the axes, at which a tensor's elements are those of another."""
+    """Return the indices, as functions of a tensor's axes, at which its elements are read."""
     if not isinstance(value, Stage) or value.combiner is not None:
         return None
     body = value.body

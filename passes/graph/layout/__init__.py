@@ -1,1 +1,1 @@
-"""Layouts of images in memory, and pads."""
+"""Conversion of image layouts, and propagation of padding."""

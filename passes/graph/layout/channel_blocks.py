@@ -1,4 +1,4 @@
-"""Blocks of channels: how many channels share one, and what lanes beyond the last channel hold."""
+"""Channel blocks: their size, and the value of the lanes beyond the last channel."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tcopt.dialects.graph.types import element_type, numpy_dtype, shape_of
 from tcopt.dialects.graph.weights import WeightStore
 
 SMALLEST_BLOCK = 4
-"""Channels below which a smaller block saves nothing: the smallest vector has four lanes."""
+"""Minimum block size: the smallest vector has four lanes."""
 
 
 def block_of(channels: int, lanes: int) -> int:
-    """Channels in a block of data with so many channels.
+    """Return the block size for data with `channels` channels.
 
-    That is a full vector, or for few channels the smallest power of two that holds them.
-    Blocks depend on nothing else, so that values which meet in an op agree.
+    It is a full vector, or for few channels the smallest power of two that holds them. It depends
+    on nothing else, so the operands of an op always have equal blocks.
     """
     block = min(lanes, SMALLEST_BLOCK)
     while block < min(channels, lanes):
@@ -32,11 +32,11 @@ def block_of(channels: int, lanes: int) -> int:
 
 
 class SpareLanes:
-    """The number in the lanes beyond the last channel of each blocked value.
+    """Value of the lanes beyond the last channel of each blocked value.
 
-    It is one number for all lanes of a value: convolutions put 0 there, because their
-    weights are filled up with zeros, and light ops make a number from those of their
-    operands. While it is finite, a convolution that multiplies it by zero loses it.
+    All spare lanes of a value hold the same number: convolutions produce 0, because their weights
+    are padded with zeros, and other ops compute it from their operands' numbers. As long as it is
+    finite, a convolution that multiplies it by a zero weight discards it.
     """
 
     def __init__(self, store: WeightStore | None):
@@ -44,11 +44,11 @@ class SpareLanes:
         self.numbers: dict[SSAValue, float] = {}
 
     def of(self, value: SSAValue) -> float:
-        """The number in spare lanes of a value; 0 for those that a transform fills."""
+        """Return the number in a value's spare lanes; 0 if a layout transform fills them."""
         return self.numbers.get(value, 0.0)
 
     def result(self, op: GraphOp) -> float | None:
-        """What an op on channels makes of its operands' spare lanes; None if not one number.
+        """Return what an op computes in the spare lanes; None if it is not a single finite number.
 
         Args:
             op: the op on plain data, elementwise or along axes other than channels.
@@ -63,7 +63,7 @@ class SpareLanes:
         return first if same and isfinite(first) else None
 
     def _lanes(self, value: SSAValue, elementwise: bool) -> np.ndarray | None:
-        """An array like a value's spare channels, one element of each if that is enough."""
+        """Return an array like a value's spare channels, with one element if that is enough."""
         shape = shape_of(value)
         if all(extent == 1 for extent in shape):
             return self._constant(value)
@@ -71,7 +71,7 @@ class SpareLanes:
         return np.full(form, self.of(value)).astype(numpy_dtype(element_type(value)))
 
     def _constant(self, value: SSAValue) -> np.ndarray | None:
-        """A one-element constant, which counts in every lane."""
+        """Return the value of a one-element constant, which applies to every lane."""
         op = value.owner
         if not isinstance(op, ConstantOp):
             return None
@@ -82,13 +82,13 @@ class SpareLanes:
 
 
 def fits_concat(channels: Sequence[int], lanes: int) -> bool:
-    """Whether the blocks of parts, one after the other, are those of the whole."""
+    """Whether the concatenated blocks of the parts are the blocks of the whole."""
     block = block_of(sum(channels), lanes)
     *inner, last = channels
     return all(n % block == 0 for n in inner) and block_of(last, lanes) == block
 
 
 def is_of_bytes(op: ContractionOp) -> bool:
-    """Whether both operands are integers of 8 bits."""
+    """Whether both operands have 8-bit integer elements."""
     elements = [element_type(operand) for operand in op.operands]
     return all(isinstance(each, IntegerType) and each.bitwidth == 8 for each in elements)

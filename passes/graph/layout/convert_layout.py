@@ -1,4 +1,4 @@
-"""Conversion of convolutions, and what lies between them, to channels in blocks."""
+"""Conversion of convolutions, and of the ops between them, to blocked channels."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from tcopt.support.rewriting import erase, insert, rewrite, take_choices
 class ConvertLayoutPass(ModulePass):
     """Store the channels of convolutions in blocks of a vector's size (NCHW to NCHW16c).
 
-    A vector then holds channels of one pixel, whatever the image's width. Weights are
-    reordered with them, which `fold-constants` does at compile time. Ops between that have a
-    blocked form (`in_blocks`) take it, unless less data moves between layouts if they stay
-    plain (see `layout_cost.py`); a transform stands only where plain and blocked meet.
+    A vector then holds channels of one pixel, whatever the image's width. Weights are reordered to
+    match, which `fold-constants` does at compile time. Other ops that have a blocked form
+    (`in_blocks`) are converted too, unless less data has to be converted if they stay plain (see
+    `layout_cost.py`). A layout transform is inserted only where plain and blocked values meet.
 
         %c = graph.conv %x, %w : tensor<1x64x56x56xf32>
         %r = graph.relu %c : tensor<1x64x56x56xf32>
@@ -56,20 +56,20 @@ class ConvertLayoutPass(ModulePass):
         %r = graph.relu %c : tensor<1x4x56x56x16xf32>
         %y = graph.layout_transform %r {src = "NCHW16c", dst = "NCHW"} : ...
 
-    Few channels get the smallest block that holds them. Where channels do not fill the last
-    block, weights get zeros for the lanes that are left over, and nothing reads what ops
-    compute in these lanes, as long as it is a finite number; see `channel_blocks.py`.
-    Convolutions with groups other than depthwise keep their layout unless each group computes
-    whole blocks, and read plain data unless it is given whole blocks as well.
+    Few channels get the smallest block that holds them. If channels do not fill the last block,
+    weights are padded with zeros, and what ops compute in the spare lanes is never used, as long as
+    it is finite; see `channel_blocks.py`. Grouped convolutions other than depthwise keep their
+    layout unless each group computes whole blocks, and read plain data unless each group reads
+    whole blocks as well.
 
-    An op with `tune.block = 0` stays plain.
+    An op with `tune.block = 0` is not converted.
 
-    On a target that has dot products of bytes and no vectors, such as a GPU, convolutions of 8-bit
-    integers alone are converted, to blocks of as many channels as these add up (NCHW4c): threads
-    side by side have neighbouring pixels there, so that nothing else gains by blocks.
+    On a target with byte dot products but no vectors, such as a GPU, only convolutions of 8-bit
+    integers are converted, to blocks of as many channels as one dot product sums (NCHW4c):
+    neighbouring threads compute neighbouring pixels there, so other ops gain nothing from blocks.
 
     Options:
-        block: most channels in a block; 0 takes what a vector register of the target holds.
+        block: maximum number of channels in a block; 0 chooses the vector length of the target.
     """
 
     name = "convert-layout"
@@ -108,10 +108,10 @@ class ConvertLayoutPass(ModulePass):
 
 @dataclass(frozen=True)
 class _Machine:
-    """What a conversion asks of a target.
+    """Properties of the target that a conversion uses.
 
     Attributes:
-        lanes: most channels in a block.
+        lanes: maximum number of channels in a block.
         target: None if the module has none.
     """
 
@@ -120,11 +120,11 @@ class _Machine:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """Those of the target."""
+        """Capabilities of the target."""
         return frozenset() if self.target is None else self.target.capabilities
 
     def accepts(self, op: ContractionOp) -> bool:
-        """Whether the target contracts blocks of such channels: some those of bytes alone."""
+        """Whether the target contracts blocked channels of this type; some do so only for bytes."""
         of_pixels = self.target is not None and not self.target.channel_lanes
         if of_pixels and not is_of_bytes(op):
             return False
@@ -136,11 +136,11 @@ class _Machine:
 
 @dataclass
 class LayoutPlan:
-    """Which ops of a function compute in blocks of channels.
+    """The ops of a function that compute on blocked channels.
 
     Attributes:
-        blocked: those that do.
-        plain: those that could, but had better not.
+        blocked: ops to convert.
+        plain: ops that could be converted, but are cheaper on plain data.
     """
 
     blocked: list[Operation]
@@ -148,9 +148,9 @@ class LayoutPlan:
 
 
 def plan_layouts(function: func.FuncOp, machine: _Machine, store: WeightStore | None) -> LayoutPlan:
-    """Choose the ops in blocks, so that as little data as possible moves between layouts.
+    """Choose the ops to convert, so that as little data as possible is moved between layouts.
 
-    What can be in blocks is found on a copy.
+    The ops that can be converted are found by converting a copy.
     """
     body = function.body.block
     trial = function.clone().body.block
@@ -164,13 +164,13 @@ def plan_layouts(function: func.FuncOp, machine: _Machine, store: WeightStore | 
 
 
 class ToPlannedLayout(RewritePattern):
-    """Compute an op on data in blocks if that is planned, else give it plain operands.
+    """Compute an op on blocked data if that is planned; otherwise give it plain operands.
 
         %r = graph.relu %c : tensor<1x64x56x56xf32>
     ->
         %b = graph.relu %d : tensor<1x4x56x56x16xf32>
 
-    where `%d` is `%c` in blocks, and `%b` is what later ops in blocks read.
+    where `%d` is the blocked form of `%c`, and later blocked ops read `%b`.
     """
 
     def __init__(self, conversion: _Conversion):
@@ -182,16 +182,16 @@ class ToPlannedLayout(RewritePattern):
 
 
 class _Conversion:
-    """The conversion of one function, op by op in order.
+    """Conversion of one function, op by op in program order.
 
     Attributes:
-        blocked: the blocked form of plain values that have one.
+        blocked: blocked forms of plain values.
         plain: plain forms made from blocked values.
-        computed: plain values that are computed in blocks.
-        spare: what the lanes beyond the last channel hold, of plain values.
-        wanted: ops between convolutions to convert even if all their operands are plain.
-        unwanted: ops to leave plain.
-        machine: what it is for.
+        computed: plain values whose producers were converted.
+        spare: the number in the lanes beyond the last channel of each value.
+        wanted: ops between convolutions that are converted even if all of their operands are plain.
+        unwanted: ops that stay plain.
+        machine: properties of the target.
     """
 
     def __init__(
@@ -214,13 +214,15 @@ class _Conversion:
         self.replaced: list[Operation] = []
 
     def run(self) -> list[Operation]:
-        """Convert what can be, and give the rest plain operands; the ops that were replaced."""
+        """Convert all ops that can be, give the others plain operands, and return the replaced ops."""
         for op in list(self.body.ops):
             self.visit(op)
         return self.finish()
 
     def visit(self, op: Operation) -> bool:
-        """Put an op beside its form in blocks, if it gets one; whether it was changed."""
+        """Insert the blocked form of an op before it, if it has one; return whether anything
+        changed.
+        """
         new = self._converted(op) if isinstance(op, GraphOp) else None
         if new is None:
             return self._use_plain_operands(op)
@@ -234,7 +236,7 @@ class _Conversion:
         return True
 
     def finish(self) -> list[Operation]:
-        """Erase the ops that were replaced, and give them."""
+        """Erase and return the replaced ops."""
         for op in reversed(self.replaced):
             erase(op)
         return self.replaced
@@ -250,7 +252,7 @@ class _Conversion:
             return op.contracted_in_blocks(_LayoutsFor(self, op))
         return self._between(op)
 
-    # What lies between
+    # Ops between contractions
 
     def _between(self, op: GraphOp) -> GraphOp | None:
         if op not in self.wanted and not any(v in self.computed for v in op.operands):
@@ -273,7 +275,7 @@ class _Conversion:
         return new
 
     def _spare_number(self, op: GraphOp, block: int) -> float | None:
-        """What the op puts into lanes beyond the last channel; None where it may not be blocked."""
+        """Return the number that the op puts into spare lanes; None if it must not be blocked."""
         channels = [shape_of(operand)[1:2] for operand in op.operands]
         along = [n for (n,) in channels if n != op.shape[1]] if all(channels) else []
         if not op.is_elementwise and along:
@@ -292,12 +294,12 @@ class _Conversion:
         if not _fits_lanes(value) or len(shape) > rank:
             return False
         if value in self.computed and len(shape) < rank:
-            # Blocks of an image with fewer dimensions lie along another axis.
+            # The blocks of an image with fewer dimensions are along another axis.
             return False
         if all(extent == 1 for extent in shape):
             return True
         if len(shape) < rank - 1:
-            # Spatial dimensions would need one more to their right.
+            # The reshape to blocks would shift the spatial dimensions.
             return False
         channels = shape[-(rank - 1)]
         return channels == op.shape[1] or (not op.is_elementwise and channels > 0)
@@ -322,7 +324,7 @@ class _Conversion:
     # Values
 
     def block(self, value: SSAValue, user: Operation) -> SSAValue:
-        """A value in blocks, for an op that reads it."""
+        """Return the blocked form of a value, made before `user` if it does not exist."""
         if value not in self.blocked:
             plain, stored = self._layouts(shape_of(value))
             transform = LayoutTransformOp(value, src=plain, dst=stored)
@@ -330,7 +332,7 @@ class _Conversion:
         return self.blocked[value]
 
     def plain_form(self, value: SSAValue, user: Operation) -> SSAValue:
-        """A value that is not in blocks, for an op that reads it."""
+        """Return the plain form of a value, made before `user` if it does not exist."""
         if value not in self.computed:
             return value
         if value not in self.plain:
@@ -352,7 +354,7 @@ class _Conversion:
 
 
 class _LayoutsFor(BlockLayouts):
-    """What a conversion has for one op that contracts channels."""
+    """Services of a conversion for one op that contracts channels."""
 
     def __init__(self, conversion: _Conversion, op: GraphOp):
         self._conversion = conversion
@@ -386,7 +388,7 @@ class _LayoutsFor(BlockLayouts):
 
 
 def _fits_lanes(value: SSAValue) -> bool:
-    """Whether a block of elements fills a vector at most: those of f32 and what is narrower."""
+    """Whether a block of elements fits a vector: f32 and narrower types."""
     element = element_type(value)
     if isinstance(element, IntegerType):
         return 8 <= element.bitwidth <= 32

@@ -1,4 +1,4 @@
-"""Ops that drop dimensions behind the channels, as ops that keep them and so have blocked forms."""
+"""Rewriting of ops that drop dimensions after the channels, so that they have blocked forms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from tcopt.support.rewriting import replace, take_choices
 
 
 def keep_dims(body: Block) -> None:
-    """Let what drops dimensions of a convolution's result do so after it has computed in blocks.
+    """Rewrite reductions that drop spatial dimensions of a convolution's result to keep them,
+    followed by a reshape.
 
         %r = graph.reduce %c {kind = max, axes = [2]} : tensor<1x64xf32>
     ->

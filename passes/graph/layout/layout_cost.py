@@ -1,9 +1,9 @@
-"""The choice of a layout for ops that have two: the fewest elements moved between layouts.
+"""Choice of layouts that minimises the number of elements moved between layouts.
 
-Each op computes either in blocks of channels or on plain data. What has one form only is
-fixed; the others are placed by a minimum cut. It costs a value's elements to move the value to
-the other layout, once for all of its users there. Windows on plain data cost more, because
-vectors along the width of an image step over elements, and end with it.
+Each op computes either on blocked channels or on plain data. Ops with only one form are fixed; the
+others are assigned by a minimum cut. Moving a value to the other layout costs its number of
+elements, once for all users there. Windows cost more on plain data, because vectors along the width
+of an image are strided and end at its border.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from tcopt.dialects.graph.types import shape_of
 from tcopt.support.minimum_cut import UNLIMITED, Network
 
 PLAIN_WINDOW = 2
-"""What an operation of a window on plain data costs more than in blocks, in elements moved."""
+"""Extra cost of one operation of a window on plain data, in units of one moved element."""
 
 
 def plain_ops(
     body: Block, blocked: Collection[Operation], is_fixed: Callable[[Operation], bool]
 ) -> set[Operation]:
-    """Those ops that could compute in blocks, but had better not.
+    """Return the ops that could compute on blocked channels, but are cheaper on plain data.
 
     Args:
-        body: ops on plain data.
-        blocked: ops that can compute in blocks.
-        is_fixed: whether one of them does so in any case.
+        body: block with the ops on plain data.
+        blocked: ops that have a blocked form.
+        is_fixed: whether such an op is blocked in any case.
     """
     network = Network()
 
@@ -55,7 +55,7 @@ def plain_ops(
 def _connect(
     network: Network, value: SSAValue, producer: int, node: Callable[[Operation], int]
 ) -> None:
-    """Let a cut pay for a value that is wanted in another layout than it is computed in."""
+    """Add the cost of moving a value to the layout of its users, if it differs from its producer's."""
     users = {node(use.operation) for use in value.uses} - {producer}
     if not users:
         return

@@ -1,4 +1,4 @@
-"""Whether a contraction had better compute on plain data, given that its operands are plain."""
+"""Decision whether a contraction with plain operands should compute on plain data."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from tcopt.passes.graph.layout.channel_blocks import block_of
 from tcopt.support.remarks import remark
 
 MOVED_BYTES = 16
-"""Bytes a cycle that a change of layout reads and writes, as measured on data in the second and
-third cache."""
+"""Bytes per cycle that a layout transform reads and writes, measured on data in L2 and L3."""
 
 
 def stays_plain(op: GraphOp, wasted: float, lanes: int) -> bool:
-    """Whether changes of the layout cost more than plain data does.
+    """Whether the layout transforms of an op would cost more than computing on plain data.
 
     Args:
-        wasted: cycles that the op loses on plain data.
-        lanes: most channels in a block.
+        wasted: estimated cycles that the op loses on plain data.
+        lanes: maximum number of channels in a block.
     """
     if not _ends_plain(op.results[0], lanes):
         return False
@@ -35,8 +34,8 @@ def stays_plain(op: GraphOp, wasted: float, lanes: int) -> bool:
 
 
 def _ends_plain(value: SSAValue, lanes: int) -> bool:
-    """Whether a value goes to results alone, or to ops that have no form in blocks, through
-    nothing but elementwise ops."""
+    """Whether a value is used only by results and by ops without a blocked form, possibly through
+    elementwise ops."""
     return all(
         isinstance(use.operation, func.ReturnOp)
         or (isinstance(use.operation, GraphOp) and _is_plain(use.operation, lanes))

@@ -1,7 +1,7 @@
-"""Padding moved from the windows that need it to the ops that produce what they read.
+"""Propagation of padding from windowed ops to the producers of their operands.
 
-A plan says which values get borders, found from users to producers: the border of a
-concatenation is asked of its parts. A pattern then gives them.
+A plan assigns borders to values, from users to producers: the border of a concatenation is
+requested from its parts. A pattern then applies the plan.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from tcopt.support.rewriting import function_bodies, rewrite
 
 @dataclass(frozen=True)
 class PropagatePaddingPass(ModulePass):
-    """Store what padded windows read inside of a border of what they pad it with.
+    """Store the operands of padded windows with a border that holds the pad value.
 
-    That is zeros, or the number that stands for zero among quantised ones.
-    Convolutions copy their data in order to pad it. Here a value that they read gets the
-    widest border that any of them needs, as the last step of what produces it: fused with
-    it, that is a store at another place (see `lower-te-to-loop`), and no copy is left.
-    Windows with less padding start inside of the border; other ops read a slice. A border
-    around a concatenation is one around each of its parts.
+    The pad value is zero, or the zero point of quantised values. A convolution copies its data in
+    order to pad it. Instead, its operand gets the widest border that any of its users needs, as the
+    last step of its producer: fused with the producer, that is a store at an offset (see
+    `lower-te-to-loop`), and no copy is left. Windows with less padding start inside of the border;
+    other ops read a slice. A border around a concatenation becomes a border around each of its
+    parts.
 
         %r = graph.relu %c : tensor<1x4x8x8x16xf32>
         %y = graph.blocked_conv %r, %w {pads = [1, 1, 1, 1]} : tensor<1x4x8x8x16xf32>
@@ -47,11 +47,9 @@ class PropagatePaddingPass(ModulePass):
         %s = graph.slice %p {starts = [0, 0, 1, 1, 0]} : tensor<1x4x8x8x16xf32>
         %z = graph.add %s, %y : tensor<1x4x8x8x16xf32>
 
-    A pooling that pads with zeros, or whose operand has no element below zero, reads them
-    from the border too. It makes no copy, so it asks for a border only where no convolution
-    of single elements would have to step over it.
-    Inputs and results of the function, and values that are viewed under another shape, stay
-    as they are.
+    A pooling that pads with zeros, or whose operand is non-negative, reads the pads from the border
+    too. It makes no copy, so it requests a border only if no pointwise convolution would have to
+    skip it. Inputs and results of the function, and values with reshaped views, are not changed.
 
     """
 
@@ -66,11 +64,11 @@ class PropagatePaddingPass(ModulePass):
 
 @dataclass
 class PaddingPlan:
-    """Which results of a block get borders.
+    """The results of a block that get borders.
 
     Attributes:
-        borders: of each such op, users before producers.
-        inside: the users that read inside of a value's border; others read a slice.
+        borders: border of each op's result, users before producers.
+        inside: users that read inside of a value's border; others read a slice.
     """
 
     borders: dict[GraphOp, Border] = field(default_factory=dict[GraphOp, Border])
@@ -100,12 +98,14 @@ def plan_borders(body: Block) -> PaddingPlan:
 
 
 def _may_have_border(op: GraphOp) -> bool:
-    """Whether an op can store its result inside of a border, and its users can read it there."""
+    """Whether an op can store its result inside of a border, and all of its users can read it
+    there.
+    """
     if op.is_border or isinstance(op, ConstantOp) or op.is_view or len(op.results) != 1:
         return False
     if op.fusion_kind not in (FusionKind.COMPLEX_OUT_FUSABLE, FusionKind.INJECTIVE):
         return False
-    # A user in another block is inside of a group of another processor.
+    # A user in another block is in a group of another processor.
     return all(
         isinstance(user, GraphOp) and user.parent is op.parent and not _needs_memory(user)
         for user in _users(op)
@@ -113,7 +113,7 @@ def _may_have_border(op: GraphOp) -> bool:
 
 
 def _borders(op: GraphOp, plan: PaddingPlan, is_nonnegative: bool) -> dict[GraphOp, Border]:
-    """The borders inside of which users could read an op's result, those that copy first."""
+    """Return the border that each user of an op's result could use; users that copy come first."""
     value = op.results[0]
     copied, others = dict[GraphOp, Border](), dict[GraphOp, Border]()
     for user in _users(op):
@@ -131,7 +131,7 @@ def _borders(op: GraphOp, plan: PaddingPlan, is_nonnegative: bool) -> dict[Graph
 
 
 class GiveBorder(RewritePattern):
-    """Put the planned border around a result, and let its users read that.
+    """Pad a result by the planned border, and let its users read the padded value.
 
         %r = graph.relu %c : tensor<1x4x8x8x16xf32>
         %y = graph.blocked_conv %r, %w {pads = [1, 1, 1, 1]} : tensor<1x4x8x8x16xf32>
@@ -140,7 +140,7 @@ class GiveBorder(RewritePattern):
         %p = graph.pad %r {low = [0, 0, 1, 1, 0], high = [0, 0, 1, 1, 0]} : ...10x10x16xf32>
         %y = graph.blocked_conv %p, %w : tensor<1x4x8x8x16xf32>
 
-    Users come before producers, as the parts of a concatenation get its border.
+    Users are visited before producers, as the parts of a concatenation get its border.
     """
 
     def __init__(self, plan: PaddingPlan):
@@ -175,7 +175,7 @@ class GiveBorder(RewritePattern):
 
 
 def _bordered(op: GraphOp, border: Border, rewriter: PatternRewriter) -> SSAValue:
-    """An op's result inside of a border, defined right after the op."""
+    """Return an op's result inside of a border, defined right after the op."""
     if isinstance(op, ConcatOp) and _borders_parts(op, border):
         parts = dict.fromkeys(op.inputs)
         found = {x: _pad(x, border, op, rewriter, before=True) for x in parts}
@@ -188,7 +188,7 @@ def _bordered(op: GraphOp, border: Border, rewriter: PatternRewriter) -> SSAValu
 def _pad(
     x: SSAValue, border: Border, beside: GraphOp, rewriter: PatternRewriter, *, before: bool = False
 ) -> SSAValue:
-    """A value inside of a border, defined beside an op."""
+    """Pad a value by a border, next to an op."""
     number: ConstantOp | None = None
     if border.value:
         number = ConstantOp.literal(border.value, element_type(x))
@@ -214,8 +214,8 @@ def _users(op: Operation) -> list[Operation]:
 
 
 def _borders_parts(op: GraphOp, border: Border) -> bool:
-    """Whether a border around an op's result is one around each of its operands: around
-    contiguous parts without neighbours where it is."""
+    """Whether a border around an op's result is a border around each of its operands: a
+    concatenation of contiguous parts with no border along its axis."""
     if not isinstance(op, ConcatOp):
         return False
     axis = op.axis.value.data
@@ -223,12 +223,12 @@ def _borders_parts(op: GraphOp, border: Border) -> bool:
 
 
 def _own_border(user: Operation) -> Border | None:
-    """The border that an op is."""
+    """Return the border that a pad op adds, or None."""
     if not isinstance(user, PadOp) or not user.is_border:
         return None
     return Border(user.low.get_values(), user.high.get_values(), user.number or 0)
 
 
 def _needs_memory(user: GraphOp) -> bool:
-    """Whether an op reads its operands as they lie in memory, so that a slice is a copy."""
+    """Whether an op needs its operands contiguous in memory, so that a slice would be copied."""
     return user.is_view or user.fusion_kind is FusionKind.OPAQUE

@@ -1,4 +1,4 @@
-"""Convolutions to few channels as products for each tap, summed where taps meet."""
+"""Splitting of convolutions with few output channels into a product for each tap, and a sum."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from tcopt.support.remarks import remark
 from tcopt.support.rewriting import rewrite
 
 LEAST_GAIN = 1.25
-"""How many times the estimate of taps apart a convolution's should be."""
+"""Minimum estimated speed-up."""
 
 PRODUCTS = 2
-"""Vectors of products that a core computes a cycle."""
+"""Multiply-add instructions of a core per cycle, in vectors."""
 
 NEAR_BYTES = 8
-"""Bytes a cycle of products that are stored and loaded again, in the second cache."""
+"""Bytes per cycle of products that are stored to and loaded from L2."""
 
 FAR_BYTES = 2
-"""The same beyond it."""
+"""Bytes per cycle of products that are stored beyond L2."""
 
 
 @dataclass
 class SplitTaps(RewritePattern):
-    """Multiply each element with all taps at once, and sum what meets at each place.
+    """Multiply each element by all taps at once, then sum the products that belong to each output.
 
         %y = graph.conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x1x56x56xf32>
     ->
@@ -44,7 +44,7 @@ class SplitTaps(RewritePattern):
         %y = graph.sum_taps %t {kernel = [3, 3], pads = [1, 1, 1, 1]} : tensor<1x1x56x56xf32>
 
     Attributes:
-        target: whose vectors and caches count.
+        target: target with the vector length and cache sizes.
     """
 
     target: CpuTargetAttr
@@ -62,14 +62,14 @@ class SplitTaps(RewritePattern):
 
 @dataclass(frozen=True)
 class SplitTapsPass(ModulePass):
-    """Write convolutions whose channels fill no vector as products with all taps, and sums.
+    """Rewrite convolutions with few output channels as a product for each tap, followed by a sum.
 
-    A convolution to one channel multiplies one lane, or pixels side by side for which the image's
-    width should be that of vectors. With taps as channels one convolution of single elements
-    computes all products of the data with each tap: vectors are full, and nothing is multiplied for
-    places whose taps see pads. `graph.sum_taps` adds them up where they meet. That is how the last
-    layers of networks that make images look, transposed convolutions above all. The products are
-    stored, which a deep enough sum of channels outweighs.
+    A convolution with one output channel uses one lane of a vector, or else neighbouring pixels,
+    which only suits images as wide as vectors. If taps become output channels, one pointwise
+    convolution computes the products of the data with every tap: vectors are full, and there are no
+    products with pads. `graph.sum_taps` adds up the products of each output. The last layers of
+    networks that generate images, above all transposed convolutions, are of this kind. Storing the
+    products pays off if there are enough input channels.
 
         %y = graph.conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x1x56x56xf32>
     ->
@@ -86,7 +86,9 @@ class SplitTapsPass(ModulePass):
 
 
 def _may_split(op: ConvOp, lanes: int) -> bool:
-    """Whether it is of f32, and computed on plain data or with vectors at most half full."""
+    """Whether a convolution is of f32, and is computed on plain data or with vectors at most half
+    full.
+    """
     if op.window.is_pointwise or op.pad_value.value.data or 0 in (*op.shape, *shape_of(op.x)):
         return False
     if element_type(op.x) != f32 or element_type(op.w) != f32:
@@ -97,14 +99,14 @@ def _may_split(op: ConvOp, lanes: int) -> bool:
 
 
 def _is_blocked(op: ConvOp, lanes: int) -> bool:
-    """Whether groups are whole blocks of channels."""
+    """Whether groups are whole channel blocks."""
     inputs, groups = shape_of(op.x)[1], op.group_count
     inner, outer = inputs // groups, op.shape[1] // groups
     return inner % block_of(inputs, lanes) == 0 and outer % block_of(op.shape[1], lanes) == 0
 
 
 def _whole_cycles(op: ConvOp, target: CpuTargetAttr) -> float:
-    """Time of the convolution as it is."""
+    """Estimate the cycles of the convolution as it is."""
     lanes, window, places = target.vector_lanes(), op.window, op.shape[2:]
     terms = prod(shape_of(op.w)[1:])
     if op.group_count > 1:
@@ -118,7 +120,7 @@ def _whole_cycles(op: ConvOp, target: CpuTargetAttr) -> float:
 
 
 def _apart_cycles(op: ConvOp, target: CpuTargetAttr) -> float:
-    """Time of products with all taps, of storing them, and of their sums."""
+    """Estimate the cycles of the products with all taps, of storing them, and of their sums."""
     lanes, taps, places = target.vector_lanes(), prod(op.window.kernel), op.shape[2:]
     (images, _, *extents), inputs = shape_of(op.x), shape_of(op.w)[1]
     pixels, channels = prod(extents), op.shape[1] * taps

@@ -1,1 +1,1 @@
-"""Slices and concatenations moved past other operators."""
+"""Motion of slices and concatenations past other operators."""

@@ -1,11 +1,11 @@
-"""Which axes of an op's operands follow axes of its result.
+"""Analysis of which axes of an op's operands correspond to axes of its result.
 
     softmax[b, i, j] over j:   x[b, i, all]
     matmul[b, i, j]:           lhs[b, i, all]    rhs[all, j]
 
-Index `i` along an axis of the result needs index `i` along those that follow it, and nothing
-else of them. A part of the result is then the op on the same part of these operands. It is
-read off the op's definition, through all of its stages.
+Index `i` along an axis of the result needs only index `i` along the operand axes that follow it. A
+part of the result is then the op applied to the same part of these operands. The relation is
+derived from the op's tensor expression, through all of its stages.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from tcopt.dialects.te.tensor import Stage, Tensor, children
 from tcopt.support.affine import simplify
 
 Followed = tuple[int | None, ...]
-"""For each axis of a tensor the axis of the result that it follows; None where all is read."""
+"""For each axis of a tensor, the axis of the result that it follows; None if all of it is read."""
 
 
 def followed_axes(op: GraphOp, axes: Sequence[int]) -> list[Followed] | None:
-    """What each operand's axes follow, as far as it is one of some axes of the result.
+    """Return, for each operand, the result axes that its axes follow.
 
     Args:
-        axes: of the result; those that no operand can follow are left out.
+        axes: candidate axes of the result; axes that no operand can follow are dropped.
     Returns:
-        One entry an operand; None if the op has no definition by expressions.
+        One entry for each operand; None if the op has no tensor expression.
     """
     if op.is_opaque or not op.operands or len(op.results) != 1 or op.regions:
         return None
@@ -48,10 +48,10 @@ def followed_axes(op: GraphOp, axes: Sequence[int]) -> list[Followed] | None:
 
 
 class _Tracing:
-    """One walk from the result to the operands.
+    """One traversal from the result to the operands.
 
     Attributes:
-        refused: axes of the result that are read in different ways.
+        refused: axes of the result that are read in conflicting ways.
     """
 
     def __init__(self, wanted: set[int]):
@@ -60,7 +60,7 @@ class _Tracing:
         self.found: dict[int, Followed] = {}
 
     def run(self, result: Tensor, order: Sequence[Tensor]) -> dict[int, Followed]:
-        """What the axes of each tensor follow."""
+        """Return the axes that each tensor's axes follow."""
         own = tuple(a if a in self.wanted else None for a in range(result.ndim))
         self.found[id(result)] = own
         for tensor in order:
@@ -82,7 +82,7 @@ class _Tracing:
         _walk(stage.body, visit)
 
     def _read(self, read: Read, stage: Stage, axes: dict[int, int]) -> None:
-        """Indices that are an axis follow it; other uses of an axis refuse it."""
+        """Record indices that equal an axis; refuse axes that are used otherwise."""
         here: list[int | None] = []
         for index, extent in zip(read.indices, read.tensor.shape, strict=True):
             used = {id(dim) for dim in index.dims} & axes.keys()
@@ -102,7 +102,7 @@ class _Tracing:
 
 
 def _exact(index: Index) -> Axis | None:
-    """The axis that an index equals."""
+    """Return the axis that an index equals, or None."""
     axes = [dim for dim in index.dims if isinstance(dim, Axis)]
     if len(axes) != len(index.dims):
         return None
@@ -111,8 +111,7 @@ def _exact(index: Index) -> Axis | None:
 
 
 def _walk(root: Expr, visit: Callable[[Expr | Index], None]) -> None:
-    """Visit expressions and indices, but for those that a read is indexed with if they are
-    affine in axes."""
+    """Visit expressions and indices, except indices of a read that are affine in axes."""
     seen: set[int] = set()
     stack: list[Expr | Index] = [root]
     while stack:
@@ -130,7 +129,7 @@ def _walk(root: Expr, visit: Callable[[Expr | Index], None]) -> None:
 
 
 def _consumers_first(result: Tensor) -> list[Tensor]:
-    """All tensors of a definition, each behind those that read it."""
+    """Return all tensors of a definition, consumers before producers."""
     order: list[Tensor] = []
     seen: set[int] = set()
 

@@ -1,4 +1,4 @@
-"""Slices moved in front of the ops whose results they take a part of."""
+"""Motion of slices before the ops whose results they slice."""
 
 from __future__ import annotations
 
@@ -22,42 +22,41 @@ from tcopt.support.remarks import remark
 from tcopt.support.rewriting import erase, function_bodies, rewrite
 
 PART = 2
-"""An op is done on a part of its result if that is at most the whole divided by this: what is
-left out has to be worth the slices that cut its operands."""
+"""Minimum reduction of an op's result, as a factor: the work saved must outweigh the slices of its
+operands."""
 
 
 class Window(NamedTuple):
-    """A part of a tensor: where it starts, and its shape."""
+    """A rectangular part of a tensor: its start indices and shape."""
 
     starts: tuple[int, ...]
     shape: tuple[int, ...]
 
     @classmethod
     def whole(cls, value: SSAValue) -> Window:
-        """All of a value."""
+        """Return the window of all of a value."""
         shape = shape_of(value)
         return cls((0,) * len(shape), shape)
 
     def union(self, other: Window) -> Window:
-        """The smallest window around both."""
+        """Return the smallest window that contains both."""
         starts = tuple(map(min, self.starts, other.starts))
         ends = map(max, self.ends, other.ends)
         return Window(starts, tuple(e - s for e, s in zip(ends, starts, strict=True)))
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """One past the last index of each axis."""
+        """End indices of the axes (one past the last).."""
         return tuple(s + n for s, n in zip(self.starts, self.shape, strict=True))
 
 
 @dataclass(frozen=True)
 class HoistSlicesPass(ModulePass):
-    """Compute of a result only the part that is used.
+    """Compute only the part of a result that is used.
 
-    An op of which only a slice is used is done on slices of its operands, and so are the ops
-    that give these, as long as each needs no more than a part of its own operands. It is done
-    where that leaves out work of reductions and products; elementwise ops alone run along with
-    what is in front of them.
+    An op of whose result only a slice is used is computed on slices of its operands, and so are the
+    producers of these, as long as each needs only a part of its operands. Only reductions and
+    contractions make that worthwhile; elementwise ops are included together with their producers.
 
         %y = graph.layer_norm %x, %g, %b {axis = 1} : tensor<197x384xf32>
         %z = graph.matmul %y, %w : tensor<197x10xf32>
@@ -84,23 +83,23 @@ class HoistSlicesPass(ModulePass):
 
 @dataclass
 class HoistPlan:
-    """Which ops of a block are done on parts of their operands.
+    """The ops of a block that are computed on parts of their operands.
 
     Attributes:
-        operands: these parts, of each such op in program order.
-        parts: what is used of values.
+        operands: operand windows of each such op, in program order.
+        parts: the window of each value that is used.
     """
 
     operands: dict[GraphOp, list[Window]] = field(default_factory=dict[GraphOp, list[Window]])
     parts: dict[SSAValue, Window] = field(default_factory=dict[SSAValue, Window])
 
     def part(self, op: GraphOp) -> Window:
-        """What is used of an op's result."""
+        """Return the window of an op's result that is used."""
         return self.parts.get(op.results[0], Window.whole(op.results[0]))
 
 
 def plan_parts(body: Block) -> HoistPlan:
-    """Choose the ops that are done on parts of their operands, by the rules of `hoist-slices`."""
+    """Choose the ops that are computed on parts of their operands, by the rules of `hoist-slices`."""
     plan = HoistPlan()
     if not any(isinstance(op, SliceOp) for op in body.ops):
         return plan
@@ -111,7 +110,7 @@ def plan_parts(body: Block) -> HoistPlan:
     for op in body.ops:
         if not isinstance(op, GraphOp) or op not in demand.operands:
             continue
-        # There is work to leave out, in this op or in those before it.
+        # Work can be saved, in this op or in its producers.
         heavy = op.fusion_kind is not FusionKind.INJECTIVE
         if heavy or not partial.isdisjoint(op.operands):
             plan.operands[op] = demand.operands[op]
@@ -122,18 +121,18 @@ def plan_parts(body: Block) -> HoistPlan:
 
 @dataclass
 class _Demand:
-    """Which parts of values are used.
+    """Backward analysis of the parts of values that are used.
 
     Attributes:
-        parts: what is used of each value, by the ops visited so far.
-        operands: of ops that can be done on a part of their operands, these parts.
+        parts: window of each value that the ops visited so far use.
+        operands: operand windows of the ops that can be computed on parts.
     """
 
     parts: dict[SSAValue, Window] = field(default_factory=dict[SSAValue, Window])
     operands: dict[Operation, list[Window]] = field(default_factory=dict[Operation, list[Window]])
 
     def visit(self, op: Operation) -> None:
-        """Find what an op uses, when all that use its results were visited."""
+        """Find the parts of its operands that an op uses; all users must have been visited."""
         windows = self._used(op)
         if windows is None:
             windows = [Window.whole(v) if _is_tensor(v) else Window((), ()) for v in op.operands]
@@ -144,7 +143,7 @@ class _Demand:
             self.parts[value] = window if known is None else known.union(window)
 
     def _used(self, op: Operation) -> list[Window] | None:
-        """Parts of the operands that are enough; None if it takes all of them."""
+        """Return sufficient windows of the operands; None if all of each operand is needed."""
         if not isinstance(op, GraphOp) or len(op.results) != 1 or 0 in op.shape:
             return None
         window = self.parts.get(op.results[0])
@@ -161,7 +160,7 @@ class _Demand:
     def _checked(
         self, op: GraphOp, window: Window, followed: list[tuple[int | None, ...]]
     ) -> list[Window] | None:
-        """The operands' parts, if the op's own rules give the part of the result from them."""
+        """Return the operand windows if the op rebuilt on them verifies; otherwise None."""
         cut = {axis for each in followed for axis in each if axis is not None}
         whole = Window.whole(op.results[0])
         starts = [(window if a in cut else whole).starts[a] for a in range(len(op.shape))]
@@ -191,7 +190,7 @@ class _Demand:
 
 
 class ComputePart(RewritePattern):
-    """Do an op on the planned parts of its operands.
+    """Compute an op on the planned parts of its operands.
 
         %z = graph.matmul %y, %w : tensor<197x10xf32>
         %s = graph.slice %z {starts = [0, 0]} : tensor<1x10xf32>
@@ -199,7 +198,7 @@ class ComputePart(RewritePattern):
         %0 = graph.slice %y {starts = [0, 0]} : tensor<1x384xf32>
         %s = graph.matmul %0, %w : tensor<1x10xf32>
 
-    The op itself stays, as what reads it may come later; the pass erases it then.
+    The original op remains, as its users may come later; the pass erases it at the end.
     """
 
     def __init__(self, plan: HoistPlan):
@@ -227,7 +226,7 @@ class ComputePart(RewritePattern):
             self.values[result] = new
 
     def _part(self, value: SSAValue, window: Window, rewriter: PatternRewriter) -> SSAValue:
-        """A part of a value, of which a larger part may be all that there is."""
+        """Return a window of a value, cut out of the part that was computed."""
         start = Window.whole(value).starts
         if value in self.values:
             start = self.plan.parts[value].starts
@@ -241,7 +240,7 @@ class ComputePart(RewritePattern):
         return self.slices[value, window]
 
     def _sliced(self, op: SliceOp, part: Window, rewriter: PatternRewriter) -> SSAValue:
-        """A slice's used part, of the part that there is of its operand."""
+        """Return the used part of a slice, taken from the computed part of its operand."""
         place = self.plan.parts[op.x].starts
         rows = zip(op.starts.get_values(), part.starts, op.strides, place, strict=True)
         starts = [start + own * step - base for start, own, step, base in rows]
@@ -253,7 +252,7 @@ class ComputePart(RewritePattern):
 
 
 def _before_slice(op: SliceOp, window: Window) -> list[Window] | None:
-    """What a slice takes of its operand for a part of its result."""
+    """Return the window of its operand that a slice needs for a part of its result."""
     if any(step < 1 for step in op.strides):
         return None
     rows = list(zip(op.starts.get_values(), window.starts, op.strides, strict=True))
@@ -263,7 +262,7 @@ def _before_slice(op: SliceOp, window: Window) -> list[Window] | None:
 
 
 def _rebuilt(op: GraphOp, operands: list[SSAValue] | tuple[SSAValue, ...], part: Window) -> GraphOp:
-    """The op on other operands, for a part of its result."""
+    """Return the op on other operands, for a part of its result."""
     return type(op).create(
         operands=operands,
         result_types=[tensor(part.shape, element_type(op.results[0]))],

@@ -1,4 +1,4 @@
-"""Products with the same weights made one product of all their rows."""
+"""Merging of contractions with the same weights into one contraction of all rows."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from tcopt.support.remarks import remark
 from tcopt.support.rewriting import function_bodies, move_before, rewrite
 
 FEW_ROWS = 16
-"""Rows up to which a product waits for its weights rather than for arithmetic."""
+"""Maximum number of rows of a contraction that is bound by loading its weights."""
 
 LEAST_BYTES = 65536
-"""Weights from which on it takes longer to read them once more than to copy some rows."""
+"""Minimum bytes of weights for which loading them again takes longer than copying some rows."""
 
 
 MOST_REFUSED = 16
-"""Products that depend on the first one, after which no others are looked for."""
+"""Number of contractions that depend on the first one after which the search stops."""
 
 
 class MergeRows(RewritePattern):
-    """Multiply the rows of several products that have the same weights at once.
+    """Merge contractions with the same weights into one contraction of all rows.
 
         %a = graph.matmul %x, %w : tensor<1x512xf32>
         %b = graph.matmul %z, %w : tensor<1x512xf32>
@@ -47,8 +47,9 @@ class MergeRows(RewritePattern):
         %a = graph.slice %1 {starts = [0, 0]} : tensor<1x512xf32>
         %b = graph.slice %1 {starts = [1, 0]} : tensor<1x512xf32>
 
-    What the data of later ones is computed by goes in front of the first, so none of them may
-    depend on another one. What follows all of them alike, such as a bias, is done to all rows.
+    The producers of the later operands are moved before the first contraction, so none of the
+    contractions may depend on another. Identical users of all results, such as adding a bias, are
+    applied to all rows at once.
     """
 
     def __init__(self, block: Block):
@@ -83,15 +84,15 @@ class MergeRows(RewritePattern):
     def _computed_after(
         self, op: ContractionOp, first: Operation, dependent: Collection[Operation]
     ) -> set[Operation] | None:
-        """What an op's data is computed by behind the first op; None if that may not be moved,
-        as some of it is of the group or depends on it."""
+        """Return the producers of an op's data that come after the first op; None if they must not
+        be moved, as some of them are in the group or depend on it."""
         found: set[Operation] = set()
         pending = [op.operands[0].owner]
         while pending:
             owner = pending.pop()
             if owner in dependent:
                 return None
-            # Arguments, and what has been made meanwhile, are in front of the first op.
+            # Arguments, and ops created meanwhile, are before the first op.
             if not isinstance(owner, Operation) or owner in found:
                 continue
             if self._places.get(owner, -1) < self._places[first]:
@@ -127,7 +128,9 @@ class MergeRows(RewritePattern):
 
 
 def _alike_users(ops: Sequence[GraphOp]) -> list[GraphOp] | None:
-    """The only user of each op, if all do the same to each row, with the same constants."""
+    """Return the single user of each op, if all of them do the same to each row with the same
+    constants.
+    """
     users: list[GraphOp] = []
     for op in ops:
         (use, *more) = op.results[0].uses or (None,)
@@ -150,7 +153,7 @@ def _is_for_rows(user: GraphOp, op: GraphOp) -> bool:
 
 
 def _constants_of(user: GraphOp, op: GraphOp) -> tuple[object, ...]:
-    """What an op does beside taking the result of another: equal for those that do the same."""
+    """Return a key that is equal for users that apply the same operation with the same constants."""
     operands: list[object] = []
     for value in user.operands:
         owner = None if value is op.results[0] else value.owner
@@ -161,7 +164,7 @@ def _constants_of(user: GraphOp, op: GraphOp) -> tuple[object, ...]:
 
 
 def _on_rows(user: GraphOp, op: GraphOp, rows: SSAValue, rewriter: PatternRewriter) -> SSAValue:
-    """What a user does to an op's result, done to other rows; where these are computed."""
+    """Apply a user of an op's result to other rows, at the insertion point."""
     operands: list[SSAValue] = []
     for value in user.operands:
         if value is op.results[0]:
@@ -187,7 +190,7 @@ def _in_shape(value: SSAValue, shape: Sequence[int], rewriter: PatternRewriter) 
 
 
 def _key(op: ContractionOp) -> tuple[object, ...] | None:
-    """Equal for products of few rows that may be one; None for others."""
+    """Return a key that is equal for contractions of few rows that may be merged; None for others."""
     weights = op.weights.owner
     if not isinstance(weights, ConstantOp) or weights.weight_name is None:
         return None
@@ -204,13 +207,13 @@ def _key(op: ContractionOp) -> tuple[object, ...] | None:
 
 @dataclass(frozen=True)
 class MergeRowsPass(ModulePass):
-    """Multiply rows by the same weights at once, however many products they are written as.
+    """Merge small contractions with the same weights into one contraction of all of their rows.
 
-    An unrolled recurrence multiplies each step's input by the same matrix, and a shared layer
-    each of its inputs. A product of one row takes as long as it takes to read its weights. Rows
-    that do not depend on each other's products are therefore multiplied together, and the weights
-    are read once, and so is a bias. Only products of up to 16 rows are merged, with weights of
-    64 KB or more, whose results can be taken from the whole where they are.
+    An unrolled recurrence multiplies each step's input by the same matrix, and a shared layer each
+    of its inputs. A product of one row takes as long as loading its weights. Rows that do not
+    depend on each other's products are therefore multiplied together; weights and bias are then
+    loaded once. Only contractions of up to 16 rows with weights of 64 KB or more are merged, and
+    only if their results can be views of the merged result.
 
         %a = graph.matmul %x, %w : tensor<1x512xf32>
         %b = graph.matmul %z, %w : tensor<1x512xf32>

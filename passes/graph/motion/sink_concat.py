@@ -1,4 +1,4 @@
-"""Concatenations moved behind the elementwise ops that follow them."""
+"""Motion of concatenations after the elementwise ops that use them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tcopt.support.rewriting import rewrite
 
 
 class SinkConcat(RewritePattern):
-    """Do an elementwise op on the parts of a concatenation in memory.
+    """Apply an elementwise op to the parts of a concatenation in memory.
 
         %y = graph.concat %c, %z {axis = 1} : tensor<1x12x4x4xf32>
         %r = graph.relu %y : tensor<1x12x4x4xf32>
@@ -44,7 +44,7 @@ class SinkConcat(RewritePattern):
         assert isinstance(concat, ConcatOp)
         axis = concat.axis.value.data
         others = [value for value in op.operands if value is not whole]
-        # A part of the result needs a known part of each other operand, or all of it.
+        # Each part needs a known slice of the other operands, or broadcasts them.
         if not all(_extent(v, op, axis) == 1 or v in self.constants for v in others):
             return
         parts: list[GraphOp] = []
@@ -57,7 +57,9 @@ class SinkConcat(RewritePattern):
 
 
 def _is_sinkable(value: SSAValue, user: GraphOp) -> bool:
-    """Whether a value is a concatenation in memory for one user, of a part that is for it alone."""
+    """Whether a value is a concatenation in memory with one user, one of whose parts is computed
+    for it alone.
+    """
     concat = value.owner
     if not isinstance(concat, ConcatOp) or not concat.is_joined:
         return False
@@ -67,7 +69,7 @@ def _is_sinkable(value: SSAValue, user: GraphOp) -> bool:
 
 
 def _is_computed_for(part: SSAValue) -> bool:
-    """Whether a part has one use, and is computed by what elementwise ops can join."""
+    """Whether a part has one use, and its producer can fuse with elementwise ops."""
     op = part.owner
     if not isinstance(op, GraphOp) or isinstance(op, ConstantOp) or len(list(part.uses)) != 1:
         return False
@@ -75,7 +77,7 @@ def _is_computed_for(part: SSAValue) -> bool:
 
 
 def _extent(value: SSAValue, op: GraphOp, axis: int) -> int:
-    """An operand's extent along an axis of the result."""
+    """Return an operand's extent along an axis of the result."""
     shape = shape_of(value)
     own = axis - (len(op.shape) - len(shape))
     return shape[own] if own >= 0 else 1
@@ -84,7 +86,7 @@ def _extent(value: SSAValue, op: GraphOp, axis: int) -> int:
 def _on_part(
     op: GraphOp, whole: SSAValue, part: SSAValue, axis: int, start: int, rewriter: PatternRewriter
 ) -> GraphOp:
-    """The op on one part of the whole, in front of the op."""
+    """Return the op on one part of the concatenation, inserted before the op."""
     size = shape_of(part)[axis]
     operands: list[SSAValue] = []
     for value in op.operands:
@@ -111,11 +113,11 @@ def _on_part(
 
 @dataclass(frozen=True)
 class SinkConcatPass(ModulePass):
-    """Do elementwise ops on the parts of a concatenation in memory, not on the whole.
+    """Apply elementwise ops to the parts of a concatenation in memory instead of to the whole.
 
-    What produces a part can do them with its result still in registers, and write that to its
-    place in the whole at once. It is done if some part is used by the concatenation alone,
-    nothing else uses that, and other operands are the same for all parts or constant.
+    The producer of a part can then apply them to its result in registers and store it directly to
+    its offset in the whole. This is done if some part is used only by the concatenation, the
+    concatenation has no other user, and the other operands are constant or the same for all parts.
 
         %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
         %y = graph.concat %c, %z {axis = 1} : tensor<1x12x4x4xf32>

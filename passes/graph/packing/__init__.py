@@ -1,1 +1,1 @@
-"""Storage of constant operands in the order in which kernels read them."""
+"""Packing of operands into the order in which kernels read them."""

@@ -1,4 +1,4 @@
-"""Panels of right operands that are computed, for dot products of the target."""
+"""Packing of computed right operands into panels for the target's dot products."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tcopt.support.remarks import remark
 
 @dataclass(frozen=True)
 class ComputedPanels:
-    """Panels of `width` columns, for a dot product."""
+    """Panel format of a right operand: `width` columns, with terms grouped for a dot product."""
 
     width: int
     dot: Intrinsic
 
     @property
     def group(self) -> int:
-        """Rows that lie side by side: terms that the dot product adds at once."""
+        """Number of adjacent rows in a panel: the terms that one dot product sums."""
         return self.dot.operands[1].shape[0]
 
 
@@ -39,12 +39,12 @@ def computed_panels(
     target: TargetFacts,
     constants: ConstantValues,
 ) -> ComputedPanels | None:
-    """The panels that suit a product whose right operand is computed; None if it is none, or the
-    target has no dot product for it.
+    """Choose the panels for a contraction whose right operand is computed; None if it has no such
+    form, or the target has no dot product for it.
 
     Args:
         factors: element types of the operands.
-        constants: values that fold.
+        constants: values that are evaluated at compile time.
     """
     units = target.vectors
     if units is None or not op.takes_panels or op.weights in constants:
@@ -61,20 +61,19 @@ def computed_panels(
 
 @dataclass
 class PackComputedMatmul(RewritePattern):
-    """Read a right operand that is computed in panels for a dot product of the target.
+    """Pack a computed right operand into panels for a dot product of the target.
 
         %y = graph.matmul %x, %w {result_element = i32} : tensor<12x128x128xi32>
     ->
         %p = graph.layout_transform %w {src = "AKN", dst = "ANK32n2k"} : tensor<12x4x32x32x2xi16>
         %y = graph.packed_matmul %x, %p {batch = 1, columns = 128, result_element = i32} : ...
 
-    Each element is moved once and read for every row of the product, so that few rows do not
-    pay for it.
+    Each element is moved once and read for every row of the product, so few rows do not pay for it.
 
     Attributes:
-        target: what has the dot product.
-        name: of the pass, for remarks.
-        constants: values that fold.
+        target: target with the dot product.
+        name: name of the pass, for remarks.
+        constants: values that are evaluated at compile time.
     """
 
     target: TargetFacts

@@ -1,4 +1,4 @@
-"""Storage of weights in groups for instructions that add several products at once."""
+"""Grouping of the terms of contractions for dot product instructions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tcopt.support.rewriting import rewrite
 
 @dataclass
 class GroupTerms(RewritePattern):
-    """Put the terms that a dot product of the target adds at once side by side in weights.
+    """Make the terms that a dot product of the target sums adjacent in the weights.
 
         %y = graph.packed_matmul %x, %p {columns = 100, result_element = f32} : ...
     ->
@@ -30,8 +30,8 @@ class GroupTerms(RewritePattern):
         %y = graph.packed_matmul %x, %1 {columns = 100, result_element = f32} : ...
 
     Attributes:
-        target: what has the instructions.
-        constants: values that fold.
+        target: target with the dot products.
+        constants: values that are evaluated at compile time.
     """
 
     target: TargetFacts
@@ -56,13 +56,13 @@ class GroupTerms(RewritePattern):
 
 @dataclass(frozen=True)
 class PackDotsPass(ModulePass):
-    """Store terms of a sum that one instruction multiplies and adds side by side in weights.
+    """Group the terms of contractions in the order that dot product instructions read them.
 
-    A dot product instruction (`dialects/intrinsics/`) takes a group of a row's terms, which lie
-    side by side in data anyhow, and for each lane the same terms of a column. Weights are
-    reordered at compile time by `fold-constants`; a sum whose terms are not whole groups gets
-    zeros. A right operand that is computed is stored so by the network itself. What has no such
-    form, or no instruction for its element types, stays.
+    A dot product instruction (`dialects/intrinsics/`) reads a group of terms of a row, which are
+    adjacent in the data anyway, and for each lane the same terms of a column. Weights are reordered
+    at compile time by `fold-constants`; a contraction whose depth is not a multiple of the group is
+    padded with zeros. A computed right operand is packed at run time. A contraction without such a
+    form, or without an instruction for its element types, is not changed.
 
         %p = graph.constant @p : tensor<4x768x32xbf16>
         %y = graph.packed_matmul %x, %p {columns = 100, result_element = f32} : ...

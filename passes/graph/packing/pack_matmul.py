@@ -1,4 +1,4 @@
-"""Storage of constant right operands of matrix products in panels."""
+"""Packing of right operands of matrix products into panels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tcopt.support.rewriting import rewrite
 
 @dataclass
 class PackMatmul(RewritePattern):
-    """Read the constant right operand of a product in panels.
+    """Pack the constant right operand of a product into panels.
 
         %y = graph.matmul %x, %w : tensor<128x100xf32>
     ->
@@ -36,8 +36,8 @@ class PackMatmul(RewritePattern):
         %y = graph.packed_matmul %x, %p {columns = 100} : tensor<128x100xf32>
 
     Attributes:
-        target: what panels are for; one without vectors has them for bytes.
-        constants: values that fold.
+        target: target for which to choose panels; on one without vectors, only bytes are packed.
+        constants: values that are evaluated at compile time.
     """
 
     target: TargetFacts | None
@@ -58,7 +58,7 @@ class PackMatmul(RewritePattern):
         rewriter.replace(op, new)
 
     def panel_width(self, op: ContractionOp) -> int | str:
-        """Columns of a panel, or why the weights stay as they are."""
+        """Return the number of columns of a panel, or the reason for not packing."""
         if op.weights not in self.constants:
             return "the right operand is not constant"
         element = element_type(op.weights)
@@ -90,11 +90,11 @@ class PackMatmul(RewritePattern):
 
 @dataclass(frozen=True)
 class PackMatmulPass(ModulePass):
-    """Store a constant right operand in panels as wide as a register tile of the product.
+    """Pack a constant right operand into panels as wide as the product's register tile.
 
     A kernel then reads its weights as one stream, whatever the matrix's width. Weights are
-    reordered at compile time by `fold-constants`; columns that do not fill a panel are
-    padded with zeros.
+    reordered at compile time by `fold-constants`; columns that do not fill a panel are padded with
+    zeros.
 
         %w = graph.constant @w : tensor<768x100xf32>
         %y = graph.matmul %x, %w : tensor<128x100xf32>
@@ -102,11 +102,11 @@ class PackMatmulPass(ModulePass):
         %p = graph.layout_transform %w {src = "KN", dst = "NK32n"} : tensor<4x768x32xf32>
         %y = graph.packed_matmul %x, %p {columns = 100} : tensor<128x100xf32>
 
-    A right operand that is computed is stored so by the network itself, where the target has
-    vectors and dot products of both operands' types, which are narrow integers or bf16.
+    A computed right operand is packed at run time if the target has vectors and a dot product for
+    the types of both operands (narrow integers or bf16).
 
-    On a target that has dot products of bytes and no vectors, such as a GPU, matrices of 8-bit
-    integers alone are packed, in one panel, so that neighbouring columns are neighbours.
+    On a target with byte dot products but no vectors, such as a GPU, only matrices of 8-bit
+    integers are packed, into one panel, so that the terms of neighbouring columns are adjacent.
     """
 
     name = "pack-matmul"

@@ -1,1 +1,1 @@
-"""Which processor computes which operators."""
+"""Partitioning of operators between the host and an accelerator."""

@@ -1,4 +1,4 @@
-"""What an accelerator does with the sums of an operator before it stores them."""
+"""Chains of operators that an accelerator applies to accumulated sums before it stores them."""
 
 from __future__ import annotations
 
@@ -28,39 +28,38 @@ _IMMEDIATE = 1 << 15
 
 @dataclass
 class Claims:
-    """What chains that are there already stand for.
+    """The ops that are already part of a chain.
 
     Attributes:
-        ops: ops of the graph that they stand for.
-        inner: values that nobody computes any more where a chain is chosen.
+        ops: ops of the graph that belong to chains.
+        inner: values inside of chains, which are not computed separately if the chain is chosen.
     """
 
     ops: set[Operation] = field(default_factory=set[Operation])
     inner: set[SSAValue] = field(default_factory=set[SSAValue])
 
     def take(self, chain: Chain) -> None:
-        """Let a chain stand for ops."""
+        """Record the ops of a chain."""
         self.ops.update(chain.followed)
         self.inner.update(op.results[0] for op in chain.followed if op is not chain.end)
 
 
 @dataclass
 class Chain:
-    """An operator with what follows it, as the accelerator computes them: bytes in, bytes out.
+    """An operator and its users, in the form that the accelerator computes: from bytes to bytes.
 
-    It is an `Alu` for the operators that follow.
+    It is the `Alu` on which the users build their operations.
 
     Attributes:
-        op: what the matrix unit computes, or the alu by itself.
-        unit, alu: the units; without an alu nothing follows.
-        before: ops on the host that make operands, and constants.
-        body: what the accelerator computes, the result last.
-        followed: ops of the graph that the body stands for, `op` first.
-        reads: values of the graph that it reads as they are known there.
-        claims: what others stand for.
-        slack: how far integers may be from the host's; notes: what to say of them.
-        shape, channel: the shape of what is followed now, and which of its dimensions the channels
-            are, if one is.
+        op: operator that the matrix unit computes, or the ALU alone.
+        unit, alu: the units; without an ALU the chain is `op` alone.
+        before: constants, and ops on the host that prepare operands.
+        body: ops that the accelerator computes; the last one is the result.
+        followed: ops of the graph that the body replaces, `op` first.
+        reads: values of the graph that the body reads, before they are converted.
+        claims: ops of other chains.
+        slack: permitted difference of integers from the host's; notes: texts for remarks.
+        shape, channel: shape of the current result, and the index of its channel dimension, if any.
     """
 
     op: GraphOp
@@ -87,7 +86,9 @@ class Chain:
         self.shape, self.channel = self.op.shape, self.form.channel
 
     def follow(self) -> str | None:
-        """Follow the operator as far as results are bytes again; or why they never are."""
+        """Extend the chain up to the last result that fits bytes; return the reason if there is
+        none.
+        """
         product = self.form.body[-1].results[0]
         value = self.op.results[0]
         self._known[value] = Registers(product, np.zeros((), np.int64), self.form.bound)
@@ -123,11 +124,13 @@ class Chain:
 
     @property
     def end(self) -> GraphOp:
-        """The op of the graph whose result the accelerator stores."""
+        """Op of the graph whose result the accelerator stores."""
         return self.followed[-1]
 
     def after(self, result: SSAValue) -> Iterator[GraphOp]:
-        """Ops on the host that make the result of the graph's op of what is stored."""
+        """Yield the ops on the host that convert the stored result to the chain's result in the
+        graph.
+        """
         product = self.form.body[-1].results[0]
         if self.end is self.op and element_type(result) == element_type(product):
             for each in self.form.after:
@@ -145,7 +148,7 @@ class Chain:
             yield CastOp(plain, element_type(self.end.results[0]))
 
     def cycles(self) -> int:
-        """Cycles of the alu, and those in which registers are reset."""
+        """Return the cycles of the ALU, and of resetting registers."""
         total = 0
         lanes = self.unit.lanes * self.unit.rows
         whole = prod(shape_of(self.body[-1].results[0]))
@@ -158,20 +161,20 @@ class Chain:
         return ((total + self.unit.cycles) * whole + steps) // lanes
 
     def drop(self) -> None:
-        """Forget ops that were made."""
+        """Erase the ops that were created for the chain."""
         drop([*self.before, *self.body, *self.form.after])
 
     @property
     def channels(self) -> int:
-        """How many channels there are."""
+        """Number of channels."""
         return self.op.shape[self.form.channel]
 
     def _keeps_elements(self, op: GraphOp) -> bool:
-        """Whether an operator's result has an element for each of what is followed, in order."""
+        """Whether an operator's result has the same elements in the same order."""
         return isinstance(op, ReshapeOp) or shape_of(op.results[0]) == self.shape
 
     def _move_to(self, shape: tuple[int, ...]) -> None:
-        """Go on with the elements in another shape."""
+        """Continue with the elements in another shape."""
         if shape == self.shape:
             return
         before = prod(self.op.shape[: self.form.channel])
@@ -182,15 +185,15 @@ class Chain:
         )
         self.shape, self.channel = shape, next(fitting, None)
 
-    # As operators see it.
+    # The interface that operators use
 
     @property
     def multiplies(self) -> bool:
-        """Whether the alu computes high halves of products."""
+        """Whether the ALU computes the high halves of products."""
         return self.alu is not None and self.alu.multiplies
 
     def number(self, value: SSAValue) -> Array | None:
-        """The value of what is made of constants, one number or one for each channel."""
+        """Return the value of a compile-time constant with one element, or one for each channel."""
         array = self.ranges.array(value)
         if array is None or array.ndim > len(self.shape):
             return None
@@ -200,7 +203,7 @@ class Chain:
         return array.reshape(() if array.size == 1 else -1)
 
     def operand(self, value: SSAValue) -> Registers | None:
-        """An operand in registers."""
+        """Return an operand in registers, or None."""
         if value not in self._known:
             if value in self.claims.inner or shape_of(value) != self.shape:
                 return None
@@ -214,7 +217,7 @@ class Chain:
         return self._known[value]
 
     def settled(self, registers: Registers) -> Registers:
-        """The same with nothing left to be added or compared."""
+        """Return the registers after applying their pending offset and limits."""
         value, offset = registers.value, registers.offset
         if offset.any():
             value = self.add(AddOp(value, self.table(offset)))
@@ -230,12 +233,12 @@ class Chain:
         return Registers(value, np.zeros((), np.int64), bound)
 
     def add(self, op: GraphOp) -> SSAValue:
-        """Let the alu compute an operation."""
+        """Append an operation of the ALU."""
         self.body.append(op)
         return op.results[0]
 
     def constant(self, number: int) -> SSAValue:
-        """A number of 32 bits."""
+        """Return a 32-bit constant."""
         if number not in self._numbers:
             made = ConstantOp.literal(np.array(number, np.int32))
             self.before.append(made)
@@ -243,7 +246,7 @@ class Chain:
         return self._numbers[number]
 
     def _loaded(self, value: SSAValue) -> Registers | None:
-        """Bytes of the graph in registers, laid out as the results are."""
+        """Load a byte tensor of the graph into registers, in the layout of the results."""
         limits = self.ranges.of(value)
         if limits is None or not are_bytes(limits):
             return None
@@ -263,7 +266,7 @@ class Chain:
         return Registers(wide, np.zeros((), np.int64), max(map(abs, limits)))
 
     def table(self, numbers: Array, *, is_register: bool = False) -> SSAValue:
-        """Numbers of 32 bits, one or one for each channel."""
+        """Return a 32-bit constant with one value, or one for each channel."""
         is_small = numbers.min() == numbers.max() and abs(int(numbers.flat[0])) < _IMMEDIATE
         if is_small and not is_register:
             return self.constant(int(numbers.flat[0]))
@@ -277,12 +280,12 @@ class Chain:
         return made.results[0]
 
     def by_channel(self, numbers: Array) -> Array:
-        """Numbers as an array with one for each channel."""
+        """Broadcast values to one for each channel."""
         return np.broadcast_to(numbers.reshape(-1), (self.channels,))
 
     def reach(self, registers: Registers) -> tuple[Array, Array]:
-        """The least and the greatest of what is in registers: of sums as far as their factors are
-        known."""
+        """Return the minimum and maximum per channel of a register's values; for sums they follow
+        from the weights, if these are known."""
         if registers.value is self.form.body[-1].results[0]:
             found = self._reach_of_sums()
             if found is not None:
@@ -291,17 +294,19 @@ class Chain:
         return -most, most
 
     def note(self, text: str) -> None:
-        """Something to be said of the chain."""
+        """Add a text to the chain's remark."""
         self.notes.append(text)
 
     def _reach_of_sums(self) -> tuple[Array, Array] | None:
-        """The least and the greatest sums of products with weights that are known."""
+        """Return the minimum and maximum of the contraction's sums per channel if its weights are
+        known.
+        """
         product = self.form.body[-1]
         weight, limits = self.op.linear_weight(), self.ranges.of(product.operands[0])
         factors = None if weight is None else self.ranges.array(self.op.operands[weight.operand])
         if weight is None or limits is None or factors is None:
             return None
-        # What fills up blocks, and pads, are zeros; other pads are in the data.
+        # Block padding and zero pads are 0; other pads are in the data.
         low, high = min(limits[0], 0), max(limits[1], 0)
         rows = np.moveaxis(factors.astype(np.int64), weight.axis, 0)
         rows = rows.reshape(rows.shape[0], -1)
@@ -309,8 +314,8 @@ class Chain:
         return up * low + down * high, up * high + down * low
 
     def users(self, value: SSAValue) -> list[GraphOp]:
-        """The ops of the graph that use a value; none where something else does, as another chain
-        that loads it."""
+        """Return the ops of the graph that use a value; none if it has another user, such as a
+        chain that loads it."""
         users = dict.fromkeys(use.operation for use in value.uses)
         own = {*self.before, *self.body}
         found = [
@@ -325,11 +330,11 @@ class Chain:
 
 
 def are_bytes(limits: Limits | None) -> bool:
-    """Whether integers are those of signed bytes."""
+    """Whether integers are in the range of signed bytes."""
     return limits is not None and _BYTES[0] <= limits[0] and limits[1] <= _BYTES[1]
 
 
 def drop(ops: Sequence[GraphOp]) -> None:
-    """Erase ops that are in no block, so that they use nothing any more."""
+    """Erase ops that are in no block, so that they no longer use their operands."""
     for op in reversed(ops):
         op.drop_all_references()

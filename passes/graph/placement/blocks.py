@@ -1,4 +1,4 @@
-"""How values of the graph lie in the blocks that an accelerator loads and stores."""
+"""Layouts of values in the blocks that an accelerator loads and stores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tcopt.dialects.graph.types import element_type, shape_of
 
 
 def laid_back(after: Sequence[GraphOp], stored: SSAValue) -> list[GraphOp]:
-    """The same ops, layouts and reshapes, on what is stored: of its element type."""
+    """Apply layout and reshape ops to a stored value of another element type."""
     made: list[GraphOp] = []
     for each in after:
         made.append(each.on_elements(made[-1].results[0] if made else stored))
@@ -23,7 +23,7 @@ def laid_back(after: Sequence[GraphOp], stored: SSAValue) -> list[GraphOp]:
 
 
 def laid_out(after: Sequence[GraphOp], value: SSAValue) -> list[GraphOp]:
-    """What undoes ops, layouts and reshapes: it lays a value out as they read theirs."""
+    """Invert layout and reshape ops: convert a value to the layout of their operand."""
     made: list[GraphOp] = []
     for each in reversed(after):
         shape = shape_of(each.operands[0])
@@ -37,15 +37,15 @@ def laid_out(after: Sequence[GraphOp], value: SSAValue) -> list[GraphOp]:
 
 
 def layout_of(ops: Sequence[Operation]) -> LayoutTransformOp | None:
-    """The first of some ops that lays a value out."""
+    """Return the first layout transform of some ops, or None."""
     return next((op for op in ops if isinstance(op, LayoutTransformOp)), None)
 
 
 def lies_as(stored: LayoutTransformOp, wanted: LayoutTransformOp) -> bool:
-    """Whether blocks that one op reads are those that another makes of its result, reshaped:
-    what fills up blocks may be anything.
+    """Whether the blocks that one layout transform reads are those that another one produces, up to
+    reshapes; block padding may differ.
 
-    Dimensions of one element, which have no place in memory, may be others.
+    Dimensions of one element do not affect the layout in memory and are ignored.
     """
     (blocks, plain), (goal_plain, goal) = stored.layouts, wanted.layouts
     mine = _order(blocks, shape_of(stored.x), plain, stored.shape)
@@ -55,8 +55,9 @@ def lies_as(stored: LayoutTransformOp, wanted: LayoutTransformOp) -> bool:
 def _order(
     blocks: Layout, stored: Sequence[int], plain: Layout, shape: Sequence[int]
 ) -> tuple[list[int], list[tuple[int, bool, int]]]:
-    """The dimensions of more than one element, and which of them each axis of what is stored is,
-    whether as a block, and how long it is; -1 for zeros behind a single element."""
+    """Return the extents above 1, and for each axis above 1 of the stored value: the index of its
+    dimension, whether it is a block, and its extent; -1 is the padding of a dimension of one
+    element."""
     letters = [letter for (letter, _), extent in zip(plain.parts, shape, strict=True) if extent > 1]
     axes = [
         (letters.index(letter) if letter in letters else -1, bool(block), extent)
@@ -67,7 +68,7 @@ def _order(
 
 
 def plain_source(value: SSAValue) -> SSAValue:
-    """The value that reshapes, and casts between integers of 8 bits and more, made one of."""
+    """Return the source of a value before reshapes and casts between integers of 8 bits or more."""
     owner: Operation | object = value.owner
     while isinstance(owner, ReshapeOp) or (
         isinstance(owner, CastOp) and _is_wide(value) and _is_wide(owner.x)

@@ -1,4 +1,4 @@
-"""The partition of a model between the host and an accelerator."""
+"""Partitioning of a model between the host and an accelerator."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ from tcopt.support.remarks import remark
 from tcopt.support.rewriting import function_bodies, rewrite
 
 HOST_PRODUCTS = 6
-"""Multiplications that the host does in a cycle of the accelerator: in the TVM paper's figure 21
-the ARM of a Pynq board takes 2.87 s for the 1.7 G products of ResNet-18's convolutions, while the
-accelerator's clock has 100 MHz."""
+"""Multiply-adds of the host per cycle of the accelerator: in figure 21 of the TVM paper, the ARM
+core of a Pynq board takes 2.87 s for the 1.7 G multiply-adds of ResNet-18's convolutions, and the
+accelerator is clocked at 100 MHz."""
 
 HOST_BYTES = 8
-"""Bytes that the host moves between layouts in a cycle of the accelerator."""
+"""Bytes that the host moves between layouts per cycle of the accelerator."""
 
 CALL = 1000
-"""Cycles of the accelerator that a call of it takes the host."""
+"""Overhead of a call on the host, in cycles of the accelerator."""
 
 
 _SHOWN_LAYERS = 3
-"""Layers that a warning names."""
+"""Maximum number of layers named in a warning."""
 
 
 @dataclass(frozen=True)
 class PartitionPass(ModulePass):
-    """Gives the operators that an accelerator computes in less time to it.
+    """Assign operators to the accelerator if it computes them in less time.
 
         %c = graph.conv %x, %w {pads = [1, 1, 1, 1], result_element = i32} : tensor<1x32x8x8xi32>
     ->
@@ -70,31 +70,31 @@ class PartitionPass(ModulePass):
         } attributes {place = "vdla"} : tensor<1x2x8x8x16xi32>
         %c = graph.layout_transform %p {src = "NCHW16c", dst = "NCHW"} : tensor<1x32x8x8xi32>
 
-    An operator says itself whether a matrix unit computes it, and in which form
-    (`GraphOp.on_matrix_unit`). Where results are sums of 32 bits the host goes on with them. Where
-    the accelerator has an alu and stores bytes, operators that follow are computed there as far as
-    results are bytes again, and others go on with these in blocks; they say themselves how
-    (`GraphOp.on_alu`). Such an alu computes operators without products as well, as a maximum of
-    windows (`GraphOp.on_alu_in_blocks`). Where a store does to sums what operators do, the
-    machine's facts say so, and it gets them too (`AcceleratorFacts.reads_out`). Results are the
-    same integers. A group's place is its attribute `place`; the function that it becomes has the
-    accelerator as its target.
+    An operator decides whether a matrix unit can compute it, and in which form
+    (`GraphOp.on_matrix_unit`). If the results are 32-bit sums, the host continues with them. If the
+    accelerator has an ALU and stores bytes, the following operators are computed there up to the
+    last one whose result fits bytes, and later ones read it in blocks; they decide how
+    (`GraphOp.on_alu`). Such an ALU also computes operators without products, such as max pooling
+    (`GraphOp.on_alu_in_blocks`). If the store unit can apply operators to sums, according to the
+    accelerator's facts, these are fused into the store (`AcceleratorFacts.reads_out`). Results are
+    the same integers. The attribute `place` of a group names the accelerator, which becomes the
+    target of the group's function.
 
-    Operators are given to the accelerator so that the whole takes the fewest cycles, by a minimum
-    cut: those of the products there, or of what is moved through the port if that takes longer,
-    and of the alu; those of the products on the host; and what the host does to lay values out in
-    blocks and back wherever they are wanted on the other side.
+    Operators are assigned by a minimum cut so that the whole model takes the fewest cycles. The
+    costs are, on the accelerator, the products (or the transfers through the port, if they take
+    longer) and the ALU; on the host, the products; and the layout transforms of values that are
+    used on the other side.
 
-    Each operator that stays on the host is a remark with the reason. If the accelerator cannot
-    compute any, a `PlacementWarning` names the first ones.
+    Each operator that stays on the host is reported by a remark with the reason. If the accelerator
+    cannot compute any, a `PlacementWarning` names the first ones.
 
-    Nothing is done in a module that names no accelerator (`tcopt.accelerator`, see
+    The pass does nothing if the module has no accelerator (`tcopt.accelerator`, see
     `set-accelerator`).
 
     Options:
-        host_products: how many products the host computes in a cycle of the accelerator.
-        all_of_them: whether the accelerator gets all operators that it can compute.
-        accuracy: with `fast` its integers may be one step from those of the host.
+        host_products: multiply-adds of the host per cycle of the accelerator.
+        all_of_them: whether to assign all possible operators to the accelerator.
+        accuracy: `fast` permits integers that differ by one from those of the host.
     """
 
     name = "partition"
@@ -134,11 +134,11 @@ def _subject(op: Operation) -> str:
 
 @dataclass(frozen=True)
 class Placement:
-    """What an accelerator can compute: an operator, with what it does with its sums.
+    """A chain of operators that an accelerator can compute, with its cost.
 
     Attributes:
-        there: cycles if the accelerator computes it.
-        here: cycles if the host does.
+        there: cycles on the accelerator.
+        here: cycles on the host.
     """
 
     chain: Chain
@@ -148,12 +148,12 @@ class Placement:
 
 @dataclass
 class PartitionPlan:
-    """Which operators an accelerator computes.
+    """Assignment of operators to an accelerator.
 
     Attributes:
-        placements: by the operator that the matrix unit computes, in the order of the graph.
-        chosen: those that the accelerator gets.
-        refused: compute-bound operators that it cannot compute, each with the reason.
+        placements: possible chains by their first operator, in program order.
+        chosen: operators that are assigned to the accelerator.
+        refused: compute-bound operators that it cannot compute, with the reasons.
     """
 
     place: str
@@ -162,7 +162,7 @@ class PartitionPlan:
     refused: dict[Operation, str] = field(default_factory=dict[Operation, str])
 
     def warn_of_nothing(self) -> None:
-        """Warn if the accelerator computes nothing, though the graph has operators for it."""
+        """Warn if the accelerator computes nothing although the graph has operators for it."""
         if self.chosen or not self.refused:
             return
         lines = [f"{_subject(op)}: {why}" for op, why in reversed(self.refused.items())]
@@ -185,12 +185,12 @@ def plan_partition(
     """Choose the operators of a function's body that the accelerator computes.
 
     Args:
-        slack: how far its integers may be from those of the host.
+        slack: permitted difference of integers from those of the host.
     """
     plan = PartitionPlan(facts.kind)
     ranges = IntegerRanges(constants)
     claims = Claims()
-    # From the end, so that what adds two results belongs to the one that is computed last.
+    # From the end, so that an op that adds two results belongs to the chain of the later one.
     for op in reversed(list(body.ops)):
         if not isinstance(op, GraphOp) or op in claims.ops:
             continue
@@ -231,7 +231,9 @@ def _chain(
     claims: Claims,
     slack: int,
 ) -> Chain | str | None:
-    """An operator as the accelerator computes it, or why it cannot; None where nobody would ask."""
+    """Return the chain of an operator, or the reason why there is none; None if no user would
+    expect one.
+    """
     unit = facts.matrix_unit
     assert unit is not None, "asked before"
     form = op.on_matrix_unit(unit.inner, unit.lanes)
@@ -268,7 +270,9 @@ def _on_alu(
     claims: Claims,
     slack: int,
 ) -> Chain | str:
-    """An operator as the alu computes it without sums of products, or why it cannot."""
+    """Return the chain of an operator without contraction on the ALU, or the reason why there is
+    none.
+    """
     unit, alu = facts.matrix_unit, facts.alu
     assert unit is not None, "asked before"
     if isinstance(form, str):
@@ -291,7 +295,7 @@ def _on_alu(
 
 
 def _cycles(chain: Chain, facts: AcceleratorFacts) -> int:
-    """Cycles for which the accelerator is busy."""
+    """Return the cycles for which the accelerator is busy."""
     products = chain.form.products * chain.unit.cycles // chain.unit.products
     moved = sum(_bytes(value) for each in chain.body for value in each.operands
                 if value.owner not in chain.body)  # fmt: skip
@@ -301,19 +305,19 @@ def _cycles(chain: Chain, facts: AcceleratorFacts) -> int:
 
 
 def _host_cycles(chain: Chain, host_products: int) -> int:
-    """Cycles for which the host would be busy."""
+    """Return the cycles for which the host would be busy."""
     after = sum(_bytes(value) for each in chain.followed[1:] for value in each.results)
     return chain.op.work() // (2 * host_products) + after // HOST_BYTES
 
 
 def _cheapest(body: Block, plan: PartitionPlan) -> set[Operation]:
-    """What the accelerator computes where the whole takes the fewest cycles."""
+    """Return the operators to assign to the accelerator so that the total of cycles is minimal."""
     network = Network()
     makers: dict[SSAValue, Operation] = {
         plain_source(each.chain.end.results[0]): op for op, each in plan.placements.items()
     }
     wanted: dict[SSAValue, set[int]] = {}
-    # What an accelerator makes and reads, but not as it lies.
+    # Values that the accelerator produces and reads, but in different layouts.
     moved: dict[SSAValue, set[int]] = {}
     for op, each in plan.placements.items():
         network.connect(network.source, network.node(op), each.here)
@@ -344,7 +348,7 @@ def _cheapest(body: Block, plan: PartitionPlan) -> set[Operation]:
 def _is_read_as_stored(
     plan: PartitionPlan, source: SSAValue, maker: Operation, reader: Operation
 ) -> bool:
-    """Whether an operator reads what another made in the blocks that this stores."""
+    """Whether an operator reads another one's result in the blocks in which it is stored."""
     stored = layout_of(plan.placements[maker].chain.form.after)
     layouts = [
         op
@@ -355,7 +359,7 @@ def _is_read_as_stored(
 
 
 def _is_read_elsewhere(value: SSAValue, inside: set[Operation]) -> bool:
-    """Whether the host reads a value, as it is or converted."""
+    """Whether the host reads a value, possibly after conversions."""
     for use in value.uses:
         op = use.operation
         if op.parent is None or op in inside:
@@ -366,7 +370,7 @@ def _is_read_elsewhere(value: SSAValue, inside: set[Operation]) -> bool:
 
 
 def _connect(network: Network, value: SSAValue, maker: int, users: set[int]) -> None:
-    """Let a cut pay once for a value that is wanted on the other side."""
+    """Add the cost of moving a value to the other side, once for all of its users there."""
     cost = 2 * _bytes(value) // HOST_BYTES
     to_host, to_accelerator = network.node((value, "host")), network.node((value, "there"))
     network.connect(maker, to_host, cost)
@@ -381,7 +385,7 @@ def _bytes(value: SSAValue) -> int:
 
 
 class PlaceOnAccelerator(RewritePattern):
-    """Put what a plan gives to an accelerator into a group of its own, with the ops around it.
+    """Move the chain of an assigned operator into a group, with conversions around it.
 
         %c = graph.conv %x, %w {result_element = i32} : tensor<1x32x8x8xi32>
     ->
@@ -389,7 +393,7 @@ class PlaceOnAccelerator(RewritePattern):
         %p = graph.group kind = complex_out_fusable {...} attributes {place = "vdla"} : ...
         %c = graph.layout_transform %p {src = "NCHW16c", dst = "NCHW"} : tensor<1x32x8x8xi32>
 
-    What another group stores in blocks is read as it lies.
+    Blocks that another group stores are read without a conversion.
     """
 
     def __init__(self, plan: PartitionPlan):
@@ -420,7 +424,9 @@ class PlaceOnAccelerator(RewritePattern):
             rewriter.erase(each)
 
     def _as_stored(self, op: GraphOp) -> Sequence[GraphOp]:
-        """An op, or in place of a layout a view of what another group stores, which lies so."""
+        """Return an op, or for a layout transform a view of what another group stores in that
+        layout.
+        """
         if not isinstance(op, LayoutTransformOp):
             return (op,)
         stored = self.blocks.get(plain_source(op.x))

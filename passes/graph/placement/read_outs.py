@@ -1,4 +1,4 @@
-"""What an accelerator does with sums while it stores them, as its facts say."""
+"""Operators that an accelerator applies to sums while it stores them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tcopt.passes.graph.placement.alu_chains import Chain
 from tcopt.passes.graph.placement.blocks import layout_of
 
 _MOST = 8
-"""How many operators an instruction may stand for."""
+"""Maximum number of operators that one instruction replaces."""
 
 
 def follow_read_out(chain: Chain, facts: AcceleratorFacts) -> bool:
-    """Give a chain without an alu the operators behind it that a store does as well, as many as
-    there are; whether there are any (`AcceleratorFacts.reads_out`)."""
+    """Extend a chain without ALU by as many operators as the store unit can apply
+    (`AcceleratorFacts.reads_out`); return whether there are any."""
     ops = _following(chain)
     results = facts.matrix_unit.results if facts.matrix_unit is not None else ()
     while ops and not (str(element_type(ops[-1].results[0])) in results and facts.reads_out(ops)):
@@ -30,7 +30,7 @@ def follow_read_out(chain: Chain, facts: AcceleratorFacts) -> bool:
 
 
 def _following(chain: Chain) -> list[GraphOp]:
-    """Operators that read the sums and constants alone, one after the other."""
+    """Return the sequence of operators that read only the sums and constants."""
     ops: list[GraphOp] = []
     value = chain.op.results[0]
     while len(ops) < _MOST:
@@ -50,7 +50,7 @@ def _following(chain: Chain) -> list[GraphOp]:
 
 
 def _append(chain: Chain, op: GraphOp) -> None:
-    """Let the accelerator compute an operator on what it has, in blocks."""
+    """Append an operator to a chain, on blocked operands."""
     sums, plain = chain.body[-1].results[0], chain.end.results[0]
     operands: list[SSAValue] = []
     for operand in op.operands:
@@ -74,8 +74,8 @@ def _append(chain: Chain, op: GraphOp) -> None:
 
 
 def _in_blocks(chain: Chain, value: SSAValue) -> list[GraphOp] | None:
-    """Ops that lay out one number for each channel as sums are, none for a single number; None for
-    anything else."""
+    """Return the ops that convert one value per channel to blocks, none for a single value; None
+    for any other operand."""
     numbers = chain.number(value)
     if numbers is None:
         return None

@@ -1,1 +1,1 @@
-"""Types of numbers: rounding to 16 bits, and operators on integers in place of floats."""
+"""Conversion of element types: 16-bit floats, and integers instead of floats."""

@@ -1,4 +1,4 @@
-"""How centred integers of 8-bit origin are stored in bytes."""
+"""Forms in which centred integers of 8-bit origin are stored as bytes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ U8 = IntegerType(8, Signedness.UNSIGNED)
 
 
 class Origin(NamedTuple):
-    """What is known of centred integers of 8-bit origin.
+    """Origin of centred integers that derive from 8-bit values.
 
     Attributes:
-        element: the model's type.
-        limits: the least and the greatest of them, where the zero point is known.
-        zero: the zero point, where it is not.
+        element: element type in the model.
+        limits: minimum and maximum, if the zero point is known.
+        zero: the zero point, if it is only known at run time.
     """
 
     element: Attribute
@@ -27,14 +27,14 @@ class Origin(NamedTuple):
     zero: SSAValue | None
 
     def union(self, other: Origin) -> Origin | None:
-        """What is known of integers of either origin."""
+        """Return the origin of integers that may have either origin, or None."""
         if self.limits is None or other.limits is None:
             return self if self == other else None
         rows = self.limits, other.limits
         return Origin(self.element, (min(a for a, _ in rows), max(b for _, b in rows)), None)
 
     def form(self, element: Attribute) -> ByteForm | None:
-        """How to store them as bytes of a type; None if they differ by too much."""
+        """Return the form that stores them as bytes of a type; None if their range is too large."""
         low, high = limits_of(element)
         if self.limits is None:
             return ByteForm(element, low - limits_of(self.element)[0], self.zero)
@@ -45,12 +45,12 @@ class Origin(NamedTuple):
 
 
 class ByteForm(NamedTuple):
-    """How centred integers are stored in bytes: with a shift, which stands for zero.
+    """Form that stores centred integers as bytes: a type and a shift, which represents zero.
 
     Attributes:
-        element: the type of the bytes.
-        offset: the shift, or what it exceeds the zero point by.
-        zero: a zero point that is known at run time only.
+        element: type of the bytes.
+        offset: the shift, or its difference from the zero point.
+        zero: zero point that is only known at run time.
     """
 
     element: Attribute
@@ -59,7 +59,7 @@ class ByteForm(NamedTuple):
 
     @property
     def is_centred(self) -> bool:
-        """Whether there is no shift."""
+        """Whether the shift is zero."""
         return self.zero is None and self.offset == 0
 
     def __str__(self) -> str:
@@ -69,6 +69,6 @@ class ByteForm(NamedTuple):
 
 
 def limits_of(element: Attribute) -> tuple[int, int]:
-    """The least and the greatest integer of a type."""
+    """Return the minimum and maximum of an integer type."""
     limits = np.iinfo(numpy_dtype(element))
     return int(limits.min), int(limits.max)

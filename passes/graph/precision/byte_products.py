@@ -1,4 +1,4 @@
-"""Products of two computed matrices of centred integers, on bytes."""
+"""Products of two computed matrices of centred integers, computed on bytes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tcopt.dialects.graph.types import element_type, shape_of
 from tcopt.passes.graph.precision.byte_forms import ByteForm
 
 FEWEST_ROWS = 8
-"""Rows from which a matrix that is not in signed bytes in memory is worth making it so."""
+"""Minimum rows of a product for which converting a matrix to signed bytes pays off."""
 
 Forms = tuple[ByteForm, ByteForm]
 
 
 class Narrower(Protocol):
-    """What edits a function for them."""
+    """Interface to edit the function that contains the products."""
 
     def insert(self, op: GraphOp | Operation, before: Operation) -> SSAValue: ...
     def replace(self, op: GraphOp, value: SSAValue) -> None: ...
@@ -35,7 +35,7 @@ class Narrower(Protocol):
 
 
 def is_product(op: Operation) -> TypeGuard[ContractionOp]:
-    """Whether it multiplies matrices of 16-bit integers into sums of 32 bits."""
+    """Whether an op multiplies matrices of 16-bit integers with 32-bit sums."""
     return (
         isinstance(op, ContractionOp)
         and op.summed_axes is not None
@@ -46,10 +46,10 @@ def is_product(op: Operation) -> TypeGuard[ContractionOp]:
 
 
 def narrow_product(narrower: Narrower, op: ContractionOp, forms: Forms) -> None:
-    """Multiply bytes, and take from the sums what the shifts of both sides add.
+    """Multiply bytes, and subtract the contribution of both operands' shifts from the sums.
 
     With bytes p = a + s and q = b + t, a @ b = p @ q - s * columns(q) - t * (rows(p) - K * s),
-    where rows and columns are the sums of a row of p and of a column of q.
+    where rows(p) are the sums of the rows of p, and columns(q) those of the columns of q.
     """
     left, right = (
         narrower.bytes_of(operand, form) for operand, form in zip(op.operands, forms, strict=True)
@@ -80,7 +80,7 @@ def narrow_product(narrower: Narrower, op: ContractionOp, forms: Forms) -> None:
 def _summed(
     narrower: Narrower, op: Operation, value: SSAValue, axis: int, shape: Sequence[int]
 ) -> SSAValue:
-    """A matrix summed along one of its two axes, counted from the last, as a row or a column."""
+    """Return the sums of a matrix along one of its last two axes, as a row or a column."""
     wide = narrower.insert(CastOp(value, i32), op)
     rank = len(shape_of(value))
     total = narrower.insert(ReduceOp(wide, kind="sum", axes=[rank + axis]), op)

@@ -1,7 +1,7 @@
-"""Operators on dequantised values as operators on the integers.
+"""Replacement of operators on dequantised values by operators on integers.
 
-A plan says what is computed on integers, by which ops, found with the limits of these integers.
-A pattern then puts them in place.
+A plan assigns integer ops to operators, and tracks the limits of their values. A pattern then
+applies the plan.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from tcopt.support.remarks import remark
 from tcopt.support.rewriting import erase_unused, function_bodies, rewrite, take_choices
 
 _SCALES = 65536
-"""Elements of scales and zero points, which are evaluated here."""
+"""Maximum number of elements of scales and zero points that are evaluated."""
 
 _CHANNELS = 4096
-"""Scales by channel for which every integer is tried."""
+"""Maximum number of per-channel scales for which every integer is tested."""
 
 
 @dataclass(frozen=True)
 class FakeQuantizationToIntegerPass(ModulePass):
-    """Compute on 8-bit integers what a model computes on real numbers made of them.
+    """Replace operators on dequantised values by operators on the 8-bit integers.
 
-    A value that is dequantised is known as centred integers, in 16 bits with the zero point
-    subtracted, and their scale. Operators that have a form on these (`on_integers`) take it:
-    convolutions and matrix products sum in 32 bits, a bias of the right scale is added there,
-    and what only moves or compares elements works on the integers. Quantisation of the result
-    then is one product with the quotient of two scales; limits of real numbers beyond those of the
-    integers are left out before it. Other operators get real numbers, of
-    the same centred integers, so that these alone are stored.
+    A dequantised value is represented by centred integers (16 bits, with the zero point subtracted)
+    and their scale. Operators that have a form on these (`on_integers`) are replaced by it:
+    convolutions and matrix products accumulate in 32 bits, a bias of the right scale is added
+    there, and ops that only move or compare elements work on the integers. The quantisation of the
+    result is then a multiplication by the quotient of two scales; a clamp of real values outside of
+    the integers' range is dropped before it. Other operators read real values converted from the
+    same centred integers, so that only these are stored.
 
         %x = graph.dequantize %qx, %sx, %zx : tensor<1x8x4x4xf32>
         %w = graph.dequantize %qw, %sw, %zw : tensor<8x8x1x1xf32>
@@ -69,16 +69,15 @@ class FakeQuantizationToIntegerPass(ModulePass):
         %e = graph.add %d, %zy16 : tensor<1x8x4x4xi16>
         %q = graph.cast %e : tensor<1x8x4x4xui8>
 
-    Operators on integers that the model has itself, with their own subtractions of zero points,
-    get the same centred integers. Values of 16 bits stay as they are: sums of their products do
-    not fit into 32.
+    Operators on integers in the model itself, which subtract zero points explicitly, use the same
+    centred integers. 16-bit values are not changed: sums of their products do not fit 32 bits.
 
-    Sums are requantised by one product with the quotient of both scales. Dequantised values that
-    are quantised again are divided, as their products often fall halfway between two integers,
-    unless the product rounds all of them alike or `accuracy` is `fast`.
+    Sums are requantised by one multiplication with the quotient of both scales. Dequantised values
+    that are quantised again are divided, as their products are often halfway between two integers,
+    unless the multiplication rounds all of them equally or `accuracy` is `fast`.
 
     Options:
-        accuracy: `fast` requantises everything by products.
+        accuracy: `fast` requantises everything by multiplication.
     """
 
     name = "fake-quantization-to-integer"
@@ -99,11 +98,11 @@ class FakeQuantizationToIntegerPass(ModulePass):
 
 @dataclass
 class IntegerPlan:
-    """What takes the place of ops of a block.
+    """Replacements for the ops of a block.
 
     Attributes:
-        ops: new ones, in no block yet, that come in front of each op.
-        results: the values that are used in place of an op's.
+        ops: new detached ops to insert before each op.
+        results: values that replace the results of ops.
     """
 
     ops: dict[Operation, list[Operation]] = field(default_factory=dict[Operation, list[Operation]])
@@ -111,12 +110,12 @@ class IntegerPlan:
 
 
 def plan_integers(body: Block, constants: Constants, accuracy: str = DEFAULT) -> IntegerPlan:
-    """Choose what is computed on integers, by the rules of `fake-quantization-to-integer`."""
+    """Choose the ops that are computed on integers, by the rules of `fake-quantization-to-integer`."""
     return _Conversion(body, constants, accuracy).run()
 
 
 class UseIntegers(RewritePattern):
-    """Put the planned ops in front of an op, and their result in the place of its own.
+    """Insert the planned ops before an op, and replace its result by theirs.
 
         %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
     ->
@@ -124,7 +123,7 @@ class UseIntegers(RewritePattern):
         %1 = graph.mul %sx, %sw : tensor<f32>
         %c = graph.dequantize %0, %1, %zero : tensor<1x8x4x4xf32>
 
-    The op itself is left without a use; the pass erases it then.
+    The op itself becomes unused; the pass erases it at the end.
     """
 
     def __init__(self, plan: IntegerPlan):
@@ -143,14 +142,14 @@ class UseIntegers(RewritePattern):
 
 
 class _Conversion:
-    """The conversion of one function, in order.
+    """Conversion of one function, in program order.
 
     Attributes:
-        plan: what is found so far.
-        scaled: real values that are known as integers.
-        centred: for 8-bit values, their zero point and the centred integers.
-        limits: the least and the greatest number of centred integers.
-        sums: the integers that are sums of products.
+        plan: replacements found so far.
+        scaled: real values with an integer representation.
+        centred: zero point and centred integers of 8-bit values.
+        limits: minimum and maximum of centred integers.
+        sums: integers that are results of contractions.
     """
 
     def __init__(self, body: Block, constants: Constants, accuracy: str):
@@ -165,7 +164,7 @@ class _Conversion:
         self.arrays: dict[SSAValue, Array | None] = {}
 
     def run(self) -> IntegerPlan:
-        """Convert what can be."""
+        """Plan all possible conversions."""
         for op in self.body.ops:
             if isinstance(op, DequantizeOp):
                 self.dequantize(op)
@@ -180,7 +179,7 @@ class _Conversion:
     # Operators
 
     def dequantize(self, op: DequantizeOp) -> None:
-        """Real numbers of 8-bit integers, or of a bias in 32 bits."""
+        """Convert a dequantisation of 8-bit integers, or of a 32-bit bias."""
         element = element_type(op.x)
         if is_quantized(element) and centred_type(element) == i16:
             integers = self.minus_zero(op.x, op.zero, op)
@@ -204,7 +203,7 @@ class _Conversion:
         self.centred[op.results[0]] = op.zero, integers
 
     def quantized(self, op: QuantizerOp) -> SSAValue:
-        """The centred result of a quantisation."""
+        """Return the centred result of a quantisation."""
         x = self.unlimited(op)
         source = self.scaled.get(x)
         if source is None or isinstance(op, RequantizeOp):
@@ -221,9 +220,10 @@ class _Conversion:
         return self.insert(RequantizeOp(source.integers, factor, op.zero, centered=True), op)
 
     def rounds_alike(self, source: Scaled, op: QuantizerOp) -> bool:
-        """Whether a product with the quotient of two scales replaces a product and a division.
+        """Whether multiplying by a quotient of scales gives the results of a multiplication and a
+        division.
 
-        Sums of products are rounded by floats, too, so that neither order is the more exact.
+        Sums are rounded as floats too, so for them neither order is more exact.
         """
         if source.integers in self.sums or self.accuracy == FAST:
             return True
@@ -240,7 +240,7 @@ class _Conversion:
         return bool((product == op.compute(integers * scale, new, point)).all())
 
     def unlimited(self, op: QuantizerOp) -> SSAValue:
-        """What is quantised, without limits of its numbers that are beyond those of integers."""
+        """Return the quantised operand without clamps that are wider than the integers' range."""
         x, scale, zero = op.x, self.array(op.scale), self.array(op.zero)
         while scale is not None and zero is not None and isinstance(x.owner, GraphOp):
             clamp = x.owner.clamped()
@@ -255,7 +255,7 @@ class _Conversion:
         return x
 
     def subtract(self, op: SubOp) -> None:
-        """A zero point taken from integers that are known without it."""
+        """Replace the subtraction of a zero point by the centred integers."""
         cast = op.lhs.owner
         if not isinstance(cast, CastOp) or cast.x not in self.centred:
             return
@@ -264,7 +264,7 @@ class _Conversion:
             self.plan.results[op] = integers
 
     def on_integers(self, op: GraphOp) -> None:
-        """An operator all of whose operands are known as integers."""
+        """Convert an operator all of whose operands have integer representations."""
         if not op.operands or len(op.results) != 1:
             return
         operands = [self.scaled.get(value) for value in op.operands]
@@ -288,7 +288,7 @@ class _Conversion:
         self.replace_real(op, Scaled(integers, scale, self.array(scale)))
 
     def replace_real(self, op: GraphOp, made: Scaled) -> None:
-        """Let users that need real numbers make them of the integers."""
+        """Plan a dequantisation of the integers, for users that need real values."""
         zero = ConstantOp.literal(np.zeros((), numpy_dtype(element_type(made.integers))))
         new = DequantizeOp(made.integers, made.scale, self.insert(zero, op))
         self.replace(op, new)
@@ -297,7 +297,7 @@ class _Conversion:
     # Zero points
 
     def minus_zero(self, x: SSAValue, zero: SSAValue, before: Operation) -> SSAValue:
-        """An 8-bit value without its zero point, made once."""
+        """Return the centred integers of an 8-bit value, created once."""
         if x not in self.centred or not self.same(zero, self.centred[x][0]):
             wide = [self.insert(CastOp(value, i16), before) for value in (x, zero)]
             integers = self.insert(SubOp(*wide), before)
@@ -308,7 +308,7 @@ class _Conversion:
         return self.centred[x][1]
 
     def same(self, left: SSAValue, right: SSAValue) -> bool:
-        """Whether two zero points are the same number, in types that may differ."""
+        """Whether two zero points are equal, possibly in different types."""
         arrays = self.array(left), self.array(right)
         if arrays[0] is not None and arrays[1] is not None:
             return bool(np.all(arrays[0].astype(np.int32) == arrays[1].astype(np.int32)))
@@ -322,7 +322,7 @@ class _Conversion:
     # Values
 
     def array(self, value: SSAValue) -> Array | None:
-        """The value of something small that is made of constants."""
+        """Return the value of a small compile-time constant, or None."""
         if value not in self.arrays:
             self.arrays[value] = self.evaluated(value)
         return self.arrays[value]
@@ -338,17 +338,17 @@ class _Conversion:
         return op.evaluate(*known)[0] if known and len(known) == len(operands) else None
 
     def insert(self, new: Operation, before: Operation) -> SSAValue:
-        """Plan an op in front of another; its result."""
+        """Plan an op before another one, and return its result."""
         self.plan.ops.setdefault(before, []).append(new)
         return new.results[0]
 
     def replace(self, op: GraphOp, new: GraphOp) -> None:
-        """Plan an op in the place of one."""
+        """Plan an op that replaces another one."""
         result = self.plan.results[op] = self.insert(new, op)
         result.name_hint = op.results[0].name_hint
 
 
 def _without(zero: Array) -> tuple[int, int]:
-    """The least and the greatest difference of an integer and zero points, of one type."""
+    """Return the minimum and maximum difference of an integer and zero points of the same type."""
     limits = np.iinfo(zero.dtype)
     return int(limits.min) - int(zero.max()), int(limits.max) - int(zero.min())

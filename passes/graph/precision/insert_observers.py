@@ -1,6 +1,6 @@
-"""Results of a function as what is to be known of them.
+"""Replacement of a function's results by statistics of them.
 
-A walk by hand: it changes the results of one function, and what the module says of them.
+A walk by hand: it changes the results of one function, and the module's attributes on them.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from tcopt.support.rewriting import insert
 
 _OUTPUTS, _CHECKS = "graph.outputs", "graph.checks"
 WHOLE = "all"
-"""In place of an axis: one number for the whole tensor."""
+"""Axis option for one statistic of the whole tensor."""
 
 BINS = 4096
 
 
 @dataclass(frozen=True)
 class InsertObserversPass(ModulePass):
-    """Put observers in the place of results, which say what is to be known of these.
+    """Replace results by observers, which compute statistics of them.
 
-    Results of @main from number `keep` on are not given any more, but for each its `statistics`:
-    numbers (`minimum`, `maximum`, `mean`), by default of all elements, and by `axes` for each place
-    along an axis of its own; and a `histogram` of the range from its least to its greatest element.
-    What observes the result `x` is the result `x:minimum` and so on. So a calibration runs in
-    compiled code, and no tensor leaves it.
+    The results of @main from index `keep` on are replaced by their `statistics`: `minimum`,
+    `maximum` and `mean`, either of all elements or for each index along one axis (`axes`), and a
+    `histogram` of the range from the minimum to the maximum element. The statistics of the result
+    `x` are named `x:minimum` and so on. So a calibration runs in compiled code, and does not return
+    whole tensors.
 
         func.func @main(%x: tensor<1x8x4x4xf32>) -> tensor<1x8x4x4xf32> {  // graph.outputs = ["y"]
           %y = graph.relu %x : tensor<1x8x4x4xf32>
@@ -59,11 +59,11 @@ class InsertObserversPass(ModulePass):
         }
 
     Args:
-        keep: how many results stay as they are.
-        statistics: what is to be known of the others.
-        axes: for each of the others, the axis that has a number for each place, from the end if it
-            is negative, or `all`; by default `all` for each.
-        bins: of histograms.
+        keep: number of leading results that are kept.
+        statistics: statistics of the other results.
+        axes: for each of the other results, the axis that is not reduced (negative values count
+            from the end), or `all`; by default `all` for each.
+        bins: number of bins of histograms.
     """
 
     name = "insert-observers"
@@ -86,7 +86,7 @@ class InsertObserversPass(ModulePass):
 
 
 class _Observation:
-    """The change of one function's results."""
+    """Rewrites the results of one function."""
 
     def __init__(self, options: InsertObserversPass, module: ModuleOp, function: FuncOp):
         self.options = options
@@ -97,7 +97,7 @@ class _Observation:
         self.last = last
 
     def run(self) -> None:
-        """Change the results, their names, and the function's type."""
+        """Replace the results, their names, and the function's type."""
         names, checks = self._names(), self._checks()
         given = list(self.last.arguments)
         end = len(given) - checks
@@ -133,7 +133,7 @@ class _Observation:
             yield f"{name}:{statistic}", _OBSERVERS[statistic](self, value, reduced)
 
     def _reduced(self, value: SSAValue, axis: str) -> tuple[int, ...]:
-        """The axes that a number is about."""
+        """Return the axes that a statistic reduces."""
         rank = len(shape_of(value))
         if axis == WHOLE:
             return tuple(range(rank))
@@ -144,11 +144,11 @@ class _Observation:
         return tuple(place for place in range(rank) if place != own)
 
     def reduce(self, value: SSAValue, kind: str, axes: tuple[int, ...]) -> SSAValue:
-        """A reduction; of no axes it is the value."""
+        """Reduce a value along axes; return it unchanged if there are none."""
         return self._add(ReduceOp(value, kind=kind, axes=axes)) if axes else value
 
     def histogram(self, value: SSAValue) -> SSAValue:
-        """Counts from the least element to the greatest."""
+        """Return a histogram of the range from the minimum to the maximum element."""
         axes = tuple(range(len(shape_of(value))))
         limits = [self.reduce(value, kind, axes) for kind in ("min", "max")]
         return self._add(HistogramOp(value, *limits, bins=self.options.bins))
@@ -161,7 +161,7 @@ class _Observation:
         if isinstance(told, ArrayAttr):
             entries = cast("Iterable[Attribute]", told)
             names = [entry.data for entry in entries if isinstance(entry, StringAttr)]
-            # Checks have names, or none.
+            # Checks may have no names.
             return [*names, *[""] * (len(self.last.arguments) - len(names))]
         return [f"result{number}" for number in range(len(self.last.arguments))]
 
@@ -170,7 +170,7 @@ class _Observation:
         return told.value.data if isinstance(told, IntegerAttr) else 0
 
     def _forget_attributes(self, keep: int, count: int) -> None:
-        """Attributes of results that are there no more."""
+        """Remove the attributes of results that no longer exist."""
         given = self.function.res_attrs
         if given is None:
             return

@@ -1,4 +1,4 @@
-"""Between which numbers the integers of a graph are."""
+"""Range analysis of the integers of a graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tcopt.support.dtypes import is_narrow
 
 
 class IntegerRanges:
-    """The least and greatest integers of values, as far as ops tell."""
+    """Minimum and maximum of integer values, derived from ops."""
 
     def __init__(self, constants: Constants):
         self._constants = constants
@@ -26,13 +26,13 @@ class IntegerRanges:
         self._arrays: dict[SSAValue, Array | None] = {}
 
     def of(self, value: SSAValue) -> Limits | None:
-        """Those of a value of integers; None if they are not known."""
+        """Return the limits of a value; None if they are not known."""
         if value not in self._known:
             self._known[value] = self._found(value)
         return self._known[value]
 
     def array(self, value: SSAValue) -> Array | None:
-        """The value of what is made of constants."""
+        """Return the value of a compile-time constant, or None."""
         if value not in self._arrays:
             self._arrays[value] = self._evaluated(value)
         return self._arrays[value]
@@ -89,7 +89,7 @@ def _limits_of(element: Attribute) -> Limits:
 
 
 def _if_it_fits(limits: Limits, op: GraphOp) -> Limits | None:
-    """Limits of a result that has no place for others, as long as nothing wraps around."""
+    """Return the limits of a result if its type holds them, so that nothing wraps around."""
     element = element_type(op.results[0])
     if not _is_integer(element):
         return None

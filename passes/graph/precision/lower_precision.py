@@ -1,4 +1,4 @@
-"""Operands of convolutions and matrix products rounded to 16 bits."""
+"""Rounding of the operands of contractions to 16 bits."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from tcopt.support.remarks import remark
 from tcopt.support.rewriting import rewrite
 
 NARROW_TYPES: dict[str, Attribute] = {"bf16": bf16, "f16": f16}
-"""What operands can be rounded to, by the precision's name."""
+"""Element types to which operands can be rounded, by name."""
 
 LEAST_EXTENT = 32
-"""Rows and columns of a product of two computed matrices from which rounding both pays: each
-element is moved once more, and saves half of the multiply-adds that it is part of."""
+"""Minimum rows and columns of a product of two computed matrices for rounding both to pay off: each
+element is moved once more, and saves half of its multiply-adds."""
 
 
 @dataclass
 class RoundOperands(RewritePattern):
-    """Round both operands of a contraction, and sum in f32.
+    """Round both operands of a contraction, and accumulate in f32.
 
         %y = graph.matmul %x, %w : tensor<4x10xf32>
     ->
@@ -41,9 +41,9 @@ class RoundOperands(RewritePattern):
         %y = graph.matmul %a, %b {result_element = f32} : tensor<4x10xf32>
 
     Attributes:
-        element: what the operands are rounded to.
-        target: whose dot products say what is worth rounding.
-        constants: values that fold.
+        element: type to which the operands are rounded.
+        target: target whose dot products decide whether rounding pays off.
+        constants: values that are evaluated at compile time.
     """
 
     element: Attribute
@@ -70,13 +70,13 @@ class RoundOperands(RewritePattern):
 
     @property
     def group(self) -> int:
-        """Terms that the target adds at once on vectors; 1 without a dot product."""
+        """Number of terms that a dot product of the target sums; 1 without one."""
         if self.target is None or self.target.vectors is None:
             return 1
         return added_at_once(self.target.capabilities, (self.element, self.element), f32)
 
     def _pays(self, op: ContractionOp) -> bool:
-        """Whether dot products of rounded matrices gain more than it costs to arrange them."""
+        """Whether the dot products of rounded matrices save more than packing them costs."""
         if self.target is None or not op.takes_panels:
             return False
         rows, columns, _ = op.extents
@@ -87,14 +87,14 @@ class RoundOperands(RewritePattern):
 
 @dataclass(frozen=True)
 class LowerPrecisionPass(ModulePass):
-    """Round data and weights of contractions; sums stay f32.
+    """Round the operands of contractions to 16 bits; sums stay f32.
 
-    Both operands of such an op are cast, each value once, and its result keeps its type:
-    products are summed in f32, and what follows takes the sums unrounded. Constants are
-    rounded at compile time by `fold-constants`. Products of two computed matrices, as in attention,
-    are rounded where the target adds several of their products at once and both are large enough to
-    pay for their arrangement. Where it does, what has no form for that stays as it is, such as
-    depthwise convolutions: it would be widened again. So do other ops.
+    Both operands of such an op are cast, each value once, and its result keeps its type: products
+    are summed in f32, and users read the sums unrounded. Constants are rounded at compile time by
+    `fold-constants`. Products of two computed matrices, as in attention, are rounded if the target
+    has a dot product for the type and both matrices are large enough to pay for packing them. On
+    such targets, contractions without a form for the dot product, such as depthwise convolutions,
+    are not rounded, as they would be widened again. Other ops are not changed.
 
         %w = graph.constant @w : tensor<64x10xf32>
         %y = graph.matmul %x, %w : tensor<4x10xf32>

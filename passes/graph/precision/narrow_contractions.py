@@ -1,4 +1,4 @@
-"""Contractions of centred 16-bit integers as contractions of bytes."""
+"""Replacement of contractions of centred 16-bit integers by contractions of bytes."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ from tcopt.support.rewriting import erase, function_bodies, rewrite, take_choice
 
 @dataclass(frozen=True)
 class NarrowContractionsPass(ModulePass):
-    """Store what contractions read in bytes, on targets whose dot products take bytes.
+    """Store operands of contractions as bytes, on targets with dot products of bytes.
 
-    Centred integers of 8-bit origin fit into a byte with a shift, such as their zero point:
-    data then is what the model stores. The sums exceed those of centred integers by the shift
-    times the sum of a channel's weights, a constant that a bias takes in. Data is padded with
-    the shift, which stands for zero. Weights are centred integers that fit into signed bytes;
-    where they do not, and on targets without such dot products, all stays as it is.
+    Centred integers of 8-bit origin fit a byte if a shift is added, such as their zero point: the
+    data is then what the model stores. The sums exceed those of centred integers by the shift times
+    the sum of a channel's weights, a constant that is merged into the bias. Data is padded with the
+    shift, which represents zero. Weights are centred integers that fit signed bytes; contractions
+    whose weights do not fit are not changed, nor are any on targets without such dot products.
 
         %x = graph.requantize %s, %f, %zero {centered} : tensor<1x8x4x4xi16>
         %w = graph.constant @w : tensor<8x8x3x3xi16>
@@ -60,12 +60,13 @@ class NarrowContractionsPass(ModulePass):
         %c = graph.conv %x, %w {pads = [1, 1, 1, 1], pad_value = 7, result_element = i32} : ...
         %y = graph.add %c, %less : tensor<1x8x4x4xi32>
 
-    Whichever sign of bytes gives a shift of zero is preferred, then the model's own. What only
-    selects elements (pooling, reshaping, concatenation) works on the bytes, and other ops get
-    centred integers made of them. A shift may be known at run time only. Of a product of two
-    computed matrices both are stored so; sums of rows and columns then stand for the constants.
+    The signedness with a shift of zero is preferred, then the model's own. Ops that only select
+    elements (pooling, reshaping, concatenation) work on the bytes, and other ops read centred
+    integers converted from them. A shift may be known only at run time. Both operands of a product
+    of two computed matrices are stored this way; sums of rows and columns then replace the
+    constants.
 
-    A module with an accelerator has data in signed bytes, which is what that multiplies.
+    A module with an accelerator stores data in signed bytes, which the accelerator multiplies.
 
     """
 
@@ -78,7 +79,7 @@ class NarrowContractionsPass(ModulePass):
             return
         elements = [e for e in (U8, i8) if find_dot(target.capabilities, (e, i8), i32)]
         if accelerator_of(op) is not None:
-            # Its matrix unit takes bytes with a sign.
+            # The accelerator's matrix unit takes signed bytes.
             elements = [i8]
         if not elements:
             return
@@ -92,7 +93,7 @@ class NarrowContractionsPass(ModulePass):
 
 @dataclass
 class NarrowingPlan:
-    """Which values that contractions read are stored in bytes, and in which form."""
+    """The values that contractions read as bytes, and their forms."""
 
     forms: dict[SSAValue, ByteForm]
     products: dict[ContractionOp, Forms] = field(default_factory=dict[ContractionOp, Forms])
@@ -128,14 +129,14 @@ class NarrowContraction(RewritePattern):
 
 
 class _Narrowing:
-    """The narrowing of one function.
+    """Narrowing of one function.
 
     Attributes:
-        elements: types of bytes that the target's dot products take as data.
-        weights: contractions with constant weights, as bytes.
-        constants: weights in bytes in the place of those of 16 bits.
-        stored: bytes in the place of centred integers, with their form.
-        copies: bytes made of centred integers that stay.
+        elements: byte types that the target's dot products take as data.
+        weights: contractions with constant weights, and these as bytes.
+        constants: byte constants that replace 16-bit weights.
+        stored: bytes that replace centred integers, with their form.
+        copies: bytes converted from centred integers that are kept.
     """
 
     def __init__(self, body: Block, elements: Sequence[Attribute], constants: Constants):
@@ -162,7 +163,7 @@ class _Narrowing:
         return NarrowingPlan(known, self.products())
 
     def products(self) -> dict[ContractionOp, Forms]:
-        """Products of two computed matrices, and the forms of both."""
+        """Return the products of two computed matrices, with the forms of both operands."""
         found: dict[ContractionOp, Forms] = {}
         for op in self.body.ops:
             if not is_product(op) or op in self.weights:
@@ -185,12 +186,12 @@ class _Narrowing:
         return found
 
     def restore_others(self) -> None:
-        """Let what else reads values that are bytes now read these."""
+        """Let the other users of values that were replaced by bytes read the bytes."""
         for value in reversed(list(self.stored)):
             self.restore(value)
 
     def bytes_of_weights(self, op: ContractionOp) -> Array | None:
-        """Constant weights as signed bytes; None if they are not such integers."""
+        """Return constant weights as signed bytes; None if they do not fit."""
         if op.sum_element() != i32 or element_type(op.weights) != i16:
             return None
         array = self.source.value(op.weights)
@@ -206,7 +207,7 @@ class _Narrowing:
     # Forms
 
     def form_of(self, data: SSAValue, users: Collection[ContractionOp]) -> ByteForm | None:
-        """The form that suits all contractions of a value; None without one."""
+        """Return the form that suits all contractions that read a value, or None."""
         form, missed = None, "data is not made of 8-bit integers"
         origin = self.origin(data)
         if origin is not None:
@@ -226,14 +227,18 @@ class _Narrowing:
         return form
 
     def origin(self, value: SSAValue) -> Origin | None:
-        """What is known of a value as centred integers, made of bytes or within limits."""
+        """Return the origin of centred integers, from their producers or from their range; None if
+        unknown.
+        """
         found, limits = self.traced(value), self.ranges.of(value)
         if found is not None or limits is None:
             return found
         return Origin(U8, limits, None) if limits[1] - limits[0] < 256 else None
 
     def traced(self, value: SSAValue) -> Origin | None:
-        """What is known of a value that is bytes less a zero point, or selected among such."""
+        """Return the origin of a value that is bytes minus a zero point, or selected from such
+        values.
+        """
         op = value.owner
         if isinstance(op, QuantizerOp):
             return self.origin_of(element_type(op.zero), op.zero) if op.is_centered else None
@@ -250,7 +255,7 @@ class _Narrowing:
         return total
 
     def origin_of(self, element: Attribute, zero: SSAValue | None) -> Origin | None:
-        """What is known of integers of a type less a zero point."""
+        """Return the origin of integers of a type minus a zero point, or None."""
         if element not in (U8, i8):
             return None
         low, high = limits_of(element)
@@ -264,16 +269,16 @@ class _Narrowing:
         return Origin(element, None, zero)
 
     def number(self, value: SSAValue) -> int | None:
-        """The integer that a constant is everywhere."""
+        """Return the integer that all elements of a constant are equal to, or None."""
         array = self.ranges.array(value)
         if array is None or not array.size or (array != array.flat[0]).any():
             return None
         return int(array.flat[0])
 
-    # Values in bytes
+    # Values as bytes
 
     def bytes_of(self, value: SSAValue, form: ByteForm) -> SSAValue:
-        """A value in a form: made so, or as a copy of one that is needed otherwise."""
+        """Return the bytes of a value in a form: its producer rewritten, or a converted copy."""
         if value not in self.stored:
             made = self.made(value, form)
             if made is not None:
@@ -292,7 +297,7 @@ class _Narrowing:
         return self.copies[value, form]
 
     def made(self, value: SSAValue, form: ByteForm) -> SSAValue | None:
-        """A value made in a form in the first place; None if it would be other integers."""
+        """Rewrite the producer of a value to store it in a form; None if the bytes would differ."""
         op = value.owner
         assert isinstance(op, GraphOp)
         origin = self.traced(value)
@@ -315,7 +320,7 @@ class _Narrowing:
         return cast.x if is_same and origin.element == form.element else None
 
     def selected(self, op: GraphOp, operands: Sequence[SSAValue], form: ByteForm) -> SSAValue:
-        """An op on bytes that it selects from."""
+        """Return a selecting op applied to bytes."""
         result = tensor(op.shape, form.element)
         new = type(op).create(
             operands=operands, result_types=[result], properties={**op.properties}
@@ -323,7 +328,7 @@ class _Narrowing:
         return self.insert(new, op)
 
     def shift(self, form: ByteForm, element: Attribute, before: Operation) -> SSAValue:
-        """A form's shift as a scalar of a type."""
+        """Return a form's shift as a scalar of a type."""
         if form.zero is None:
             return self.insert(ConstantOp.literal(form.offset, element), before)
         if not form.offset:
@@ -340,7 +345,7 @@ class _Narrowing:
     # Contractions
 
     def rewrite(self, op: ContractionOp, data: SSAValue, form: ByteForm) -> None:
-        """Compute a contraction on bytes, and take from its sums what the shift adds."""
+        """Compute a contraction on bytes, and subtract the shift's contribution from its sums."""
         array = self.weights[op]
         if op.weights not in self.constants:
             owner = op.weights.owner
@@ -363,7 +368,7 @@ class _Narrowing:
     def correct(
         self, op: ContractionOp, result: SSAValue, weights: Array, shift: int | SSAValue
     ) -> None:
-        """Put sums less what the shift adds to each channel in an op's place."""
+        """Replace an op's sums by those of bytes minus the shift's contribution for each channel."""
         linear = op.linear_weight()
         assert linear is not None
         axes = tuple(axis for axis in range(weights.ndim) if axis != linear.axis)
@@ -385,7 +390,9 @@ class _Narrowing:
             erase(op)
 
     def bias_of(self, op: ContractionOp) -> tuple[GraphOp, Array | None]:
-        """The op that alone uses a contraction's sums and adds a constant to them, and that."""
+        """Return the op that adds a constant bias to a contraction's sums, if it is their only
+        user, and the bias.
+        """
         uses = list(op.results[0].uses)
         user = uses[0].operation if len(uses) == 1 else None
         if isinstance(user, AddOp) and user.type == op.type:
@@ -397,7 +404,7 @@ class _Narrowing:
     # Other users
 
     def restore(self, value: SSAValue) -> None:
-        """Let other users of a value that is stored in bytes read these."""
+        """Let the other users of a value that is stored as bytes read the bytes."""
         narrow, form = self.stored[value]
         for use in list(value.uses):
             user = use.operation
@@ -422,7 +429,7 @@ class _Narrowing:
             self.erase_unused(value.owner)
 
     def adds_shift(self, op: AddOp, place: int, form: ByteForm) -> bool:
-        """Whether an op gives the bytes, in 16 bits, and only as what is cast to bytes."""
+        """Whether an op computes the bytes in 16 bits, and is only cast to bytes."""
         other = op.operands[1 - place]
         if form.zero is None:
             same = self.number(other) == form.offset
@@ -435,7 +442,7 @@ class _Narrowing:
         )
 
     def centred(self, narrow: SSAValue, form: ByteForm, before: Operation) -> SSAValue:
-        """Centred integers made of bytes."""
+        """Return centred integers converted from bytes."""
         wide = self.insert(CastOp(narrow, i16), before)
         if form.is_centred:
             return wide
@@ -447,13 +454,13 @@ class _Narrowing:
         return self.source.make(value, "shift")
 
     def insert(self, op: GraphOp | Operation, before: Operation) -> SSAValue:
-        """Add an op in front of another; its result."""
+        """Insert an op before another one, and return its result."""
         op.location = before.location
         self.body.insert_op_before(op, before)
         return op.results[0]
 
     def replace(self, op: GraphOp, value: SSAValue) -> None:
-        """Put a value in the place of an op's result."""
+        """Replace an op's result by a value."""
         if value.name_hint is None:
             value.name_hint = op.results[0].name_hint
         if isinstance(value.owner, GraphOp):
@@ -462,13 +469,13 @@ class _Narrowing:
         erase(op)
 
     def erase_unused(self, op: Operation) -> None:
-        """Remove an op of the function, if nothing uses it."""
+        """Erase an op of the function if it is unused."""
         is_used = any(result.uses for result in op.results)
         if isinstance(op, GraphOp) and op.parent is not None and not is_used:
             erase(op)
 
 
 def _uncast(value: SSAValue, element: Attribute) -> SSAValue:
-    """What a value of another type than this was cast from."""
+    """Return the operand of a cast from another type, or the value itself."""
     op = value.owner
     return op.x if isinstance(op, CastOp) and element_type(value) != element else value

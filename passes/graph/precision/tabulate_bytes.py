@@ -1,4 +1,4 @@
-"""Functions of 8-bit values that give 8-bit values, as tables."""
+"""Replacement of functions from 8-bit to 8-bit values by lookup tables."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ CHOOSES_BYTES = (
     frozenset({"x86_64", "avx2"}),
     frozenset({"aarch64"}),
 )
-"""What targets are capable of whose instructions choose among the bytes of registers."""
+"""Capabilities of the targets that have byte shuffles for lookups."""
 
 _OPS = 64
-"""Ops of a function; more are not looked at."""
+"""Maximum number of ops of a function."""
 
 
 @dataclass(frozen=True)
 class TabulateBytesPass(ModulePass):
-    """Look up what a model computes of a single 8-bit value on real numbers.
+    """Replace functions of a single 8-bit value that are computed on real numbers by tables.
 
-    Elementwise ops between a value of 8 bits and its quantisation to 8 bits again are a function of
-    a byte: 256 entries say all of it, what is rounded in between included. CPUs whose instructions
-    choose among the bytes of registers look up a register of them in some cycles, where a sigmoid
-    takes dozens for fewer numbers.
+    Elementwise ops between an 8-bit value and its requantisation to 8 bits are a function of a
+    byte, which a table of 256 entries represents exactly, including intermediate roundings. CPUs
+    with byte shuffles look up a whole register of bytes in a few cycles, while a sigmoid takes
+    dozens of cycles for fewer elements.
 
         %x = graph.dequantize %q, %sx, %zx : tensor<1x8x4x4xf32>
         %s = graph.sigmoid %x : tensor<1x8x4x4xf32>
@@ -52,8 +52,8 @@ class TabulateBytesPass(ModulePass):
     ->
         %y = graph.lookup %q {table = [...]} : tensor<1x8x4x4xui8>
 
-    Scales and other operands are constants, the same for all elements. Functions that integers
-    compute as well, limits and other scales, stay as they are.
+    Scales and other operands must be constants that are equal for all elements. Functions that can
+    be computed on integers as well, such as clamps and changes of scale, are not changed.
     """
 
     name = "tabulate-bytes"
@@ -72,7 +72,7 @@ class TabulateBytesPass(ModulePass):
 
 @dataclass
 class TabulateBytes(RewritePattern):
-    """Replace a quantisation by a table, where all that it quantises is a function of a byte.
+    """Replace a quantisation by a table lookup if its operand is a function of one byte.
 
         %x = graph.dequantize %q, %sx, %zx : tensor<4xf32>
         %s = graph.tanh %x : tensor<4xf32>
@@ -101,11 +101,11 @@ def _is_byte(element: Attribute) -> bool:
 
 
 class _Function:
-    """The ops from a byte to a quantisation.
+    """The ops from a byte value to a quantisation.
 
     Attributes:
-        ops: in no order; constants are values known already.
-        leaves: values that ops have and that are not computed by one of them.
+        ops: the ops, unordered; constants are evaluated instead.
+        leaves: operands that none of the ops computes.
     """
 
     def __init__(self, root: QuantizeOp, constants: Constants, constant_values: ConstantValues):
@@ -117,12 +117,13 @@ class _Function:
         self.known: dict[SSAValue, Array] = {}
 
     def run(self) -> tuple[SSAValue, list[int]] | None:
-        """The byte and the table; None if the quantisation is not such a function."""
+        """Return the byte value and the table; None if the quantisation is not such a function."""
         if not self.takes_in(self.root):
             return None
         found: tuple[SSAValue, set[GraphOp]] | None = None
         while len(self.ops) < _OPS:
-            # Real numbers have to be computed, and bytes may be, the ones made last first.
+            # Real values must be computed by further ops. Byte values may be; the latest comes
+            # first.
             real = [value for value in self.leaves if not _is_byte(element_type(value))]
             if not real and len(self.leaves) == 1:
                 found = next(iter(self.leaves)), set(self.ops)
@@ -135,7 +136,7 @@ class _Function:
         return found[0], self.table(*found)
 
     def last_byte(self) -> SSAValue | None:
-        """Of the leaves, all bytes, the one that is computed after all others."""
+        """Return the leaf that is computed last; all leaves are bytes."""
         made = [value for value in self.leaves if isinstance(value.owner, GraphOp)]
         last = made[0] if made else None
         for value in made[1:]:
@@ -146,7 +147,9 @@ class _Function:
         return last
 
     def takes_in(self, op: GraphOp) -> bool:
-        """Add an op, if it computes each element from that of one value and constants."""
+        """Add an op if each of its elements depends on one element of each operand and on
+        constants.
+        """
         if not op.is_elementwise or len(op.results) != 1 or op.shape != self.root.shape:
             return False
         fresh: list[SSAValue] = []
@@ -165,7 +168,7 @@ class _Function:
         return bool(fresh)
 
     def number(self, value: SSAValue) -> Array | None:
-        """What a constant is for all elements."""
+        """Return the value that all elements of a constant are equal to, or None."""
         if value not in self.constant_values:
             return None
         array = self.evaluated(value)
@@ -182,7 +185,7 @@ class _Function:
         return op.evaluate(*given)[0] if given and len(given) == len(operands) else None
 
     def table(self, source: SSAValue, ops: set[GraphOp]) -> list[int]:
-        """The bytes of the result, for those of the source from 0 to 255."""
+        """Return the bytes of the result for the source bytes 0 to 255."""
         places = np.arange(256, dtype=np.uint8).view(numpy_dtype(element_type(source)))
         values: dict[SSAValue, Array] = {**self.known, source: places}
         result = _value(self.root.results[0], ops, values)
@@ -190,7 +193,7 @@ class _Function:
 
 
 def _value(value: SSAValue, ops: set[GraphOp], values: dict[SSAValue, Array]) -> Array:
-    """A value for all bytes at once."""
+    """Evaluate a value for all bytes at once."""
     if value not in values:
         op = value.owner
         assert isinstance(op, GraphOp) and op in ops
@@ -206,10 +209,10 @@ def _computed(op: GraphOp, operands: Sequence[Array]) -> Array:
 
 
 def _computes(element: Attribute) -> bool:
-    """Whether numpy computes with such elements as programs do."""
+    """Whether numpy computes with elements of a type exactly as compiled code does."""
     return element == f32 or is_quantized(element)
 
 
 def _is_real(op: GraphOp) -> bool:
-    """Whether an op computes what integers do not."""
+    """Whether an op needs real arithmetic, unlike a clamp or a change of scale."""
     return not isinstance(op, CastOp | DequantizeOp | QuantizeOp) and op.clamped() is None

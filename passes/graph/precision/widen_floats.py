@@ -1,4 +1,4 @@
-"""16-bit floats computed in f32, and kept in f32 from op to op."""
+"""Computation on 16-bit floats in f32, which is kept between ops."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ from tcopt.support.remarks import remark
 from tcopt.support.rewriting import erase_unused, function_bodies, rewrite
 
 LEAST_USES = 2
-"""Products that each element of an operand should be in, on average. An element of one product
-alone is converted where it is loaded."""
+"""Minimum average number of products of an operand's element for widening it in advance; otherwise
+it is converted when it is loaded."""
 
 FAR_USES = 16
-"""The same for weights that L2 does not hold: they are read twice as fast in 16 bits."""
+"""The same minimum for weights that do not fit L2: 16-bit weights load twice as fast."""
 
 
 @dataclass
 class Roundings:
-    """Values of 16 bits that round values of f32, made by the patterns of one run.
+    """16-bit values that round f32 values, made by the patterns of one run.
 
     Attributes:
-        casts: the ops that round, in program order.
-        keeps: whether ops after them use the values before they are rounded.
+        casts: the rounding ops by result, in program order.
+        keeps: whether later ops read the values before rounding.
     """
 
     keeps: bool
     casts: dict[SSAValue, CastOp] = field(default_factory=dict[SSAValue, CastOp])
 
     def wide(self, value: SSAValue, rewriter: PatternRewriter) -> SSAValue:
-        """A value in f32, before it was rounded if that is kept."""
+        """Return a value in f32, as it was before rounding if that is kept."""
         if value in self.casts and self.keeps:
             return self.casts[value].x
         return insert_once(rewriter, CastOp(value, f32))
 
     def rounded(self, op: GraphOp, narrow: GraphOp) -> list[CastOp]:
-        """The roundings of an op's results to the types of the op that it replaces."""
+        """Return the casts of an op's results to the types of the op that it replaces."""
         made: list[CastOp] = []
         for result, old in zip(op.results, narrow.results, strict=True):
             if result.type != old.type:
@@ -65,7 +65,7 @@ class Roundings:
 
 @dataclass
 class WidenOp(RewritePattern):
-    """Compute on 16-bit floats in f32, and round the results for what needs 16 bits.
+    """Compute an op on 16-bit floats in f32, and round the results for users that need 16 bits.
 
         %p = graph.mul %x, %x : tensor<2x64xf16>
         %y = graph.reduce<sum> %p {axes = [1]} : tensor<2xf16>
@@ -75,7 +75,7 @@ class WidenOp(RewritePattern):
         %b = graph.reduce<sum> %p {axes = [1]} : tensor<2xf32>
         %y = graph.cast %b : tensor<2xf16>
 
-    Ops that only move, select or compare elements follow those that compute.
+    Ops that only move, select or compare elements are widened if their operands were.
     """
 
     roundings: Roundings
@@ -93,7 +93,7 @@ class WidenOp(RewritePattern):
             for value in op.results
         ]
         if isinstance(op, CastOp):
-            # Conversions by the model itself round.
+            # Conversions in the model itself round.
             types = [op.type]
         wide = type(op).create(
             operands=[
@@ -114,12 +114,12 @@ class WidenOp(RewritePattern):
 
 
 def is_used(op: GraphOp) -> bool:
-    """Whether another op of the graph uses a result."""
+    """Whether another op of the graph uses a result of an op."""
     return any(isinstance(use.operation, GraphOp) for value in op.results for use in value.uses)
 
 
 def _fits(op: GraphOp) -> bool:
-    """Whether an op takes its operands and computes the results that it has."""
+    """Whether an op's operand and result types are valid."""
     try:
         return [value.type for value in op.results] == list(op.infer())
     except VerifyException:
@@ -128,7 +128,7 @@ def _fits(op: GraphOp) -> bool:
 
 @dataclass
 class WidenContraction(RewritePattern):
-    """Multiply 16-bit floats in f32, each value being converted once.
+    """Multiply 16-bit floats in f32, with each value converted once.
 
         %y = graph.matmul %x, %w : tensor<64x32xf16>
     ->
@@ -138,10 +138,10 @@ class WidenContraction(RewritePattern):
         %y = graph.cast %c : tensor<64x32xf16>
 
     Attributes:
-        capabilities: those of the target.
-        near: bytes of weights that stay near.
+        capabilities: capabilities of the target.
+        near: maximum bytes of weights that fit L2.
         threads: whether lanes are threads, which convert what they load while they wait for memory.
-        roundings: those that this and other patterns made.
+        roundings: roundings that all patterns have made.
     """
 
     capabilities: Collection[str]
@@ -170,7 +170,7 @@ class WidenContraction(RewritePattern):
         changed: Mapping[str, Attribute],
         rewriter: PatternRewriter,
     ) -> None:
-        """Put the same contraction with a result of f32 in the place of one."""
+        """Replace a contraction by one with an f32 result."""
         kept = {k: v for k, v in op.properties.items() if k != "result_element"}
         kept.update(changed)
         result = tensor(op.shape, f32)
@@ -178,7 +178,7 @@ class WidenContraction(RewritePattern):
         rewriter.replace(op, [wide, *self.roundings.rounded(wide, op)])
 
     def reason_to_stay(self, op: ContractionOp) -> str:
-        """Why products are not widened; empty if they are."""
+        """Return the reason not to widen a contraction; empty if it is widened."""
         if self.threads:
             return "threads convert what they load"
         elements = [element_type(operand) for operand in op.operands]
@@ -199,10 +199,9 @@ class WidenFloatsPass(ModulePass):
     """Compute on 16-bit floats in f32, and keep f32 between ops.
 
     Sums, products and functions of 16-bit floats are computed in f32, and their results stay f32
-    for the ops that follow: x * x, its mean and the square root of that do not overflow, and
-    nothing is rounded in between. Values of 16 bits remain where the model has them as
-    inputs, weights and results, where it converts to them itself, and in operands of contractions
-    that the target multiplies in 16 bits.
+    for later ops: x * x, its mean and the square root of that do not overflow, and nothing is
+    rounded in between. 16-bit values remain at inputs, weights and results of the model, at
+    explicit conversions, and in operands of contractions that the target multiplies in 16 bits.
 
         %p = graph.mul %x, %x : tensor<2x64xf16>
         %m = graph.reduce<mean> %p {axes = [1]} : tensor<2xf16>
@@ -214,10 +213,10 @@ class WidenFloatsPass(ModulePass):
         %s = graph.sqrt %m : tensor<2xf32>
         %y = graph.cast %s : tensor<2xf16>
 
-    Products of 16-bit floats are summed in f32. A CPU without instructions for that converts
-    each element wherever it is loaded, which costs as much as the products; here it is converted
-    by the op that computes it, or at compile time. Later passes (layouts, packed weights,
-    Winograd) find contractions of f32.
+    Products of 16-bit floats are summed in f32. A CPU without instructions for that converts each
+    element whenever it is loaded, which costs as much as the products; the pass converts it in the
+    op that computes it, or at compile time. Later passes (layouts, packed weights, Winograd) then
+    see f32 contractions.
 
         %w = graph.constant @w : tensor<64x64x3x3xf16>
         %y = graph.conv %x, %w : tensor<1x64x28x28xf16>
@@ -228,11 +227,11 @@ class WidenFloatsPass(ModulePass):
         %c = graph.conv %a, %b : tensor<1x64x28x28xf32>
         %y = graph.cast %c : tensor<1x64x28x28xf16>
 
-    Operands stay where the target has dot products of their type, and where elements are in
-    few products: reading a matrix for a single row takes longer than converting it.
+    Operands are not converted if the target has dot products of their type, or if elements are used
+    in few products: reading a matrix for a single row takes longer than converting it.
 
     Options:
-        accuracy: `fast` rounds the result of every op to the type that the model gives it.
+        accuracy: `fast` rounds the result of every op to its type in the model.
     """
 
     name = "widen-floats"

@@ -1,1 +1,1 @@
-"""Choices about graph ops that come from a table."""
+"""Tuning choices for graph ops, read from a table."""

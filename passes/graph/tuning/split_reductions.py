@@ -1,4 +1,4 @@
-"""The pass `split-reductions`: long reductions in parts, where that is chosen."""
+"""Splitting of long reductions into parts, by tuning choices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tcopt.support.rewriting import rewrite
 
 
 class SplitReduction(RewritePattern):
-    """Divide a reduction into as many parts as is chosen for it.
+    """Split a reduction into the chosen number of parts.
 
         %y = graph.reduce %x {kind = sum, axes = [0], tune.parts = 4} : tensor<f32>
     ->
@@ -30,7 +30,7 @@ class SplitReduction(RewritePattern):
         count = tuned(op, PARTS)
         if count is None:
             return
-        # What takes its place is not divided again.
+        # The replacement is not split again.
         del op.attributes[PREFIX + PARTS]
         rewriter.notify_op_modified(op)
         if count <= 1:
@@ -45,11 +45,12 @@ class SplitReduction(RewritePattern):
 
 @dataclass(frozen=True)
 class SplitReductionsPass(ModulePass):
-    """Divides long reductions into parts where that is chosen: by `tune.parts`.
+    """Split long reductions into parts, as chosen by `tune.parts`.
 
-    A reduction of a million numbers to one has work for one thread; in four parts it has work for
-    four, and a second reduction of four numbers. What is best depends on threads, and on what is
-    fused in front of it and behind, so that it is tried out (`tcopt-tune`) rather than estimated.
+    A reduction of a million elements to one keeps a single thread busy; in four parts it keeps four
+    threads busy, followed by a second reduction of four elements. The best number of parts depends
+    on the threads and on the ops that are fused with the reduction, so it is found by measuring
+    (`tcopt-tune`) instead of a cost model.
 
         %y = graph.reduce %x {kind = sum, axes = [0], tune.parts = 4} : tensor<f32>
     ->

@@ -1,4 +1,4 @@
-"""The pass `tune-graph`: choices about single operators, by the names of their nodes.
+"""Attachment of tuning choices to operators, by the names of their nodes.
 
 A walk by hand: it looks operators up in a table, and edits nothing but their attributes.
 """
@@ -23,14 +23,14 @@ from tcopt.support.origins import node_names
 from tcopt.support.rewriting import function_bodies
 
 Table = Mapping[str, Mapping[str, int]]
-"""Choices by the name of the node that an op comes from."""
+"""Choices by the name of the node that an op originates from."""
 
 
 @dataclass(frozen=True)
 class TuneGraphPass(ModulePass):
-    """Write the choices of a table on the ops that they are about.
+    """Attach the choices of a table to the ops that they are for.
 
-    A table is JSON, by the names of nodes:
+    The table is a JSON file of choices by node name:
 
         {"conv_3": {"winograd": 4}, "dense_1": {"panel": 32}, "relu_7": {"fuse": 0}}
 
@@ -38,11 +38,11 @@ class TuneGraphPass(ModulePass):
     ->
         %y = graph.conv %x, %w {tune.winograd = 4} : tensor<1x64x56x56xf32> loc("conv_3")
 
-    An op that a pass puts in another's place comes from the same nodes, so that this pass in
-    front of one that obeys choices finds what they are about; once more does no harm.
+    Ops that replace other ops originate from the same nodes, so this pass can run before any pass
+    that reads choices. It is idempotent.
 
     Options:
-        table: the file.
+        table: path of the file.
     """
 
     name = "tune-graph"
@@ -60,17 +60,17 @@ class TuneGraphPass(ModulePass):
 
 
 def tune(op: Operation, choices: Table) -> None:
-    """Write what is chosen for the nodes that an op comes from."""
+    """Attach the choices for the nodes that an op originates from."""
     for node in node_names(op.location):
         for name, value in choices.get(node, {}).items():
             op.attributes[PREFIX + name] = IntegerAttr(value, i64)
 
 
 def read_table(path: str) -> Table:
-    """A table of choices.
+    """Read a table of choices.
 
     Raises:
-        InputError: it cannot be read, or is none.
+        InputError: the file cannot be read, or is not a table of choices.
     """
     try:
         with open_file(path) as file:
@@ -83,10 +83,10 @@ def read_table(path: str) -> Table:
 
 
 def checked_table(found: object, path: str) -> Table:
-    """A table as JSON gives it, every choice of which is one that passes know.
+    """Return a table parsed from JSON, after checking that all of its choices are known.
 
     Raises:
-        InputError: it is none.
+        InputError: it is not a valid table of choices.
     """
     if not isinstance(found, dict):
         raise InputError(f"'{path}' is not a table of choices by the names of nodes")

@@ -1,1 +1,1 @@
-"""Convolutions and pools rewritten as others that run faster."""
+"""Rewriting of convolutions and pools as equivalent ones that run faster."""

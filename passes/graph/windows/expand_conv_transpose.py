@@ -1,4 +1,4 @@
-"""Transposed convolutions of few channels as convolutions of all phases at once."""
+"""Rewriting of transposed convolutions with few channels as one convolution."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tcopt.support.rewriting import rewrite
 
 @dataclass
 class ExpandConvTranspose(RewritePattern):
-    """Write a transposed convolution as one convolution, where that is fewer vectors.
+    """Rewrite a transposed convolution as one convolution if that takes fewer vectors.
 
         %y = graph.conv_transpose %x, %w {strides = [2, 2], pads = [1, 1, 1, 1]}
             : tensor<1x3x64x64xf32>
@@ -31,7 +31,7 @@ class ExpandConvTranspose(RewritePattern):
             : tensor<1x3x64x64xf32>
 
     Attributes:
-        lanes: of a vector.
+        lanes: number of lanes of a vector.
     """
 
     lanes: int
@@ -47,13 +47,13 @@ class ExpandConvTranspose(RewritePattern):
 
 @dataclass(frozen=True)
 class ExpandConvTransposePass(ModulePass):
-    """Write transposed convolutions whose channels fill no vector as plain convolutions.
+    """Rewrite transposed convolutions whose channels do not fill vectors as plain convolutions.
 
     One convolution computes all phases of the result as channels, and `graph.interleave`
-    weaves them. Its windows are those of all phases together, of which each uses a part, so
-    that where channels fill vectors the op stays, and `convert-layout` makes each phase a
-    convolution of its own; where phases differ in extent, that of a larger result, and a slice
-    takes its part. Without a target, with strides of 1 and in groups, no op stays.
+    interleaves them. Its window covers those of all phases, of which each phase uses a part. So if
+    channels fill vectors, the op is kept, and `convert-layout` makes each phase a separate
+    convolution; if phases differ in extent, the op is padded to a larger result, of which a slice
+    is taken. Without a target, with strides of 1, or with groups, every op is rewritten.
 
         %y = graph.conv_transpose %x, %w {strides = [2, 2], pads = [1, 1, 1, 1]}
             : tensor<1x3x64x64xf32>
@@ -72,7 +72,9 @@ class ExpandConvTransposePass(ModulePass):
 
 
 def _with_whole_phases(op: ConvTransposeOp, lanes: int) -> list[Operation] | None:
-    """The op with phases of one extent, which stays, and the part of it that is wanted."""
+    """Return the op with phases of equal extent, and the slice of its result; None if it is
+    rewritten.
+    """
     window, shape = op.window, op.shape
     more = [-n % s for n, s in zip(shape[2:], window.strides, strict=True)]
     if not any(more):

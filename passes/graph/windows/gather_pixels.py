@@ -1,5 +1,4 @@
-"""Convolutions that use every second or so element of a model's inputs, or near these, after a
-slice."""
+"""Slicing of inputs of strided or dilated convolutions to the pixels that they use."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from tcopt.support.rewriting import rewrite
 
 
 class GatherPixels(RewritePattern):
-    """Slice the pixels that a convolution uses out of an input, where it uses every second or so.
+    """Slice the used pixels out of the input of a strided or dilated convolution.
 
         %y = graph.conv %x, %w {strides = [2, 2]} : tensor<1x128x28x28xf32>
     ->
@@ -69,11 +68,11 @@ class GatherPixels(RewritePattern):
 
 
 class _Used(NamedTuple):
-    """The elements of a dimension that windows use, and the windows on these alone.
+    """The elements of a dimension that windows use, and the window parameters on these elements.
 
     Attributes:
-        start, step, extent: which elements they are.
-        stride, dilation, low, high: of the windows.
+        start, step, extent: the used elements.
+        stride, dilation, low, high: parameters of the windows on them.
     """
 
     start: int
@@ -86,8 +85,8 @@ class _Used(NamedTuple):
 
 
 def _used(extent: int, count: int, kernel: int, stride: int, dilation: int, low: int) -> _Used:
-    """What `count` windows of a dimension use; all of it where they use neighbours."""
-    # A kernel of one element has no dilation, and a single place no stride.
+    """Return what `count` windows of a dimension use; all of it if they use adjacent elements."""
+    # A kernel of one element has no dilation, and a single window has no stride.
     if kernel == 1:
         dilation = stride
     elif count == 1:
@@ -105,8 +104,8 @@ def _used(extent: int, count: int, kernel: int, stride: int, dilation: int, low:
 
 
 def _is_plain_input(value: SSAValue) -> bool:
-    """Whether a value is an input of the model, or computed of inputs element by element for one
-    use alone, so that the slice is taken there."""
+    """Whether a value is an input of the model, or computed elementwise from inputs for a single
+    use, so that the slice can be applied to these."""
     pending = [value]
     while pending:
         value = pending.pop()
@@ -121,14 +120,13 @@ def _is_plain_input(value: SSAValue) -> bool:
 
 @dataclass(frozen=True)
 class GatherPixelsPass(ModulePass):
-    """Take the pixels that a convolution uses out of an input, where it uses every second or so.
+    """Slice the used pixels out of the inputs of strided or dilated convolutions.
 
-    That is so for strides of single elements, for taps of a single place, and where strides and
-    dilations have a common factor.
-    Only these are then brought into another layout, or lie side by side for vectors along an
-    image; what is computed of inputs element by element, a conversion from another type for one,
-    is computed for them alone. Where data is computed in blocks of channels it needs no change,
-    and is read where it is.
+    A convolution skips pixels if it is pointwise with a stride, if it has a dilation and one output
+    along a dimension, or if stride and dilation have a common factor. Only the used pixels are then
+    converted to another layout, or made contiguous for vectors along the width. Elementwise
+    producers of the data, such as a conversion of its type, are computed only for these pixels.
+    Data that is computed in channel blocks needs no slice, as it is not converted.
 
         %y = graph.conv %x, %w {strides = [2, 2]} : tensor<1x128x28x28xf32>
     ->

@@ -1,4 +1,4 @@
-"""Pooling along one dimension after the other."""
+"""Separation of pooling into one dimension at a time."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tcopt.support.remarks import remark
 from tcopt.support.rewriting import rewrite
 
 STORED = 2
-"""What storing and loading an element in between costs, in elements of windows."""
+"""Cost of storing and loading an intermediate element, in units of one window element."""
 
 LEAST_GAIN = 1.1
-"""How many times the work of separate windows that of whole ones should be."""
+"""Minimum ratio of the work of whole windows to that of separate ones."""
 
 
 class SeparatePool(RewritePattern):
-    """Write pooling with large windows as one along rows' places and one along columns'.
+    """Rewrite a pool with large windows as a pool along the columns and one along the rows.
 
         %y = graph.pool %x {kind = max, kernel = [5, 5], pads = [2, 2, 2, 2]}
             : tensor<1x8x16x16xf32>
@@ -38,7 +38,7 @@ class SeparatePool(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: PoolOp, rewriter: PatternRewriter) -> None:
         if isinstance(op.parent_op(), GroupOp):
-            # Somebody else has the operator already, as an accelerator.
+            # The operator is already assigned to another processor.
             return
         parts = op.by_dimensions() if _gains(op) else None
         if parts is not None:
@@ -48,11 +48,11 @@ class SeparatePool(RewritePattern):
 
 @dataclass(frozen=True)
 class SeparatePoolsPass(ModulePass):
-    """Write pooling with large windows as one along rows' places and one along columns'.
+    """Rewrite pools with large windows as a pool along the columns and one along the rows.
 
-    A window of 5x5 elements takes 25 steps; its rows are those of windows beside it as well,
-    so that 5 steps down and 5 across do. Strides across the columns make fewer windows share
-    rows. On a GPU pooling waits for memory, and stays; so does it without a target.
+    A window of 5x5 elements takes 25 steps; neighbouring windows share its columns, so 5 steps
+    along columns and 5 along rows suffice. With a stride along the width, fewer windows share a
+    column. On a GPU, pooling is bound by memory and is not changed; nor is it without a target.
 
         %y = graph.pool %x {kind = max, kernel = [5, 5], pads = [2, 2, 2, 2]}
             : tensor<1x8x16x16xf32>

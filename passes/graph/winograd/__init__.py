@@ -1,1 +1,1 @@
-"""Convolutions by Winograd's algorithm: the pass, what it needs, and what it costs."""
+"""Convolutions by Winograd's algorithm: rewriting, legality and cost model."""

@@ -1,4 +1,4 @@
-"""Tiles by which convolutions of integers stay exact, and the time that they save."""
+"""Winograd tiles for which integer convolutions are exact, and their speed-up."""
 
 from __future__ import annotations
 
@@ -21,57 +21,57 @@ from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.support.winograd_tables import tiles_of
 
 MOST_PLACES = 8
-"""Products of a row of a tile at most, those of all phases: transforms are written out, and their
-code grows by the square."""
+"""Maximum number of products of a tile's row, over all phases: transforms are unrolled, and their
+code size grows quadratically."""
 
 WORTH = 0.9
-"""The share of the direct time that an estimate has to fall below."""
+"""Maximum ratio of the estimated time to that of the direct form."""
 
 
 def written_out(taps: int, phases: int) -> list[int]:
-    """Output tiles for a filter whose transforms are not too much code."""
+    """Return the output tiles whose unrolled transforms are not too large."""
     most = MOST_PLACES // phases - taps + 1
     return [tile for tile in tiles_of(taps) if tile <= most]
 
 
 def whole_tiles(taps: int, phases: int) -> list[int]:
-    """Those of them whose matrices can be integers."""
+    """Return those of them whose matrices can be integers."""
     return [m for m in written_out(taps, phases) if m in tiles_of(taps, whole=True)]
 
 
 def estimates(
     layer: Layer, costs: ConvolutionCosts, tiles: Sequence[int]
 ) -> tuple[float, dict[int, float]]:
-    """The time of the direct form, and of each tile that the target has room for."""
+    """Return the time of the direct form, and of each tile for which the target has enough memory."""
     fitting = [m for m in tiles if costs.has_room(layer, m)] or sorted(tiles)[:1]
     return costs.direct(layer), {m: costs.winograd(layer, m) for m in fitting}
 
 
 def resident_bytes(body: Block) -> int:
-    """Bytes of the constants of a function."""
+    """Return the bytes of a function's constants."""
     return sum(bytes_of(op.type) for op in body.ops if isinstance(op, ConstantOp))
 
 
 @dataclass(frozen=True)
 class ExactTiles:
-    """What is known of convolutions of 16-bit integers on a target, if there is one.
+    """Analysis of the tiles that are exact for convolutions of 16-bit integers on a target.
 
     Attributes:
-        ranges: of the integers of a function.
+        ranges: ranges of a function's integers.
     """
 
     target: TargetFacts | None
     ranges: IntegerRanges
 
     def terms(self, op: ContractionOp, form: WinogradForm) -> int:
-        """Channels that a dot product of the target adds at once; 1 without one."""
+        """Return the number of channels that a dot product of the target sums; 1 without one."""
         if not form.whole or self.target is None:
             return 1
         group = added_at_once(self.target.capabilities, (i16, i16), i32)
         return group if shape_of(op.weights)[-2] % group == 0 else 1
 
     def of(self, op: ContractionOp, form: WinogradForm) -> list[int] | str:
-        """The tiles by which a convolution is what it is directly, or why there are none."""
+        """Return the tiles for which a convolution is exact, or the reason why there are none."""
         if self.target is not None and self.terms(op, form) == 1:
             return "the target has no dot product of 16-bit integers"
         data, weights = self.ranges.of(op.operands[0]), self.ranges.array(op.weights)
@@ -83,10 +83,11 @@ class ExactTiles:
         return exact or next((r for r in found.values() if r is not None), "no tile is of integers")
 
     def share(self, op: ContractionOp, resident: int) -> float:
-        """The share of the direct time that the best tile is estimated to take, 1 for none.
+        """Return the ratio of the estimated time with the best tile to the direct time; 1 without
+        one.
 
         Args:
-            resident: bytes of the constants of the function.
+            resident: bytes of the function's constants.
         """
         costs = None if self.target is None else self.target.convolution_costs
         form = op.winograd_form(of_pixels=False)
