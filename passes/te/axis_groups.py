@@ -1,10 +1,10 @@
-"""Which neighbouring axes of a function's tensors and stages can be one axis.
+"""Analysis of adjacent axes of a function's tensors and stages that can be merged.
 
-Two dimensions of a tensor are one if every stage that reads it runs through both with two
-neighbouring axes, the inner one over its whole extent, and these axes are one in turn; a stage
-may add a constant to the outer one, as slices and padding do. Two axes of a stage are one if
-every read that uses either uses both so. All pairs are taken to be so until a read says
-otherwise, and what depends on a refuted pair is refuted as well.
+Two dimensions of a tensor can be merged if every stage that reads it indexes them with two adjacent
+axes that can be merged too, the inner one over its whole extent; a stage may add a constant to the
+outer one, as slices and padding do. Two axes of a stage can be merged if every read that uses
+either uses both in this way. The analysis starts with all pairs, and removes a pair when a read
+contradicts it, together with all pairs that depend on it, until nothing changes.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from tcopt.dialects.te.access import index_ranges
 from tcopt.support.affine import Dim, bounds, linear_sum
 
 Holder = SSAValue | ComputeOp
-"""What has axes: a tensor (its dimensions, which are the spatial axes of the stage that
-computes it), or a stage for its reduce axes."""
+"""Owner of axes: a tensor (its dimensions are the spatial axes of the stage that computes it), or a
+stage for its reduction axes."""
 
 Groups = list[list[int]]
-"""Places of the axes that make each new axis, in order; those of one point are in none."""
+"""Positions of the old axes that form each new axis, in order; axes of extent 1 are in no group."""
 
 
 @dataclass
 class Grouping:
-    """The new axes of each holder, by the places of the old ones."""
+    """The new axes of each holder, as groups of the positions of old ones."""
 
     groups: dict[Holder, Groups] = field(default_factory=dict[Holder, Groups])
     ranks: dict[Holder, int] = field(default_factory=dict[Holder, int])
 
     @property
     def is_trivial(self) -> bool:
-        """Whether every axis stays as it is."""
+        """Whether no axis changes."""
         return all(len(groups) == self.ranks[holder] for holder, groups in self.groups.items())
 
 
 def find_grouping(function: FuncOp, *, rows_only: bool = False) -> Grouping:
-    """The coarsest axes that serve every stage of a function without empty axes.
+    """Return the coarsest grouping that is valid for every stage of a function without empty axes.
 
     Args:
-        rows_only: merge nothing but the two innermost axes of tensors, and drop no axis.
+        rows_only: merge only the two innermost axes of tensors, and drop no axis.
     """
     return _Finder(function, rows_only).run()
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """An axis of a stage: of its result, or of its reduction."""
+    """A spatial or reduction axis of a stage."""
 
     holder: Holder
     position: int
@@ -70,7 +70,7 @@ class _Finder:
         self.reads = [op for s in self.stages for op in s.body.block.ops if isinstance(op, ReadOp)]
         self.kept = {h: [p for p, n in enumerate(e) if n != 1] for h, e in self.extents.items()}
         self.split: set[tuple[Holder, int]] = set()
-        """Pairs that cannot be one, by the place of the outer axis."""
+        """Pairs that cannot be merged, by the position of the outer axis."""
         if rows_only:
             self._keep_outer_axes()
 
@@ -95,14 +95,14 @@ class _Finder:
         return result
 
     def _keep_outer_axes(self) -> None:
-        """All axes stay, and those outside of the two innermost ones by themselves."""
+        """Keep all axes, and separate those outside of the two innermost ones."""
         for holder, extents in self.extents.items():
             self.kept[holder] = list(range(len(extents)))
             inner = len(extents) - 2 if isinstance(holder, SSAValue) else len(extents)
             self.split |= {(holder, place) for place in range(inner)}
 
     def _keep_padded_points(self) -> None:
-        """A dimension of one point that is read beside it stays, and is one with no other."""
+        """Keep and separate dimensions of extent 1 that are read out of bounds (padding)."""
         for read in self.reads:
             ranges = index_ranges(read.indices)
             for dim, expr in enumerate(read.map.data.results):
@@ -110,7 +110,7 @@ class _Finder:
                     self._restore(read.source, dim)
 
     def _keep_one_axis(self) -> None:
-        """Something of one point keeps an axis."""
+        """Keep one axis of each holder whose extents are all 1."""
         for holder, extents in self.extents.items():
             if extents and not self.kept[holder]:
                 self._restore(holder, len(extents) - 1)
@@ -121,7 +121,7 @@ class _Finder:
             self._split_at(holder, place)
 
     def _split_at(self, holder: Holder, place: int) -> None:
-        """Keep a place apart from both neighbours."""
+        """Separate an axis from both neighbours."""
         kept = self.kept[holder]
         at = kept.index(place)
         self.split.add((holder, place))
@@ -129,7 +129,7 @@ class _Finder:
             self.split.add((holder, kept[at - 1]))
 
     def _refute_other_uses(self) -> None:
-        """Axes whose value is used by more than the reads' indices are on their own."""
+        """Separate axes whose value is used by anything other than read indices."""
         for stage in self.stages:
             for value in stage.body.block.args:
                 place = self._place(value)
@@ -153,7 +153,7 @@ class _Finder:
         return (holder, place) not in self.split and place != self.kept[holder][-1]
 
     def _refute(self, read: ReadOp) -> None:
-        """Split what one read does not go through as one."""
+        """Separate the pairs that one read does not index as a merged axis."""
         source = read.source
         kept = self.kept[source]
         together: set[tuple[Holder, int]] = set()
@@ -179,7 +179,7 @@ class _Finder:
                     self.split.add((place.holder, first))
 
     def _axis_pair(self, read: ReadOp, outer: int, inner: int) -> _Axis | None:
-        """The outer one of the two neighbouring axes that two dimensions are read with."""
+        """Return the outer of the two adjacent axes that index two dimensions, or None."""
         first, last = self._axis_of(read, outer), self._axis_of(read, inner)
         if first is None or last is None or last[1]:
             return None
@@ -194,7 +194,7 @@ class _Finder:
         return place if whole else None
 
     def _axis_of(self, read: ReadOp, dim: int) -> tuple[SSAValue, int] | None:
-        """The axis and the constant whose sum is an index; None for any other index."""
+        """Return the axis and the constant whose sum is an index; None for any other index."""
         total = linear_sum(read.map.data.results[dim], index_ranges(read.indices))
         match total.terms:
             case ((Dim() as atom, 1),):

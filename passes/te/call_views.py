@@ -1,4 +1,4 @@
-"""Calls of functions whose tensors got other shapes: views in the host function."""
+"""Adaptation of calls to functions whose tensors were reshaped, by views in the host function."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tcopt.support.rewriting import rewrite
 
 
 def adapt_calls(module: ModuleOp, changed: Mapping[str, FunctionType]) -> None:
-    """Call functions by their new types, through views of operands and results.
+    """Update calls to the new function types, with views of operands and results.
 
     Args:
-        changed: the new type of each function whose tensors have other shapes now.
+        changed: the new type of each function whose tensors were reshaped.
     """
     if changed:
         rewrite(module, [AdaptCall(changed)], once=True)
@@ -28,7 +28,7 @@ def adapt_calls(module: ModuleOp, changed: Mapping[str, FunctionType]) -> None:
 
 @dataclass(frozen=True)
 class AdaptCall(RewritePattern):
-    """Call a changed function on views of the operands, and view its results as before.
+    """Call a reshaped function on views of the operands, and view its results in the old shapes.
 
         %r = te.call @f(%v) : (tensor<1x8x4x4xf32>) -> tensor<1x8x4x4xf32>
         ->
@@ -37,7 +37,7 @@ class AdaptCall(RewritePattern):
         %r = graph.reshape %1 : tensor<1x8x4x4xf32>
 
     Attributes:
-        changed: the new types of functions, by their names.
+        changed: the new types of functions, by name.
     """
 
     changed: Mapping[str, FunctionType]
@@ -62,7 +62,7 @@ class AdaptCall(RewritePattern):
 
 
 def _view(value: SSAValue, shape: Sequence[int], rewriter: PatternRewriter) -> SSAValue:
-    """A value under another shape, from what it is a view of."""
+    """Reshape a value, starting from the source of a chain of views."""
     if shape_of(value) == tuple(shape):
         return value
     source = value.owner

@@ -1,4 +1,4 @@
-"""Rewrites of stage bodies: a read of a stage replaced by the stage's own expression."""
+"""Inlining of a stage's expression at a read of the stage."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from tcopt.support.rewriting import erase, insert, replace_by
 
 
 def inline_read(read: ReadOp, producer: ComputeOp) -> None:
-    """Replace a read of `producer`, which has no reduction, by its body at the read's indices.
+    """Replace a read of `producer`, which is not a reduction, by its body at the read's indices.
 
-    A guarded read becomes a choice between the body's value and the default, with every
-    read of the body guarded too. A copy of a whole tensor passes the guard on instead.
+    A guarded read becomes a select of the body's value and the default, and every read in the body
+    is guarded too. If the producer copies a whole tensor, the guard moves to its read instead.
     """
     replace_by(read, [_Inliner(read, producer).run()])
 
 
 def composed_accesses(read: ReadOp, producer: ComputeOp) -> list[tuple[AffineExpr, ...]]:
-    """The index expressions that the producer's reads would have in the place of `read`.
+    """Return the index expressions that the producer's reads would have if inlined at `read`.
 
-    Reads at computed indices are left out.
+    Reads at computed indices are skipped.
     """
     axes: list[SSAValue] = list(producer.body.block.args)
     ranges = index_ranges(read.indices)
@@ -46,14 +46,14 @@ def composed_accesses(read: ReadOp, producer: ComputeOp) -> list[tuple[AffineExp
 
 
 def needs_guard(read: ReadOp) -> list[int]:
-    """The positions of a read's indices that may be out of bounds."""
+    """Return the positions of a read's indices that may be out of bounds."""
     ranges = index_ranges(read.indices)
     pairs = zip(read.map.data.results, read.source_shape, strict=True)
     return [i for i, (expr, size) in enumerate(pairs) if not is_in_bounds(expr, size, ranges)]
 
 
 class _Inliner:
-    """Clones a producer's body in front of one read of it."""
+    """Clones a producer's body before one read of it."""
 
     def __init__(self, read: ReadOp, producer: ComputeOp):
         self.read = read
@@ -63,7 +63,7 @@ class _Inliner:
         self.unsafe = needs_guard(read) if read.default is not None else []
 
     def run(self) -> SSAValue:
-        """Insert the body; the value that takes the read's place."""
+        """Insert the body, and return the value that replaces the read."""
         passed_on = self._guard_of_copy() if self.unsafe else None
         for op in self.producer.body.block.ops:
             if not isinstance(op, YieldOp):
@@ -77,9 +77,9 @@ class _Inliner:
         return self._add(SelectOp(self._inside(), value, outside))
 
     def _guard_of_copy(self) -> IntegerAttr | FloatAttr | None:
-        """The default, if the producer copies elements one to one along the unsafe axes.
+        """Return the default if the producer copies elements one to one along the unsafe axes.
 
-        Then an index is outside the producer exactly if it is outside what it reads.
+        An index is then out of the producer's bounds exactly if it is out of its source's bounds.
         """
         reads = [op for op in self.producer.body.block.ops if isinstance(op, ReadOp)]
         if len(reads) != 1 or self.producer.yielded is not reads[0].result:
@@ -131,7 +131,7 @@ class _Inliner:
     def _compose(
         self, map: AffineMap, indices: Sequence[SSAValue]
     ) -> tuple[list[AffineExpr], list[SSAValue]]:
-        """A map over the producer's values as one over values around the read."""
+        """Rewrite a map over values of the producer as a map over values at the read."""
         operands: list[SSAValue] = list(self.read.indices)
         dims: list[AffineExpr] = []
         for value in indices:
@@ -146,7 +146,7 @@ class _Inliner:
         return [simplify(substitute(e, dims), ranges) for e in map.results], operands
 
     def _value(self, value: SSAValue) -> SSAValue:
-        """The counterpart of a value of the producer's body; axes are computed."""
+        """Return the copy of a value of the producer's body; axes become computed indices."""
         if value not in self.values and value in self.axes:
             expr = self.read.map.data.results[self.axes.index(value)]
             simple = simplify(expr, index_ranges(self.read.indices))
@@ -164,7 +164,7 @@ class _Inliner:
                 return self._add(IndexOp(map, used))
 
     def _inside(self) -> SSAValue:
-        """Whether the read's indices are in bounds."""
+        """Return a condition: whether the read's indices are in bounds."""
         operands = list(self.read.indices)
         ranges = index_ranges(operands)
         conditions: list[SSAValue] = []
@@ -192,7 +192,7 @@ def _zero(type: Attribute) -> IntegerAttr | FloatAttr:
 
 
 def simplify_body(stage: ComputeOp) -> bool:
-    """Merge equal operations of a body and drop those without a use; whether there were any."""
+    """Merge equal operations of a body and drop unused ones; return whether any were dropped."""
     block = stage.body.block
     values = PureValues()
     for op in block.ops:

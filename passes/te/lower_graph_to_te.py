@@ -1,6 +1,6 @@
 """Lowering of fused graphs to tensor expressions.
 
-A walk by hand: each group is lowered with the values that those before it became.
+A walk by hand: each group is lowered with the tensors of the groups before it.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from tcopt.support.origins import ORIGIN, Origin, node_names
 from tcopt.support.rewriting import erase, erase_unused
 
 OperandOf = tuple[Operation, int]
-"""An op and the number of one of its operands."""
+"""An op and the index of one of its operands."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Operators that become one function: a group's body, or one op outside of groups."""
+    """Operators that become one function: the body of a group, or one op outside of groups."""
 
     op: Operation
     body: tuple[GraphOp, ...]
@@ -58,14 +58,14 @@ class Unit:
 
     @property
     def inputs(self) -> list[SSAValue]:
-        """The values from outside that the body uses, in order of first use."""
+        """The external values that the body uses, in order of first use."""
         inner = {result for op in self.body for result in op.results}
         used = [operand for op in self.body for operand in op.operands]
         return [v for v in dict.fromkeys((*used, *self.results)) if v not in inner]
 
 
 def unit_of(op: Operation) -> Unit | None:
-    """The unit of a top-level op; None for what stays in the host function."""
+    """Return the unit of a top-level op; None for ops that stay in the host function."""
     if isinstance(op, GroupOp):
         *body, last = op.body.block.ops
         assert isinstance(last, YieldOp)
@@ -77,7 +77,7 @@ def unit_of(op: Operation) -> Unit | None:
 
 
 def origin_of(unit: Unit) -> Origin:
-    """What is told about the operators of one function: nodes, kinds, results and work."""
+    """Return the origin of a function: nodes, kinds, results and work of its operators."""
     nodes = dict.fromkeys(name for op in unit.body for name in node_names(op.location))
     kinds = tuple(op.name.partition(".")[2] for op in unit.body)
     results = tuple(_type_text(_tensor_type(value)) for value in unit.results)
@@ -92,10 +92,10 @@ def _type_text(type: TensorType[Attribute]) -> str:
 class LowerGraphToTePass(ModulePass):
     """Define each fused group, and each operator outside of groups, as a `te.func`.
 
-    The operators' own definitions say what is computed. Groups that are equal in structure
-    share one function. Uniform constants become numbers in it, other than factors of sums of
-    products. An operand that a sum of products has twice is two parameters. Constants, views and
-    opaque operators stay in the host function.
+    Each operator's tensor expression defines its computation. Structurally equal groups share one
+    function. Uniform constants become scalars in the function, unless they are factors of a
+    contraction. If both operands of a contraction are the same value, they become two parameters.
+    Constants, views and opaque operators stay in the host function.
 
         %y = graph.group kind = injective {
           %0 = graph.add %x, %b : tensor<8x4xf32>
@@ -110,20 +110,19 @@ class LowerGraphToTePass(ModulePass):
         }
         %y = te.call @fused_add_relu(%x, %b) : (tensor<8x4xf32>, tensor<4xf32>) -> ...
 
-    A function whose operators are in forms that certain schedule rules are for names these forms:
+    A function lists the special forms of its operators for which there are schedule rules:
     `attributes {tcopt.counts_on = ["winograd"]}`.
 
-    Unsigned tensors are signless inside, narrow numbers (`te.narrow`) bytes:
     The function of a group with a `place` has the module's accelerator as its target
     (`tcopt.target`).
 
-    `builtin.unrealized_conversion_cast` in the host function marks where the same bits change
-    their type. Names of dimensions (`graph.dims`) end here.
+    Internally, unsigned types become signless, and narrow types (`te.narrow`) bytes:
+    `builtin.unrealized_conversion_cast` in the host function marks where the type changes but not
+    the bits. Names of dimensions (`graph.dims`) are dropped.
 
     Options:
-        origins: say on each call where it comes from, for profiles and explanations:
-            `tcopt.origin = {nodes = ["Add_3", "Relu_4"], ops = ["add", "relu"],
-            results = ["8x4xf32"], work = 64}`.
+        origins: attach the origin to each call, for profiles and explanations: `tcopt.origin =
+            {nodes = ["Add_3", "Relu_4"], ops = ["add", "relu"], results = ["8x4xf32"], work = 64}`.
     """
 
     name = "lower-graph-to-te"
@@ -143,7 +142,7 @@ class LowerGraphToTePass(ModulePass):
 
 
 class _Lowering:
-    """State of the pass over one module."""
+    """State of the pass for one module."""
 
     def __init__(self, module: ModuleOp, store: WeightStore | None, origins: bool):
         self.module = module
@@ -154,10 +153,10 @@ class _Lowering:
         self.last: FuncOp | None = None
 
     def lower(self, unit: Unit) -> None:
-        """Replace a unit by the call of its function."""
+        """Replace a unit by a call of its function."""
         factors = _factors(unit)
         place = unit.op.attributes.get(PLACE)
-        # What an accelerator has in tables it loads from memory, whatever the numbers are.
+        # Accelerators load tables from memory, whatever their values are.
         known = [v for v in unit.inputs if v not in factors and (place is None or not _is_table(v))]
         numbers = {v: n for v in known if (n := self.number(v)) is not None}
         params = [value for value in unit.inputs if value not in numbers]
@@ -185,7 +184,7 @@ class _Lowering:
         erase(unit.op)
 
     def accelerator(self, op: Operation) -> Attribute:
-        """What a function that is placed there is compiled for."""
+        """Return the target of a function that is placed on the accelerator."""
         facts = accelerator_of(self.module)
         if facts is None or op.attributes[PLACE] != StringAttr(facts.kind):
             raise PassFailedError(
@@ -196,7 +195,7 @@ class _Lowering:
         return facts
 
     def number(self, value: SSAValue) -> float | int | None:
-        """The number that all elements of a constant are, if it is small enough to know."""
+        """Return the value of a small constant whose elements are all equal, or None."""
         constant = value.owner
         if not isinstance(constant, ConstantOp):
             return None
@@ -210,11 +209,11 @@ class _Lowering:
         return first.item() if same else None
 
     def signless(self, value: SSAValue, before: Operation) -> SSAValue:
-        """`value` with a signless element type."""
+        """Return `value` with a signless element type."""
         return self.with_type(value, _signless(_tensor_type(value)), before)
 
     def with_type(self, value: SSAValue, type: Attribute, before: Operation) -> SSAValue:
-        """`value` as `type`, by a cast if it has another sign."""
+        """Return `value` as `type`, with a cast if the signedness differs."""
         if value.type == type:
             return value
         cast = UnrealizedConversionCastOp.get([value], [type])
@@ -231,7 +230,7 @@ class _Lowering:
         repeated: Mapping[OperandOf, SSAValue],
         numbers: dict[SSAValue, float | int],
     ) -> FuncOp:
-        """The `te.func` of a unit, added to the module."""
+        """Return the `te.func` of a unit, added to the module."""
         tensors = {value: _placeholder(value) for value in params}
         again = {use: _placeholder(value) for use, value in repeated.items()}
         inputs = [*tensors.values(), *again.values()]
@@ -265,8 +264,8 @@ def _is_table(value: SSAValue) -> bool:
 
 
 def _factors(unit: Unit) -> set[SSAValue]:
-    """Operands of sums of products, which are sums of products whatever the numbers are: with a
-    number in it the kernel would be one of another kind."""
+    """Return the operands of contractions, which stay parameters even if they are uniform: with
+    scalars, the kernel would not be a contraction."""
     return {
         operand
         for op in unit.body
@@ -277,10 +276,11 @@ def _factors(unit: Unit) -> set[SSAValue]:
 
 
 def _repeated(unit: Unit, params: Sequence[SSAValue]) -> dict[OperandOf, SSAValue]:
-    """Operands of sums of products that are another operand of the same op: `MatMul(x, x)`.
+    """Return the operands of contractions that repeat another operand of the same op: `MatMul(x,
+    x)`.
 
-    They become parameters of their own, which are read in one way each: schedules cache, lay out
-    and copy a buffer for one of them.
+    They become separate parameters, so that each has one access pattern: schedules cache, pack and
+    copy a buffer for one operand.
     """
     return {
         (op, place): operand
@@ -314,7 +314,7 @@ def _signless(type: TensorType[Attribute]) -> TensorType[Attribute]:
 
 
 def _as_tensor(tensor: Tensor) -> Tensor:
-    """A uniform tensor as a stage; others as they are."""
+    """Return a uniform tensor as a stage, and others unchanged."""
     if isinstance(tensor, Uniform):
         value = te.const(tensor.value, tensor.dtype)
         return te.compute(tensor.shape, lambda *axes: value, name=tensor.name)
@@ -324,7 +324,7 @@ def _as_tensor(tensor: Tensor) -> Tensor:
 def _define_op(
     op: GraphOp, tensors: dict[SSAValue, Tensor], again: Mapping[OperandOf, Tensor]
 ) -> None:
-    """Add the tensors of an op's results, its stages tagged with its location."""
+    """Add the tensors of an op's results; new stages get its location."""
     operands = [again.get((op, at), tensors[v]) for at, v in enumerate(op.operands)]
     known = {id(tensor) for tensor in topological(list(tensors.values()))}
     try:
@@ -354,7 +354,9 @@ _NAMED_OPS = 4
 
 
 def _function_name(body: Sequence[GraphOp]) -> str:
-    """`conv`, or `fused_conv_add_relu`: the heaviest op and those after it."""
+    """Return a name such as `conv` or `fused_conv_add_relu`: the op with the most work and those
+    after it.
+    """
     if not body:
         return "copy"
     heaviest = max(range(len(body)), key=lambda position: body[position].work())
@@ -374,7 +376,7 @@ def _structure(
     repeated: Mapping[OperandOf, SSAValue],
     numbers: dict[SSAValue, float | int],
 ) -> Any:
-    """A key that is equal for units that have the same `te.func`."""
+    """Return a key that is equal for units with the same `te.func`."""
     where: dict[SSAValue, Any] = {value: ("in", i) for i, value in enumerate(params)}
     again = {use: ("in", i) for i, use in enumerate(repeated, len(params))}
     for value, number in numbers.items():

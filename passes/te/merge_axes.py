@@ -1,4 +1,4 @@
-"""Merging of neighbouring axes that every stage of a function goes through as one."""
+"""Merging of adjacent axes that every stage of a function traverses together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tcopt.support.rewriting import rewrite
 
 @dataclass
 class MergeAxes(RewritePattern):
-    """Make one axis of neighbouring ones that all stages of a function go through as one.
+    """Merge adjacent axes that all stages of a function traverse together.
 
         te.func @f(%x: tensor<1x8x4x4xf32>) -> tensor<1x8x4x4xf32> {
           %y = te.compute "relu" [%n = 1, %c = 8, %h = 4, %w = 4] : tensor<1x8x4x4xf32> {
@@ -30,7 +30,7 @@ class MergeAxes(RewritePattern):
           %y = te.compute "relu" [%n_c_h_w = 128] : tensor<128xf32> {
 
     Attributes:
-        changed: receives the new types of functions, by their names, for `AdaptCall`.
+        changed: receives the new types of functions, by name, for `AdaptCall`.
     """
 
     changed: dict[str, FunctionType]
@@ -49,14 +49,13 @@ class MergeAxes(RewritePattern):
 
 @dataclass(frozen=True)
 class MergeAxesPass(ModulePass):
-    """Make one axis of neighbouring ones that are always read together, and drop axes of one
-    point.
+    """Merge adjacent axes that are always read together, and drop axes of extent 1.
 
-    Rows become longer, so that vectors fill and indices need no division, and functions over
-    different shapes become alike. Functions that sum products merge nothing but the two
-    innermost axes, and those with tables none: schedules tell them apart. Others for a target that
-    programs place data for merge none, as its memories have entries of so many elements. The host
-    function gets views with the new shapes.
+    Rows become longer, so that vectors are filled and indices need no division, and functions over
+    different shapes become equal. In functions with a contraction, only the two innermost axes are
+    merged, and in functions with constant tables none, because schedules need the axes. Elementwise
+    functions for targets whose programs manage memories merge none, because entries of these
+    memories have a fixed number of elements. The host function gets views with the new shapes.
 
         te.func @f(%x: tensor<1x8x4x4xf32>, %b: tensor<8x1x1xf32>) -> tensor<1x8x4x4xf32> {
           %y = te.compute "add" [%n = 1, %c = 8, %h = 4, %w = 4] : tensor<1x8x4x4xf32> {
@@ -91,6 +90,6 @@ def _may_change(function: FuncOp) -> bool:
 
 
 def _is_contraction(stage: ComputeOp) -> bool:
-    """Whether a stage sums products of different values; squares have no parts to tell apart."""
+    """Whether a stage sums products of different values; squares have only one operand."""
     products = [op for op in stage.body.block.ops if isinstance(op, PRODUCTS)]
     return is_contraction(stage) and any(op.lhs is not op.rhs for op in products)

@@ -1,4 +1,4 @@
-"""Writing a function anew with groups of axes as its axes."""
+"""Rewriting of a function to merged axes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tcopt.support.locations import set_location
 
 
 def regroup(function: FuncOp, grouping: Grouping) -> FuncOp:
-    """The function over tensors and stages with merged axes."""
+    """Return the function over tensors and stages with merged axes."""
     return _Regrouping(function, grouping).run()
 
 
 def merged_extents(extents: Sequence[int], groups: Groups) -> list[int]:
-    """Extents of the new axes."""
+    """Return the extents of the new axes."""
     return [math.prod(extents[place] for place in group) for group in groups]
 
 
@@ -35,7 +35,7 @@ class _Regrouping:
         self.groups = grouping.groups
         self.values: dict[SSAValue, SSAValue] = {}
         self.axes: dict[SSAValue, AffineConstantExpr | SSAValue] = {}
-        """The new axis of the group an old axis is in; 0 for axes of one point."""
+        """The new axis of each old axis; 0 for axes of extent 1."""
 
     def run(self) -> FuncOp:
         old = self.function.body.block
@@ -121,7 +121,7 @@ class _Regrouping:
         for group in self.groups[op.source]:
             expr = op.map.data.results[group[0]]
             if len(group) > 1:
-                # The outer axis now counts elements of all: so must what is added to it.
+                # The merged axis counts elements of all axes, so the constant must be scaled.
                 inner = math.prod(op.source_shape[place] for place in group[1:])
                 total = linear_sum(expr, ranges)
                 expr = expr + AffineConstantExpr(total.constant * (inner - 1))
@@ -132,7 +132,7 @@ class _Regrouping:
     def _map(
         self, exprs: Sequence[AffineExpr], indices: Sequence[SSAValue]
     ) -> tuple[AffineMap, list[SSAValue]]:
-        """Index expressions over the new axes."""
+        """Return index expressions over the new axes."""
         dims: list[AffineExpr] = []
         operands: list[SSAValue] = []
         for value in indices:

@@ -1,4 +1,4 @@
-"""Splitting of axes whose quotient is read: groups become an axis of their own."""
+"""Splitting of axes that are read divided by a constant, such as groups of channels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tcopt.support.rewriting import erase, replace, rewrite
 
 @dataclass
 class SplitAxes(RewritePattern):
-    """Make two axes of those whose quotients the sums of products of a function read.
+    """Split axes that contractions of a function read as quotients.
 
         te.func @f(%x: tensor<8x9xf32>, %w: tensor<6x4xf32>) -> tensor<6x9xf32> {
           %y = te.compute "conv" [%o = 6, %p = 9] reduce [%c = 4] sum : tensor<6x9xf32> {
@@ -34,7 +34,7 @@ class SplitAxes(RewritePattern):
             %0 = te.read %x[%o * 4 + %c, %p] : tensor<8x9xf32>
 
     Attributes:
-        changed: receives the new types of functions, by their names, for `AdaptCall`.
+        changed: receives the new types of functions, by name, for `AdaptCall`.
     """
 
     changed: dict[str, FunctionType]
@@ -57,11 +57,11 @@ class SplitAxes(RewritePattern):
 
 @dataclass(frozen=True)
 class SplitAxesPass(ModulePass):
-    """Make two axes of one whose quotient a sum of products reads, and of those that read it.
+    """Split an axis that a contraction reads divided by a constant, and the axes that read it.
 
-    The channels of a convolution in groups read the data of their group, which is a quotient.
-    As an axis inside of one over groups they read the same data, so that a schedule sees that
-    what is loaded serves all of them. The host function gets views with the old shapes.
+    The channels of a grouped convolution read the data of their group, whose index is a quotient.
+    As an axis inside of an axis over groups, they read the same data, so a schedule sees that a
+    loaded element serves all of them. The host function gets views with the old shapes.
 
         te.func @f(%x: tensor<8x9xf32>, %w: tensor<6x4xf32>) -> tensor<6x9xf32> {
           %y = te.compute "conv" [%o = 6, %p = 9] reduce [%c = 4] sum : tensor<6x9xf32> {
@@ -85,7 +85,7 @@ class SplitAxesPass(ModulePass):
 
 
 def _quotient(function: FuncOp) -> tuple[ComputeOp, int, int] | None:
-    """A stage, its axis that is read as a quotient, and the divisor."""
+    """Return a stage, its axis that is read as a quotient, and the divisor; None if there is none."""
     for stage in function.stages:
         if not is_contraction(stage):
             continue
@@ -99,21 +99,21 @@ def _quotient(function: FuncOp) -> tuple[ComputeOp, int, int] | None:
 
 
 def _shared(read: ReadOp) -> list[tuple[SSAValue, int]]:
-    """The values that read the same for a whole part of them, with the parts' sizes.
+    """Return the values of which only the quotient is read, with the divisors.
 
-    Where the remainder is an index too, it is only stored in parts, as a matrix in panels is.
+    If the remainder is an index too, the data is merely stored in parts, like a matrix in panels.
     """
     remainders = _parts_of(read, Mod)
     return [part for part in _divided(read) if part not in remainders]
 
 
 def _divided(read: ReadOp) -> list[tuple[SSAValue, int]]:
-    """The values whose quotients are in a read's indices, with the divisors."""
+    """Return the values whose quotients are in a read's indices, with the divisors."""
     return _parts_of(read, FloorDiv)
 
 
 def _parts_of(read: ReadOp, kind: type[FloorDiv | Mod]) -> list[tuple[SSAValue, int]]:
-    """The values of which a read's indices have quotients or remainders, with the divisors."""
+    """Return the values whose quotients or remainders are in a read's indices, with the divisors."""
     ranges = index_ranges(read.indices)
     sums = [linear_sum(expr, ranges) for expr in read.map.data.results]
     atoms = [atom for total in sums for atom, _ in total.terms if isinstance(atom, kind)]
@@ -128,7 +128,7 @@ def _parts_of(read: ReadOp, kind: type[FloorDiv | Mod]) -> list[tuple[SSAValue, 
 
 
 def _is_splittable(stage: ComputeOp, axis: SSAValue, size: int) -> bool:
-    """Whether an axis of a stage's result is made of whole parts, and only indexes reads."""
+    """Whether an axis of a stage's result is a multiple of the size, and only indexes reads."""
     block = stage.body.block
     if axis.owner is not block or not _only_indexes(axis):
         return False
@@ -142,7 +142,7 @@ def _only_indexes(axis: SSAValue) -> bool:
 
 
 def _split(stage: ComputeOp, position: int, size: int) -> None:
-    """Split one axis of a stage's result, and those of the stages that read it in order."""
+    """Split one axis of a stage's result, and the same axis of stages that read it in order."""
     new = _with_parts(stage, position, size)
     for use in list(stage.result.uses):
         match use.operation:
@@ -163,7 +163,7 @@ def _split(stage: ComputeOp, position: int, size: int) -> None:
 
 
 def _with_parts(stage: ComputeOp, position: int, size: int) -> ComputeOp:
-    """A stage in front of this one, with its body, in which one axis is two."""
+    """Return a new stage, inserted before this one, with its body and one axis split in two."""
     block = stage.body.block
     outer = block.args[position]
     inner = block.insert_arg(IndexType(), position + 1)
@@ -206,7 +206,7 @@ def _index_parts(user: Operation, outer: SSAValue, inner: SSAValue, size: int) -
 
 
 def _read_parts(read: ReadOp, source: SSAValue, position: int, size: int) -> None:
-    """Let a read find an element of a stage whose axis became two."""
+    """Let a read access a stage whose axis was split."""
     exprs = list(read.map.data.results)
     whole = exprs[position]
     exprs[position : position + 1] = [whole // size, whole % size]

@@ -1,4 +1,4 @@
-"""One operation a stage, each written over an operand: the form of units that work in place."""
+"""Splitting of stages into single operations that overwrite an operand, for in-place units."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tcopt.support.rewriting import rewrite
 _FREE = (ReadOp, YieldOp, arith.ConstantOp)
 _CONVERSIONS = (ExtSIOp, TruncIOp)
 _WIDEST = 32
-"""Bits of what units work on."""
+"""Bit width of the units' registers."""
 
 
 @dataclass
 class SplitStage(RewritePattern):
-    """Give each operation of an elementwise stage a stage of its own.
+    """Split an elementwise stage into one stage for each operation.
 
         %y = te.compute "y" [%i = 8] : tensor<8xi32> {
           %0 = te.read %s[%i] : tensor<8xi32>
@@ -64,7 +64,7 @@ class SplitStage(RewritePattern):
 
 @dataclass
 class CopyOperand(RewritePattern):
-    """Let an operation be written over a copy where its operand is read again.
+    """Copy an operand that is read again later, so that the operation can overwrite the copy.
 
         %b = te.compute "b" [%i = 8] : tensor<8xi32> { te.read %a[%i] << 3 }
         %y = te.compute "y" [%i = 8] : tensor<8xi32> { te.read %a[%i] + te.read %b[%i] }
@@ -102,13 +102,12 @@ class CopyOperand(RewritePattern):
 
 @dataclass(frozen=True)
 class SplitOperationsPass(ModulePass):
-    """Gives each elementwise operation a stage, whose result takes the place of an operand.
+    """Split elementwise stages into single operations, each of which overwrites an operand.
 
-    An accelerator whose unit computes `register = register op other` has an instruction for each
-    stage then. What an operation would be written over is one of its operands, a stage of the same
-    elements that nothing reads afterwards; where there is none, it is a copy. The same operand may
-    be the second one where an operation commutes. Conversions between types move data and are
-    written over nothing.
+    Each stage is then one instruction of an accelerator whose unit computes `register = register op
+    other`. The operand that is overwritten is a stage of the same elements that is not read
+    afterwards; if there is none, it is a copy. It may be the second operand of a commutative
+    operation. Conversions between types move data and overwrite nothing.
 
         %y = te.compute "y" [%i = 8] : tensor<8xi8> {
           %0 = te.read %s[%i] : tensor<8xi32>
@@ -123,7 +122,7 @@ class SplitOperationsPass(ModulePass):
         %t = te.compute "shrsi" [%i = 8] : tensor<8xi32> { te.read %a[%i] >> 4 }
         %y = te.compute "y" [%i = 8] : tensor<8xi8> { trunc(te.read %t[%i]) }
 
-    Functions for targets without memories that programs place data in stay as they are.
+    Functions for targets whose programs do not manage memories are not changed.
     """
 
     name = "split-operations"
@@ -137,7 +136,7 @@ class SplitOperationsPass(ModulePass):
 
 
 def _move_to_front(function: FuncOp) -> None:
-    """Put elementwise stages that no reduction's result goes into in front of all reductions."""
+    """Move elementwise stages that do not depend on a reduction before all reductions."""
     late: set[Operation] = set()
     for stage in function.stages:
         reads = [op.source.owner for op in stage.body.block.ops if isinstance(op, ReadOp)]
@@ -151,7 +150,7 @@ def _move_to_front(function: FuncOp) -> None:
 
 
 def _is_whole(stage: ComputeOp) -> bool:
-    """Whether a stage's operations are of integers, by themselves, and no index is computed."""
+    """Whether a stage has only simple integer operations and no computed indices."""
     return all(
         isinstance(op, _FREE)
         or (len(op.results) == 1 and not op.regions and _is_integer(op.results[0].type))
@@ -168,8 +167,8 @@ def _is_integer(type_: Attribute) -> bool:
 
 
 def _has_stage(op: Operation) -> bool:
-    """Whether an operation is one of a unit: not those of more than 32 bits in between, which
-    belong to what makes a result of them."""
+    """Whether an operation gets a stage; operations wider than 32 bits stay with the one that
+    narrows their result."""
     return not isinstance(op, _FREE) and _bits(op.results[0].type) <= _WIDEST
 
 
@@ -178,13 +177,13 @@ def _bits(type_: Attribute) -> int:
 
 
 def _single_operation(stage: ComputeOp) -> Operation | None:
-    """The one operation of a stage, if it is not a reduction and has one on integers."""
+    """Return the single integer operation of a stage that is not a reduction, or None."""
     work = [op for op in stage.body.block.ops if not isinstance(op, _FREE)]
     return work[0] if len(work) == 1 and not stage.is_reduction and _is_whole(stage) else None
 
 
 def _may_be_overwritten(read: ReadOp, stage: ComputeOp) -> bool:
-    """Whether a stage may be written over what it reads."""
+    """Whether a stage may overwrite what it reads."""
     source = read.source.owner
     if not isinstance(source, ComputeOp) or read.default is not None:
         return False
@@ -194,7 +193,7 @@ def _may_be_overwritten(read: ReadOp, stage: ComputeOp) -> bool:
 
 
 def _is_own_place(read: ReadOp, stage: ComputeOp) -> bool:
-    """Whether a stage reads the element that it computes."""
+    """Whether a stage reads the element at the index that it computes."""
     axes, extents = stage.body.block.args, stage.spatial_extents
     return len(read.map.data.results) == len(axes) and all(
         (isinstance(expr, AffineDimExpr) and read.indices[expr.position] is axis)
@@ -204,7 +203,7 @@ def _is_own_place(read: ReadOp, stage: ComputeOp) -> bool:
 
 
 def _is_before(op: Operation, stage: ComputeOp) -> bool:
-    """Whether a read is of a stage in front of another one."""
+    """Whether a read is in a stage before another one."""
     holder = op.parent_op()
     return isinstance(holder, ComputeOp) and holder.is_before_in_block(stage)
 
@@ -212,7 +211,9 @@ def _is_before(op: Operation, stage: ComputeOp) -> bool:
 def _stage(
     like: ComputeOp, name: str, value: SSAValue, made: dict[SSAValue, SSAValue]
 ) -> ComputeOp:
-    """A stage that computes one value of another's body, what is made already being read."""
+    """Return a stage that computes one value of another stage's body, reading values that have
+    stages.
+    """
 
     def body(block: Block) -> Iterator[Operation]:
         mapping: dict[SSAValue, SSAValue] = dict(zip(like.body.block.args, block.args, strict=True))
@@ -245,7 +246,7 @@ def _new_stage(
 
 
 def _names(stage: ComputeOp) -> set[str]:
-    """The names of the stages of a function."""
+    """Return the names of the stages of a function."""
     function = stage.parent_op()
     assert isinstance(function, FuncOp)
     return {each.stage.data for each in function.stages}
@@ -270,7 +271,7 @@ def _make(
 
 
 def _read_of(value: SSAValue, block: Block) -> ReadOp:
-    """A read of the element that a body computes."""
+    """Return a read of a tensor at the index that a body computes."""
     return ReadOp(value, AffineMap.identity(len(block.args)), list(block.args))
 
 
@@ -279,7 +280,7 @@ def _zero(element: Attribute) -> arith.ConstantOp:
 
 
 def _sum(zero: ComputeOp, read: ReadOp, like: ComputeOp, block: Block) -> Sequence[Operation]:
-    """What a copy is: zero, and what is copied added to it."""
+    """Return the body of a copy: zero plus the copied element."""
     mapping: dict[SSAValue, SSAValue] = dict(zip(like.body.block.args, block.args, strict=True))
     start, copied = _read_of(zero.result, block), read.clone(mapping)
     return [start, copied, arith.AddiOp(start.result, copied.result)]

@@ -1,4 +1,4 @@
-"""Inlining of elementwise stages into the stages that read them."""
+"""Inlining of elementwise stages into their readers."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _EXPENSIVE = (
     arith.RemUIOp,
 )
 PRODUCTS = (arith.MulfOp, arith.MuliOp, arith.AndIOp, arith.XOrIOp)
-"""Of two elements; those of bits among them."""
+"""Operations that count as products in a contraction; bitwise ones included."""
 
 
 class EraseUnusedStage(RewritePattern):
-    """Remove a stage that nothing reads.
+    """Remove an unused stage.
 
     %t = te.compute "t" [%i = 8] : tensor<8xf32> {...}
     ->
@@ -48,7 +48,7 @@ class EraseUnusedStage(RewritePattern):
 
 
 class SimplifyStage(RewritePattern):
-    """Merge equal operations of a stage's body, and drop those without a use.
+    """Merge equal operations of a stage's body, and drop unused ones.
 
     %0 = te.read %x[%i] : tensor<8xf32>
     %1 = te.read %x[%i] : tensor<8xf32>
@@ -66,7 +66,7 @@ class SimplifyStage(RewritePattern):
 
 @dataclass(frozen=True)
 class InlineStage(RewritePattern):
-    """Put a stage's expression in the place of each read of it, where that costs little.
+    """Inline a stage at each read of it, if that is cheap.
 
         %bias = te.compute "bias" [%i = 8] : tensor<8xf32> { te.read %x[%i] + te.read %b[%i] }
         %relu = te.compute "relu" [%i = 8] : tensor<8xf32> { max(te.read %bias[%i], 0) }
@@ -77,7 +77,7 @@ class InlineStage(RewritePattern):
 
     Attributes:
         max_ops, inline_padding: see the options of `te-inline`.
-        in_place: whether the function is for units that reduce what is in their memories.
+        in_place: whether the function is for units that reduce data in their own memories.
     """
 
     max_ops: int = 4
@@ -95,7 +95,7 @@ class InlineStage(RewritePattern):
         rewriter.erase(op)
 
     def should_inline(self, stage: ComputeOp, reads: list[ReadOp]) -> bool:
-        """Whether `stage` costs little when computed at each of `reads`."""
+        """Whether it is cheap to compute `stage` at each of `reads`."""
         if not reads or any(match_border(_reader(read)) is not None for read in reads):
             return False
         if uses_table(stage) and not all(_goes_with(_reader(read), stage) for read in reads):
@@ -109,7 +109,7 @@ class InlineStage(RewritePattern):
         if sum(reuse.values()) < 2 and (len(reads) == 1 or not uses_table(stage)):
             return True
         repeated = [read for read in reads if reuse[id(read)] >= 2]
-        # A transform reads a few neighbours at once, and those beside it the same.
+        # Neighbouring outputs of a transform read the same elements.
         repeated = repeated or [read for read in reads if uses_table(_reader(read))]
         if any(is_contraction(_reader(read)) for read in repeated):
             return (
@@ -130,30 +130,29 @@ class InlineStage(RewritePattern):
 
 @dataclass(frozen=True)
 class TeInlinePass(ModulePass):
-    """Substitute stages without a reduction into their readers, and drop unused stages.
+    """Inline stages without reductions into their readers, and drop unused stages.
 
-    A stage that is not a result of its function is inlined where that costs little:
+    A stage that is not a result of its function is inlined if that is cheap:
 
-    - each element is read about once in all: always;
-    - a stage that only copies elements is read again and again by a sum of products
-      (a convolution, a matmul): if the indices stay linear and nothing is padded;
-    - a stage that reads its rows at quotients of their places, where they are shorter than
-      vectors, not into mathematical functions, which are computed on several rows together then;
-    - a transform by a constant table counts as such a sum; nor is it inlined into what changes
-      the order of its elements, or into an epilogue with mathematical functions or many
-      operations, as it is written out and that is not;
-    - a stage that converts or computes what is reduced as it is, a maximum or sum of it, not for a
-      target that programs place data for: its units reduce what is in their memories;
-    - other readers that read elements repeatedly: if the stage is cheap, that is at most
-      `max_ops` operations, none of them a division or a mathematical function, and one read at
-      most that takes vectors apart. Padding
-      is inlined so into a pooling, unless `inline_padding` is off.
+    - elements are read about once in total: always;
+    - the stage only copies elements, and a contraction (a convolution, a matmul) reads them
+      repeatedly: if the indices stay linear and nothing is padded;
+    - the stage gathers short rows (its reads divide the index along the row): not into stages with
+      mathematical functions, which are vectorised over several rows;
+    - a transform by a constant table counts as a contraction; it is also not inlined into a stage
+      that permutes its elements, or into an epilogue with mathematical functions or many
+      operations, because the transform is unrolled and such stages are not;
+    - the stage computes operands of a max or sum reduction: only if it is a copy, on targets whose
+      programs manage memories, because their units reduce data in these memories;
+    - other stages that are read repeatedly: if the stage is cheap, with at most `max_ops`
+      operations, no divisions or mathematical functions, and at most one gather. Padding is inlined
+      into a pooling in this way, unless `inline_padding` is off.
 
-    A stage inside of a border that is the function's result is not inlined into that:
-    `lower-te-to-loop` lets it write its place in the result.
+    A stage whose bordered copy is the function's result is not inlined into it: `lower-te-to-loop`
+    lets the stage write directly into the result.
 
-    Everything else keeps its buffer: padding and activations in front of convolutions,
-    `exp` that both a sum and a division read.
+    Other stages keep their buffers: padding and activations before convolutions, or an `exp` that
+    both a sum and a division read.
 
         %pad  = te.compute "pad" ... { te.read %x[.., %h - 1, %w - 1] else 0.0 }
         %conv = te.compute "conv" ... reduce [..] sum { te.read %pad[..] * te.read %w[..] }
@@ -177,9 +176,9 @@ class TeInlinePass(ModulePass):
 
 
 def inline_stages(function: FuncOp, max_ops: int = 4, inline_padding: bool = True) -> None:
-    """Inline what the rules allow in one function, producers first."""
+    """Inline the stages of one function that the rules permit, producers first."""
     rewrite(function, [SimplifyStage()], once=True)
-    # What two stages read is read once where both went into a third: look again.
+    # Merging two stages' readers reduces the reads of their producers, so iterate.
     in_place = places_data(function)
     while rewrite(function, [InlineStage(max_ops, inline_padding, in_place)], once=True):
         pass
@@ -187,15 +186,15 @@ def inline_stages(function: FuncOp, max_ops: int = 4, inline_padding: bool = Tru
 
 
 GATHER = 4
-"""What reading elements that vectors do not find side by side costs, in operations."""
+"""Cost of a gather, in operations."""
 
 
 NARROW = 16
-"""Elements of a row up to which it is shorter than vectors that are woven of two parts."""
+"""Maximum elements of a row that is shorter than a vector of two interleaved parts."""
 
 
 def _is_narrow(stage: ComputeOp) -> bool:
-    """Whether a stage gathers the elements of short rows, for which there are no vectors."""
+    """Whether a stage gathers the elements of rows that are too short for vectors."""
     return stage.spatial_extents[-1:] < (NARROW,) and _gathers(stage) > 0
 
 
@@ -204,7 +203,7 @@ def _has_functions(stage: ComputeOp) -> bool:
 
 
 def _gathers(stage: ComputeOp) -> int:
-    """How many reads neighbours along a stage's last axis do at quotients of their places."""
+    """Return the number of reads whose index divides the stage's last axis (gathers)."""
     if not stage.spatial_extents:
         return 0
     last = stage.body.block.args[len(stage.spatial_extents) - 1]
@@ -222,7 +221,7 @@ def _gathers(stage: ComputeOp) -> int:
 
 
 def _reads_of(stage: ComputeOp) -> list[ReadOp] | None:
-    """The reads of a stage; None if it is a result of the function as well."""
+    """Return the reads of a stage; None if it is a result of the function as well."""
     users = [use.operation for use in stage.result.uses]
     reads = [user for user in users if isinstance(user, ReadOp)]
     return reads if len(reads) == len(users) else None
@@ -235,7 +234,7 @@ def _reader(read: ReadOp) -> ComputeOp:
 
 
 def is_contraction(stage: ComputeOp) -> bool:
-    """Whether a stage sums products of two elements, or of elements and a table's entries."""
+    """Whether a stage sums products of two elements, or is a transform by a constant table."""
     if uses_table(stage):
         return True
     if stage.combiner is None or stage.combiner.data is not Combiner.SUM:
@@ -247,22 +246,22 @@ def is_contraction(stage: ComputeOp) -> bool:
 
 
 def _reduces(stage: ComputeOp) -> bool:
-    """Whether a stage reduces what it reads, and not products of that."""
+    """Whether a stage is a reduction, but not a contraction."""
     return stage.is_reduction and not is_contraction(stage)
 
 
 def uses_table(stage: ComputeOp) -> bool:
-    """Whether a stage is a transform by a constant table, which its readers take apart."""
+    """Whether a stage is a transform by a constant table."""
     return any(isinstance(op, ScaleOp) for op in stage.body.block.ops)
 
 
 LONG = 16
-"""Operations of an epilogue above which it stays a loop beside a transform."""
+"""Maximum operations of an epilogue that is unrolled with a transform."""
 
 
 def _goes_with(reader: ComputeOp, transform: ComputeOp) -> bool:
-    """Whether a stage behind a transform may be written out with it: it has the same elements,
-    each by itself, no functions and few operations."""
+    """Whether a stage after a transform may be unrolled with it: it is elementwise on the same
+    shape, with few operations and no mathematical functions."""
     if reader.is_reduction or reader.spatial_extents != transform.spatial_extents:
         return False
     ops = [op for op in reader.body.block.ops if not isinstance(op, _FREE)]
@@ -292,7 +291,7 @@ def _is_guarded(stage: ComputeOp) -> bool:
 
 
 def _stays_linear(read: ReadOp, stage: ComputeOp) -> bool:
-    """Whether the stage's reads have no divisions in their indices when put in place."""
+    """Whether the stage's reads have linear indices after inlining."""
     accesses = composed_accesses(read, stage)
     expected = sum(isinstance(op, ReadOp) for op in stage.body.block.ops)
     return len(accesses) == expected and all(

@@ -1,4 +1,4 @@
-"""Convolutions by Winograd's algorithm, where it is faster and accurate enough."""
+"""Rewriting of convolutions by Winograd's algorithm, if it is faster and accurate enough."""
 
 from __future__ import annotations
 
@@ -37,21 +37,23 @@ from tcopt.support.rewriting import function_bodies, rewrite
 from tcopt.support.winograd_tables import TILES
 
 ALLOWED = {"strict": 4, "default": 6, "fast": 8}
-"""Most products for a row of a tile in each accuracy: see docs/accuracy.md for what they lose."""
+"""Maximum number of products of a tile's row at each accuracy; docs/accuracy.md lists the errors.
+"""
 
 ROUNDED = {"strict": 0, "default": 0, "fast": 6}
-"""The same where transformed data and weights are rounded to 16 bits."""
+"""The same maximum if transformed data and weights are rounded to 16 bits."""
 
 KERNEL_CYCLES = 10_000
-"""Time lost for each group by a kernel of its own: threads meet at its end, and tiles are fewer."""
+"""Cycles lost for each group by having a kernel of its own: a barrier at its end, and fewer tiles.
+"""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Tiles of `tile` x `tile` results.
+    """A choice of tiles with `tile` x `tile` results.
 
     Attributes:
-        element: what transformed data and weights are rounded to; None for nothing.
+        element: type to which transformed data and weights are rounded; None for no rounding.
     """
 
     tile: int
@@ -64,7 +66,7 @@ class Choice:
 
 @dataclass
 class UseWinograd(RewritePattern):
-    """Compute a convolution through transformed tiles, where that takes less time.
+    """Compute a convolution by Winograd tiles if that takes less time.
 
         %y = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x4x56x56x16xf32>
     ->
@@ -73,12 +75,12 @@ class UseWinograd(RewritePattern):
             : tensor<1x4x56x56x16xf32>
 
     Attributes:
-        target: whose time counts.
-        accuracy: which tiles may be used.
-        tile: the one to use wherever it is possible; 0 to weigh costs.
-        resident: bytes of the constants of the function.
-        exact: which tiles integers allow.
-        narrow: what the direct form would round its operands to, and tiles may; None for nothing.
+        target: target of the cost model.
+        accuracy: accuracy, which limits the tiles.
+        tile: tile to use wherever it is possible; 0 to use the cost model.
+        resident: bytes of the function's constants.
+        exact: analysis of tiles for integers.
+        narrow: type to which the direct form would round its operands, and tiles may; or None.
     """
 
     target: TargetFacts | None
@@ -90,7 +92,7 @@ class UseWinograd(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
-        # In the layout in which the target contracts channels.
+        # The form for the layout in which the target contracts channels.
         of_pixels = self.target is not None and not self.target.channel_lanes
         form = op.winograd_form(of_pixels)
         if form is None:
@@ -132,7 +134,7 @@ class UseWinograd(RewritePattern):
             rewriter.replace(part, form.ops(part, choice.tile, group, choice.element))
 
     def rounded_tiles(self, op: ContractionOp, form: WinogradForm) -> list[int]:
-        """Tiles whose data may be rounded: those of which dot products multiply numbers."""
+        """Return the tiles that may be rounded: there must be a dot product for the rounded type."""
         if self.narrow is None or form.whole or form.of_pixels:
             return []
         group = self.terms(self.narrow)
@@ -141,12 +143,12 @@ class UseWinograd(RewritePattern):
         return allowed_tiles(self.accuracy, form.taps, form.phases, rounded=True)
 
     def terms(self, element: Attribute) -> int:
-        """Products of rounded numbers that the target adds at once; 1 without a dot product."""
+        """Return the number of terms that a dot product of rounded values sums; 1 without one."""
         capabilities = frozenset[str]() if self.target is None else self.target.capabilities
         return added_at_once(capabilities, (element, element), f32)
 
     def wanted(self, op: ContractionOp, accurate: Sequence[int]) -> int | None:
-        """The tile that is chosen for an op; None where none is that may be used."""
+        """Return the tile that was chosen for an op by tuning; None without a usable choice."""
         tile = tuned(op, WINOGRAD_CHOICE)
         if tile is None:
             return None
@@ -166,10 +168,10 @@ class UseWinograd(RewritePattern):
         tiles: Sequence[int],
         rounded: Sequence[int],
     ) -> Choice | None:
-        """The best of the tiles; None for the direct form.
+        """Return the tile with the lowest cost; None for the direct form.
 
         Args:
-            tiles, rounded: that may be used, and whose data may be rounded.
+            tiles, rounded: usable tiles, and those that may be rounded.
         """
         name = WinogradPass.name
         if not tiles:
@@ -193,7 +195,7 @@ class UseWinograd(RewritePattern):
         return best
 
     def rounded(self, layer: Layer, element: Attribute) -> Layer:
-        """A layer whose operands have fewer bits."""
+        """Return the layer with operands of a narrower type."""
         size = numpy_dtype(element).itemsize
         return replace(
             layer,
@@ -204,7 +206,7 @@ class UseWinograd(RewritePattern):
 
 
 def allowed_tiles(accuracy: str, taps: int, phases: int = 1, *, rounded: bool = False) -> list[int]:
-    """Output tiles for a filter that are accurate and small enough.
+    """Return the output tiles for a filter that are accurate enough and not too large.
 
     Args:
         rounded: whether transformed data and weights are rounded to 16 bits.
@@ -215,14 +217,14 @@ def allowed_tiles(accuracy: str, taps: int, phases: int = 1, *, rounded: bool = 
 
 @dataclass(frozen=True)
 class WinogradPass(ModulePass):
-    """Compute convolutions through transformed tiles, F(m x m, r x r).
+    """Compute convolutions by Winograd's algorithm, F(m x m, r x r).
 
-    Weights are constants, whose transform `fold-constants` then evaluates. For each convolution
-    the time of the direct form and of each tile that the accuracy allows is estimated from the
-    target's facts; the least wins.
+    Weights are constants, whose transform `fold-constants` then evaluates. For each convolution,
+    the cost model estimates the time of the direct form and of each tile that the accuracy permits
+    from the target's facts; the fastest is chosen.
 
-    On CPUs channels are in blocks, and groups become convolutions of their own, which are
-    concatenated in memory.
+    On CPUs, channels are blocked, and groups become separate convolutions, which are concatenated
+    in memory.
 
         %y = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x4x56x56x16xf32>
     ->
@@ -230,9 +232,9 @@ class WinogradPass(ModulePass):
         %y = graph.winograd_conv %x, %u {tile = 4, pads = [1, 1, 1, 1]}
             : tensor<1x4x56x56x16xf32>
 
-    Where a stride divides the kernel, every stride-th element in each direction is a channel of
-    its own, of a convolution of stride 1. Each phase of a transposed convolution is one, too;
-    a tile holds outputs of all of them.
+    If a stride divides the kernel, the elements at each offset modulo the stride become separate
+    channels of a convolution with stride 1. Each phase of a transposed convolution is a convolution
+    too; a tile holds outputs of all of them.
 
         %y = graph.blocked_conv_transpose %x, %w {starts = [1, 1], pads = [1, 1, 1, 1]}
             : tensor<1x4x32x32x16xf32>
@@ -244,7 +246,8 @@ class WinogradPass(ModulePass):
             {tile = 3, phases = 2, starts = [1, 1], pads = [1, 1, 1, 1]}
             : tensor<1x4x32x32x16xf32>
 
-    On GPUs channels are not in blocks: neighbours are pixels, and then tiles. Kernels are 3x3.
+    On GPUs, channels are not blocked: adjacent elements are pixels, and then tiles. Kernels must be
+    3x3.
 
         %y = graph.conv %x, %w {pads = [1, 1, 1, 1]} : tensor<8x64x56x56xf32>
     ->
@@ -253,9 +256,9 @@ class WinogradPass(ModulePass):
         %y = graph.winograd_plain_conv %x, %u {tile = 4, pads = [1, 1, 1, 1]}
             : tensor<8x64x56x56xf32>
 
-    Where `lower-precision` follows, the direct form has operands of fewer bits, of which the target
-    may add several products at once. Where it does and the accuracy is `fast`, transformed data and
-    weights are rounded likewise, of tiles up to F(4x4, 3x3); others stay as they are.
+    If `lower-precision` follows, the direct form has narrower operands, and the target may have a
+    dot product for them. In this case, and if the accuracy is `fast`, transformed data and weights
+    are rounded as well, with tiles up to F(4x4, 3x3); others are not rounded.
 
         %y = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x4x56x56x16xf32>
     ->
@@ -266,10 +269,10 @@ class WinogradPass(ModulePass):
         %y = graph.winograd_conv %x, %g {tile = 4, pads = [1, 1, 1, 1]}
             : tensor<1x4x56x56x16xf32>
 
-    Integers of 16 bits, such as data of 8 bits less its zero point where bytes have no dot product,
-    are convolved so where the target adds products of them in 32 bits and the result is exactly
-    that of the direct form, which constant weights and the range of the data tell. Matrices then
-    hold integers, and `accuracy` is of no account.
+    Convolutions of 16-bit integers, such as 8-bit data minus its zero point on targets without dot
+    products of bytes, are rewritten if the target has a 16-bit dot product with 32-bit sums and the
+    result is exactly that of the direct form, which follows from the constant weights and the range
+    of the data. The matrices then hold integers, and `accuracy` is ignored.
 
         %y = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1], result_element = i32} : ...
     ->
@@ -278,13 +281,14 @@ class WinogradPass(ModulePass):
         %g = graph.transpose %r {perm = [0, 1, 2, 3, 4, 6, 5]} : tensor<6x6x8x8x4x8x2xi16>
         %y = graph.winograd_conv %x, %g {tile = 4, pads = [1, 1, 1, 1]} : tensor<1x8x56x56x8xi32>
 
-    What `tune.winograd` of an op chooses goes before estimates, as far as the accuracy allows it.
+    The attribute `tune.winograd` of an op overrides the cost model, within the limits of the
+    accuracy.
 
     Options:
-        accuracy: `strict` loses nothing against a direct convolution, such as F(2x2, 3x3);
-            `default` allows F(4x4, 3x3) and what has as many products, `fast` F(6x6, 3x3).
-        tile: use this tile wherever it is possible, instead of weighing costs.
-        precision: what operands of direct convolutions will be rounded to.
+        accuracy: `strict` permits tiles as exact as a direct convolution, such as F(2x2, 3x3);
+            `default` permits F(4x4, 3x3) and tiles with as many products, `fast` F(6x6, 3x3).
+        tile: use this tile wherever it is possible, instead of the cost model.
+        precision: type to which the operands of direct convolutions will be rounded.
     """
 
     name = "winograd"
