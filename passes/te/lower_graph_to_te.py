@@ -276,8 +276,7 @@ def _factors(unit: Unit) -> set[SSAValue]:
 
 
 def _repeated(unit: Unit, params: Sequence[SSAValue]) -> dict[OperandOf, SSAValue]:
-    """Return the operands of contractions that repeat another operand of the same op: `MatMul(x,
-    x)`.
+    """Return the operands of contractions that repeat another operand, as in `MatMul(x, x)`.
 
     They become separate parameters, so that each has one access pattern: schedules cache, pack and
     copy a buffer for one operand.
@@ -354,9 +353,7 @@ _NAMED_OPS = 4
 
 
 def _function_name(body: Sequence[GraphOp]) -> str:
-    """Return a name such as `conv` or `fused_conv_add_relu`: the op with the most work and those
-    after it.
-    """
+    """Return a name made of the op with the most work and those after it: `fused_conv_add_relu`."""
     if not body:
         return "copy"
     heaviest = max(range(len(body)), key=lambda position: body[position].work())

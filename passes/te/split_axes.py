@@ -85,7 +85,7 @@ class SplitAxesPass(ModulePass):
 
 
 def _quotient(function: FuncOp) -> tuple[ComputeOp, int, int] | None:
-    """Return a stage, its axis that is read as a quotient, and the divisor; None if there is none."""
+    """Return a stage, its axis that is read as a quotient, and the divisor, or None."""
     for stage in function.stages:
         if not is_contraction(stage):
             continue
@@ -113,7 +113,7 @@ def _divided(read: ReadOp) -> list[tuple[SSAValue, int]]:
 
 
 def _parts_of(read: ReadOp, kind: type[FloorDiv | Mod]) -> list[tuple[SSAValue, int]]:
-    """Return the values whose quotients or remainders are in a read's indices, with the divisors."""
+    """Return the values whose quotients or remainders are in a read's indices, and the divisors."""
     ranges = index_ranges(read.indices)
     sums = [linear_sum(expr, ranges) for expr in read.map.data.results]
     atoms = [atom for total in sums for atom, _ in total.terms if isinstance(atom, kind)]

@@ -211,9 +211,7 @@ def _is_before(op: Operation, stage: ComputeOp) -> bool:
 def _stage(
     like: ComputeOp, name: str, value: SSAValue, made: dict[SSAValue, SSAValue]
 ) -> ComputeOp:
-    """Return a stage that computes one value of another stage's body, reading values that have
-    stages.
-    """
+    """Return a stage that computes one value of another stage, reading values that have stages."""
 
     def body(block: Block) -> Iterator[Operation]:
         mapping: dict[SSAValue, SSAValue] = dict(zip(like.body.block.args, block.args, strict=True))

@@ -1,4 +1,4 @@
-"""Cost model of contractions with few-bit operands: bit-serial, by table lookups, and multiplied."""
+"""Cost model of contractions with few-bit operands: bit-serial, table lookups, multiplication."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def cycles_of_products(
 def cycles_by_tables(
     matrix: tuple[int, ...], rows: int, planes: int, shape: TableShape, lookup: Lookup
 ) -> float:
-    """Estimate the cycles of all table-lookup sums for `rows` rows of data and weights [outputs,
-    channels, taps...]."""
+    """Estimate the cycles of the sums by table lookups, for `rows` rows of data and weights
+    [outputs, channels, taps...]."""
     outputs, _, *taps = matrix
     parts = len(part_bits(shape.bits))
     blocks, calls = -(-outputs // lookup.lanes), shape.steps * prod(taps)

@@ -36,8 +36,7 @@ class DataEncoding:
 
 
 def data_encoding(numbers: Array, pad: int | None) -> DataEncoding | None:
-    """Return the encoding with the fewest bits for a set of integers; None if it needs too many
-    bits.
+    """Return the encoding of a set of integers with the fewest bits; None if there are too many.
 
     Args:
         pad: pad value of the data, whose code is 0; None without pads.
@@ -110,7 +109,7 @@ def _distinct(numbers: Array) -> Array:
 
 
 def _bits(codes: Array) -> int:
-    """Return the number of bits that hold all of the codes, in two's complement if one is negative."""
+    """Return the number of bits that hold all codes, in two's complement if one is negative."""
     low, high = int(codes.min(initial=0)), int(codes.max(initial=0))
     if low >= 0:
         return max(high.bit_length(), 1)

@@ -38,7 +38,7 @@ class ValueSets:
                 self._known[result] = self._found(op, result)
 
     def of(self, value: SSAValue) -> Array | None:
-        """Return the sorted possible values, a superset of the actual ones; None if they are many."""
+        """Return the possible values in order, or None if there are many."""
         return self._known[value] if value in self._known else _of_type(element_type(value))
 
     def _found(self, op: object, result: SSAValue) -> Array | None:
@@ -58,9 +58,7 @@ class ValueSets:
         return _of_type(element_type(result)) if found is None else found
 
     def _quantized(self, op: QuantizerOp) -> Array | None:
-        """Return all values of the zero point's type, minus the zero point if the result is
-        centred.
-        """
+        """Return all values of the zero point's type, minus the zero point in centred results."""
         numbers = _of_type(element_type(op.zero))
         if numbers is None or not op.is_centered:
             return numbers

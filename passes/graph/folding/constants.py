@@ -49,9 +49,7 @@ class Constants:
         return ConstantOp.add_weight(self.store, array, hint)
 
     def like(self, array: Array, source: SSAValue, change: str) -> ConstantOp:
-        """Return a constant derived from another one, with its element type and a name made of its
-        name and the change.
-        """
+        """Return a constant derived from another one, with its element type and a similar name."""
         name = source.owner.weight_name if isinstance(source.owner, ConstantOp) else None
         dtype = numpy_dtype(type_of(source).element_type)
         array = np.asarray(array).astype(dtype, copy=False)

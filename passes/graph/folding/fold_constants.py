@@ -101,9 +101,7 @@ class FoldConstant(RewritePattern):
         rewriter.replace(op, results, [constant.result for constant in results])
 
     def is_worthwhile(self, op: GraphOp) -> bool:
-        """Check that the results are not much larger than the operands, and fit the remaining
-        budget.
-        """
+        """Check that the results are not much larger than the operands, and within the budget."""
         operands = sum(_stored_bytes(operand) for operand in op.operands)
         if bytes_of(op.type) > max(GROWTH * operands, self.most_bytes):
             return False

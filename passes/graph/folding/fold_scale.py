@@ -69,9 +69,7 @@ class AddNegated(_WithConstants):
 
 
 def _has_inverse(value: Array) -> bool:
-    """Whether each element's inverse is as exact as the element: neither is outside the normal
-    range.
-    """
+    """Whether each element and its inverse are in the normal range, so that both are as exact."""
     size = np.abs(value)
     least = float(cast(Any, ml_dtypes.finfo)(value.dtype).smallest_normal)
     return bool(((size >= 4 * least) & (size <= 0.25 / least)).all())
@@ -93,9 +91,7 @@ def values_before_steps() -> Reaches[SSAValue]:
 
 
 def _followed(value: SSAValue) -> list[SSAValue] | None:
-    """Return the values to which rounding errors of a value propagate; None if it is rounded to
-    steps.
-    """
+    """Return the values to which rounding errors propagate; None if a value is rounded to steps."""
     found: list[SSAValue] = []
     for use in value.uses:
         op = use.operation
@@ -152,7 +148,7 @@ def _cancels(a: Array, b: Array) -> bool:
 
 
 def _is_contraction(value: SSAValue) -> bool:
-    """Return whether a value is the result of a contraction, whose terms may be added in any order."""
+    """Return whether a value is the result of a contraction; its terms may be reordered."""
     return isinstance(value.owner, GraphOp) and value.owner.linear_weight() is not None
 
 
@@ -238,9 +234,7 @@ class ScaleWeights(_WithConstants):
         rewriter.erase(linear.owner)
 
     def scaled(self, value: SSAValue, scale: Array) -> tuple[ConstantOp, GraphOp] | None:
-        """Return the producer of a value with its weight scaled, and the new weight; None if
-        impossible.
-        """
+        """Return the scaled weight and the op that produces the scaled value, or None."""
         op = value.owner
         linear = op.linear_weight() if isinstance(op, GraphOp) else None
         if linear is None or not isinstance(op, GraphOp):

@@ -72,7 +72,7 @@ def _readers(value: SSAValue) -> Iterator[Operation]:
 
 
 def _takes_in(reader: Operation) -> bool:
-    """Whether an op computes each element from few elements of its operand, so that the two fuse."""
+    """Whether an op computes each element from few elements of its operand, so that they fuse."""
     if not isinstance(reader, GraphOp) or reader.is_opaque or reader.is_joined:
         return False
     return reader.fusion_kind is FusionKind.INJECTIVE

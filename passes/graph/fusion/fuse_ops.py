@@ -209,7 +209,7 @@ class _Fusion:
         self.grouped.update(group)
 
     def users(self, place: int) -> set[int]:
-        """Return the indices of the ops that use a result of an op, directly or in their regions."""
+        """Return the indices of the ops that use a result of an op, also in their regions."""
         uses = (use.operation for result in self.ops[place].results for use in result.uses)
         there = (self.block.find_ancestor_op_in_block(op) for op in uses)
         return {self.place[op] for op in there if op is not None}
@@ -220,9 +220,7 @@ class _Fusion:
         return isinstance(op, GraphOp) and op.subview_offset is not None and self._is_read(place)
 
     def _is_read(self, place: int) -> bool:
-        """Whether some user, directly or through views, reads a result without needing a copy of
-        it.
-        """
+        """Whether some user, directly or through views, reads a result without a copy."""
         for user in self.users(place):
             op = self.ops[user]
             if isinstance(op, GraphOp) and op.is_view:
@@ -233,7 +231,7 @@ class _Fusion:
         return False
 
     def forward(self, anchor: int) -> list[int]:
-        """Return the anchor and the ops after it that may be fused, each post-dominating the group."""
+        """Return the anchor and the later ops that may be fused, each post-dominating the group."""
         group = [anchor]
         while (step := self._next_exit(group)) is not None:
             group += step
@@ -292,8 +290,7 @@ class _Fusion:
         return sorted(members)
 
     def _next_exit(self, group: list[int]) -> list[int] | None:
-        """Return the ops from a group's last one up to its next post-dominator, if all may be
-        fused.
+        """Return the ops from a group's last one to its next post-dominator, if all may be fused.
 
         Users are visited in order. When every unvisited user uses the newest op alone, that op
         post-dominates the earlier ones.

@@ -57,9 +57,7 @@ def stores_vectors(ops: Sequence[GraphOp], lanes: int, *, transposes: bool = Tru
 
 
 def _places(ops: Sequence[GraphOp]) -> tuple[AffineExpr, ...] | None:
-    """Return the index in the last result of each element of the first operand; None if not
-    bijective.
-    """
+    """Return the result's index of each element of the first operand; None if not bijective."""
     indices: list[AffineExpr] | None = None
     for op in reversed(ops):
         source = te.placeholder(shape_of(op.operands[0]), element_type(op.operands[0]))

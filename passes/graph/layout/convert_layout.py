@@ -214,15 +214,13 @@ class _Conversion:
         self.replaced: list[Operation] = []
 
     def run(self) -> list[Operation]:
-        """Convert all ops that can be, give the others plain operands, and return the replaced ops."""
+        """Convert all possible ops, give the others plain operands, and return the replaced ops."""
         for op in list(self.body.ops):
             self.visit(op)
         return self.finish()
 
     def visit(self, op: Operation) -> bool:
-        """Insert the blocked form of an op before it, if it has one; return whether anything
-        changed.
-        """
+        """Insert the blocked form of an op before it, if any; return whether anything changed."""
         new = self._converted(op) if isinstance(op, GraphOp) else None
         if new is None:
             return self._use_plain_operands(op)

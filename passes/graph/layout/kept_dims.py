@@ -9,8 +9,7 @@ from tcopt.support.rewriting import replace, take_choices
 
 
 def keep_dims(body: Block) -> None:
-    """Rewrite reductions that drop spatial dimensions of a convolution's result to keep them,
-    followed by a reshape.
+    """Let ops after a convolution keep the dimensions that they drop, and drop them by a reshape.
 
         %r = graph.reduce %c {kind = max, axes = [2]} : tensor<1x64xf32>
     ->

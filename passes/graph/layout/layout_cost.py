@@ -55,7 +55,7 @@ def plain_ops(
 def _connect(
     network: Network, value: SSAValue, producer: int, node: Callable[[Operation], int]
 ) -> None:
-    """Add the cost of moving a value to the layout of its users, if it differs from its producer's."""
+    """Add the cost of moving a value to its users' layout, if that is not its producer's."""
     users = {node(use.operation) for use in value.uses} - {producer}
     if not users:
         return

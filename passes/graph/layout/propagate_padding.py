@@ -98,9 +98,7 @@ def plan_borders(body: Block) -> PaddingPlan:
 
 
 def _may_have_border(op: GraphOp) -> bool:
-    """Whether an op can store its result inside of a border, and all of its users can read it
-    there.
-    """
+    """Whether an op can store its result inside of a border for all of its users."""
     if op.is_border or isinstance(op, ConstantOp) or op.is_view or len(op.results) != 1:
         return False
     if op.fusion_kind not in (FusionKind.COMPLEX_OUT_FUSABLE, FusionKind.INJECTIVE):

@@ -86,9 +86,7 @@ class SplitTapsPass(ModulePass):
 
 
 def _may_split(op: ConvOp, lanes: int) -> bool:
-    """Whether a convolution is of f32, and is computed on plain data or with vectors at most half
-    full.
-    """
+    """Whether a f32 convolution is computed on plain data, or with vectors at most half full."""
     if op.window.is_pointwise or op.pad_value.value.data or 0 in (*op.shape, *shape_of(op.x)):
         return False
     if element_type(op.x) != f32 or element_type(op.w) != f32:

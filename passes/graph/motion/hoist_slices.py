@@ -99,7 +99,7 @@ class HoistPlan:
 
 
 def plan_parts(body: Block) -> HoistPlan:
-    """Choose the ops that are computed on parts of their operands, by the rules of `hoist-slices`."""
+    """Choose the ops to compute on parts of their operands, by the rules of `hoist-slices`."""
     plan = HoistPlan()
     if not any(isinstance(op, SliceOp) for op in body.ops):
         return plan

@@ -128,9 +128,7 @@ class MergeRows(RewritePattern):
 
 
 def _alike_users(ops: Sequence[GraphOp]) -> list[GraphOp] | None:
-    """Return the single user of each op, if all of them do the same to each row with the same
-    constants.
-    """
+    """Return the single user of each op, if all apply the same constants to each row."""
     users: list[GraphOp] = []
     for op in ops:
         (use, *more) = op.results[0].uses or (None,)
@@ -153,7 +151,7 @@ def _is_for_rows(user: GraphOp, op: GraphOp) -> bool:
 
 
 def _constants_of(user: GraphOp, op: GraphOp) -> tuple[object, ...]:
-    """Return a key that is equal for users that apply the same operation with the same constants."""
+    """Return a key that is equal for users that apply the same op with the same constants."""
     operands: list[object] = []
     for value in user.operands:
         owner = None if value is op.results[0] else value.owner
@@ -190,7 +188,7 @@ def _in_shape(value: SSAValue, shape: Sequence[int], rewriter: PatternRewriter) 
 
 
 def _key(op: ContractionOp) -> tuple[object, ...] | None:
-    """Return a key that is equal for contractions of few rows that may be merged; None for others."""
+    """Return a key that is equal for small contractions that may be merged; None for others."""
     weights = op.weights.owner
     if not isinstance(weights, ConstantOp) or weights.weight_name is None:
         return None

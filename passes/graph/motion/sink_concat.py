@@ -57,9 +57,7 @@ class SinkConcat(RewritePattern):
 
 
 def _is_sinkable(value: SSAValue, user: GraphOp) -> bool:
-    """Whether a value is a concatenation in memory with one user, one of whose parts is computed
-    for it alone.
-    """
+    """Whether a value is a concatenation in memory with one user, and a part is computed for it."""
     concat = value.owner
     if not isinstance(concat, ConcatOp) or not concat.is_joined:
         return False

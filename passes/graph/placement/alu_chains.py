@@ -86,9 +86,7 @@ class Chain:
         self.shape, self.channel = self.op.shape, self.form.channel
 
     def follow(self) -> str | None:
-        """Extend the chain up to the last result that fits bytes; return the reason if there is
-        none.
-        """
+        """Extend the chain to its last result that fits bytes; return the reason if none does."""
         product = self.form.body[-1].results[0]
         value = self.op.results[0]
         self._known[value] = Registers(product, np.zeros((), np.int64), self.form.bound)
@@ -128,9 +126,7 @@ class Chain:
         return self.followed[-1]
 
     def after(self, result: SSAValue) -> Iterator[GraphOp]:
-        """Yield the ops on the host that convert the stored result to the chain's result in the
-        graph.
-        """
+        """Yield the ops on the host that convert the stored result to the result in the graph."""
         product = self.form.body[-1].results[0]
         if self.end is self.op and element_type(result) == element_type(product):
             for each in self.form.after:
@@ -298,9 +294,7 @@ class Chain:
         self.notes.append(text)
 
     def _reach_of_sums(self) -> tuple[Array, Array] | None:
-        """Return the minimum and maximum of the contraction's sums per channel if its weights are
-        known.
-        """
+        """Return the minimum and maximum of the sums per channel; None if weights are unknown."""
         product = self.form.body[-1]
         weight, limits = self.op.linear_weight(), self.ranges.of(product.operands[0])
         factors = None if weight is None else self.ranges.array(self.op.operands[weight.operand])

@@ -231,9 +231,7 @@ def _chain(
     claims: Claims,
     slack: int,
 ) -> Chain | str | None:
-    """Return the chain of an operator, or the reason why there is none; None if no user would
-    expect one.
-    """
+    """Return an operator's chain, or why there is none; None if no user would expect one."""
     unit = facts.matrix_unit
     assert unit is not None, "asked before"
     form = op.on_matrix_unit(unit.inner, unit.lanes)
@@ -270,9 +268,7 @@ def _on_alu(
     claims: Claims,
     slack: int,
 ) -> Chain | str:
-    """Return the chain of an operator without contraction on the ALU, or the reason why there is
-    none.
-    """
+    """Return the chain of an operator without contraction on the ALU, or why there is none."""
     unit, alu = facts.matrix_unit, facts.alu
     assert unit is not None, "asked before"
     if isinstance(form, str):
@@ -424,9 +420,7 @@ class PlaceOnAccelerator(RewritePattern):
             rewriter.erase(each)
 
     def _as_stored(self, op: GraphOp) -> Sequence[GraphOp]:
-        """Return an op, or for a layout transform a view of what another group stores in that
-        layout.
-        """
+        """Return an op, or instead of a layout transform a view of a result in that layout."""
         if not isinstance(op, LayoutTransformOp):
             return (op,)
         stored = self.blocks.get(plain_source(op.x))

@@ -110,7 +110,7 @@ class IntegerPlan:
 
 
 def plan_integers(body: Block, constants: Constants, accuracy: str = DEFAULT) -> IntegerPlan:
-    """Choose the ops that are computed on integers, by the rules of `fake-quantization-to-integer`."""
+    """Choose the ops to compute on integers, by the rules of `fake-quantization-to-integer`."""
     return _Conversion(body, constants, accuracy).run()
 
 
@@ -220,8 +220,7 @@ class _Conversion:
         return self.insert(RequantizeOp(source.integers, factor, op.zero, centered=True), op)
 
     def rounds_alike(self, source: Scaled, op: QuantizerOp) -> bool:
-        """Whether multiplying by a quotient of scales gives the results of a multiplication and a
-        division.
+        """Whether one multiplication rounds like a dequantisation followed by a quantisation.
 
         Sums are rounded as floats too, so for them neither order is more exact.
         """

@@ -227,18 +227,14 @@ class _Narrowing:
         return form
 
     def origin(self, value: SSAValue) -> Origin | None:
-        """Return the origin of centred integers, from their producers or from their range; None if
-        unknown.
-        """
+        """Return the origin of centred integers by their producers or their range, or None."""
         found, limits = self.traced(value), self.ranges.of(value)
         if found is not None or limits is None:
             return found
         return Origin(U8, limits, None) if limits[1] - limits[0] < 256 else None
 
     def traced(self, value: SSAValue) -> Origin | None:
-        """Return the origin of a value that is bytes minus a zero point, or selected from such
-        values.
-        """
+        """Return the origin of a value that is bytes minus a zero point, or selected from these."""
         op = value.owner
         if isinstance(op, QuantizerOp):
             return self.origin_of(element_type(op.zero), op.zero) if op.is_centered else None
@@ -368,7 +364,7 @@ class _Narrowing:
     def correct(
         self, op: ContractionOp, result: SSAValue, weights: Array, shift: int | SSAValue
     ) -> None:
-        """Replace an op's sums by those of bytes minus the shift's contribution for each channel."""
+        """Replace an op's sums by those of bytes minus the shift's contribution per channel."""
         linear = op.linear_weight()
         assert linear is not None
         axes = tuple(axis for axis in range(weights.ndim) if axis != linear.axis)
@@ -390,9 +386,7 @@ class _Narrowing:
             erase(op)
 
     def bias_of(self, op: ContractionOp) -> tuple[GraphOp, Array | None]:
-        """Return the op that adds a constant bias to a contraction's sums, if it is their only
-        user, and the bias.
-        """
+        """Return the op that alone uses a contraction's sums and adds a constant, and this one."""
         uses = list(op.results[0].uses)
         user = uses[0].operation if len(uses) == 1 else None
         if isinstance(user, AddOp) and user.type == op.type:

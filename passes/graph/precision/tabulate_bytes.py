@@ -147,9 +147,7 @@ class _Function:
         return last
 
     def takes_in(self, op: GraphOp) -> bool:
-        """Add an op if each of its elements depends on one element of each operand and on
-        constants.
-        """
+        """Add an op if it is elementwise on operands of the full shape and constants."""
         if not op.is_elementwise or len(op.results) != 1 or op.shape != self.root.shape:
             return False
         fresh: list[SSAValue] = []

@@ -72,9 +72,7 @@ class ExpandConvTransposePass(ModulePass):
 
 
 def _with_whole_phases(op: ConvTransposeOp, lanes: int) -> list[Operation] | None:
-    """Return the op with phases of equal extent, and the slice of its result; None if it is
-    rewritten.
-    """
+    """Return the op with phases of equal extent and a slice of it; None if it is rewritten."""
     window, shape = op.window, op.shape
     more = [-n % s for n, s in zip(shape[2:], window.strides, strict=True)]
     if not any(more):

@@ -42,7 +42,7 @@ def whole_tiles(taps: int, phases: int) -> list[int]:
 def estimates(
     layer: Layer, costs: ConvolutionCosts, tiles: Sequence[int]
 ) -> tuple[float, dict[int, float]]:
-    """Return the time of the direct form, and of each tile for which the target has enough memory."""
+    """Return the times of the direct form, and of each tile that fits the target's memory."""
     fitting = [m for m in tiles if costs.has_room(layer, m)] or sorted(tiles)[:1]
     return costs.direct(layer), {m: costs.winograd(layer, m) for m in fitting}
 
@@ -83,8 +83,7 @@ class ExactTiles:
         return exact or next((r for r in found.values() if r is not None), "no tile is of integers")
 
     def share(self, op: ContractionOp, resident: int) -> float:
-        """Return the ratio of the estimated time with the best tile to the direct time; 1 without
-        one.
+        """Return the ratio of the best tile's estimated time to the direct time; 1 without tiles.
 
         Args:
             resident: bytes of the function's constants.

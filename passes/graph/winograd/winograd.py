@@ -37,15 +37,14 @@ from tcopt.support.rewriting import function_bodies, rewrite
 from tcopt.support.winograd_tables import TILES
 
 ALLOWED = {"strict": 4, "default": 6, "fast": 8}
-"""Maximum number of products of a tile's row at each accuracy; docs/accuracy.md lists the errors.
+"""Maximum number of products of a tile's row at each accuracy; see docs/accuracy.md for the errors.
 """
 
 ROUNDED = {"strict": 0, "default": 0, "fast": 6}
 """The same maximum if transformed data and weights are rounded to 16 bits."""
 
 KERNEL_CYCLES = 10_000
-"""Cycles lost for each group by having a kernel of its own: a barrier at its end, and fewer tiles.
-"""
+"""Cycles that each group loses because it is a separate kernel: a barrier, and fewer tiles."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +133,7 @@ class UseWinograd(RewritePattern):
             rewriter.replace(part, form.ops(part, choice.tile, group, choice.element))
 
     def rounded_tiles(self, op: ContractionOp, form: WinogradForm) -> list[int]:
-        """Return the tiles that may be rounded: there must be a dot product for the rounded type."""
+        """Return the tiles that may be rounded, if there is a dot product for the rounded type."""
         if self.narrow is None or form.whole or form.of_pixels:
             return []
         group = self.terms(self.narrow)
