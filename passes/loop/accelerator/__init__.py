@@ -1,1 +1,1 @@
-"""Loops for an accelerator: places in its memories, and its instructions."""
+"""Lowering of loops to an accelerator: memory placement and instructions."""

@@ -1,4 +1,4 @@
-"""Index expressions where outer loops have values and inner ones move."""
+"""Affine index expressions with fixed values for unrolled loops."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from tcopt.dialects import loop
 from tcopt.support.affine import Atom, Dim, FloorDiv, LinearSum, Range, linear_sum
 
 Values = Mapping[SSAValue, int]
-"""The variables of loops that are written out, and what they are now."""
+"""The variables of unrolled loops, with their current values."""
 
 
 @dataclass(frozen=True)
 class Linear:
-    """`base + sum(step * variable)` over the variables of loops that are not written out."""
+    """`base + sum(step * variable)` over the variables of loops that are not unrolled."""
 
     base: int
     steps: Mapping[SSAValue, int] = field(default_factory=dict[SSAValue, int])
 
     def scaled(self, factor: int) -> Linear:
-        """It times a number."""
+        """Multiply by a constant."""
         return Linear(self.base * factor, {v: s * factor for v, s in self.steps.items()})
 
     def plus(self, other: Linear) -> Linear:
-        """The sum of both."""
+        """Return the sum with another expression."""
         steps = dict(self.steps)
         for value, step in other.steps.items():
             steps[value] = steps.get(value, 0) + step
@@ -36,18 +36,18 @@ class Linear:
 
 @dataclass(frozen=True)
 class Form:
-    """An index expression, ready to be asked for many values of the outer loops."""
+    """An index expression, prepared for evaluation at many values of the unrolled loops."""
 
     total: LinearSum
     operands: tuple[SSAValue, ...]
 
     @staticmethod
     def of(expr: AffineExpr, operands: Sequence[SSAValue]) -> Form:
-        """The form of an expression over variables of loops."""
+        """Return the form of an expression over loop variables."""
         return Form(linear_sum(expr, [_range(value) for value in operands]), tuple(operands))
 
     def at(self, values: Values) -> Linear | None:
-        """The expression for these values; None where it divides by what moves."""
+        """Evaluate at these values; None if it divides by a variable that has none."""
         return self._sum(self.total, values)
 
     def _sum(self, total: LinearSum, values: Values) -> Linear | None:

@@ -1,4 +1,4 @@
-"""Loops around one call of an intrinsic, as an instruction of an accelerator has them."""
+"""Loop nests around one intrinsic call that become the loops of an accelerator instruction."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Axis:
     """A loop of an instruction.
 
     Attributes:
-        extent: how often it runs.
-        steps: how many entries each operand moves, the output first.
-        inside: first and end of the iterations in which inputs lie inside of their buffers.
+        extent: trip count.
+        steps: stride of each operand in entries, the output first.
+        inside: range of the iterations (start and end) in which inputs are inside of their buffers.
     """
 
     extent: int
@@ -41,15 +41,15 @@ class Axis:
 
 @dataclass(frozen=True)
 class Work:
-    """What an instruction, or several, do: entries of operands, in loops.
+    """The work of one or several instructions: entries of operands, in loops.
 
     Attributes:
-        buffers: of the operands, the output first.
-        first: the entry of each buffer where the first iteration is; of one of an accelerator's
-            memory the entry of this, unless it is not placed.
-        ends: for each buffer the entry behind its last one.
-        axes: the loops, outermost first; those of one iteration are left out.
-        is_inside: whether there is an iteration whose inputs lie inside of their buffers.
+        buffers: buffers of the operands, the output first.
+        first: the entry of each buffer in the first iteration; for a placed buffer, the address in
+            its memory.
+        ends: end (exclusive) of each buffer in entries.
+        axes: the loops, outermost first; loops of one iteration are omitted.
+        is_inside: whether there is an iteration whose inputs are inside of their buffers.
     """
 
     call: loop.IntrinOp
@@ -60,7 +60,7 @@ class Work:
     is_inside: bool = True
 
     def split(self, position: int) -> list[Work]:
-        """One piece of work for each iteration of a loop."""
+        """Return a separate piece of work for each iteration of a loop."""
         axis = self.axes[position]
         rest = (*self.axes[:position], *self.axes[position + 1 :])
         low, high = axis.inside
@@ -78,10 +78,10 @@ class Work:
 
 
 class Nest:
-    """Perfectly nested loops and guards around one call.
+    """Perfectly nested loops and guards around one intrinsic call.
 
     Attributes:
-        loops: outermost first.
+        loops: the loops, outermost first.
     """
 
     def __init__(
@@ -110,11 +110,11 @@ class Nest:
         return [operand.tile for operand in self._operands]
 
     def work(self, values: Values, places: Mapping[SSAValue, int]) -> list[Work] | None:
-        """What is to do where the loops around have these values; None where the loops are none
-        of an instruction, and have to be written out.
+        """Return the work at these values of the outer loops; None if the nest cannot be the loops
+        of an instruction, and must be unrolled.
 
         Args:
-            places: the first entry of each buffer that is placed.
+            places: address of each placed buffer.
         """
         ranges = {each.induction_variable: (0, each.trip_count) for each in self.loops}
         conditions = [(form.at(values), 0, extent) for form, extent in self._conditions]
@@ -156,11 +156,11 @@ class Nest:
 
 
 Granule = Callable[[Tile], "int | None"]
-"""Elements that places in the buffer of a tile are counted in; None for those of the tile."""
+"""Elements per entry of a tile's buffer; None for the number of elements of the tile."""
 
 
 def nest_at(op: Operation, granule: Granule = lambda tile: None) -> Nest | None:
-    """The nest that begins with a loop, guard or call; None if it is not such a nest."""
+    """Return the nest that starts with a loop, guard or call, or None."""
     path = path_to_call(op)
     if path is None:
         return None
@@ -171,12 +171,12 @@ def nest_at(op: Operation, granule: Granule = lambda tile: None) -> Nest | None:
 
 
 class _Operand:
-    """A tile of a call, whose place is asked for in entries.
+    """A tile of a call, addressed in entries.
 
     Attributes:
-        elements: what its place is counted in. size: so many are in its buffer.
-        limits: for a tile that may lie outside of its buffer, along each dimension where that may
-            be: the first index, its least value and the end of its values inside.
+        elements: elements of an entry. size: entries of the buffer.
+        limits: for a tile that may be partly outside of its buffer, for each such dimension: the
+            first index, and the lower and upper bound (exclusive) of its values inside.
     """
 
     def __init__(self, tile: Tile, call: loop.IntrinOp, granule: int | None = None):
@@ -197,7 +197,7 @@ class _Operand:
         ]
 
     def _check_order(self) -> None:
-        """Check that the elements of a tile lie one after the other, as those of an entry."""
+        """Check that the elements of a tile are contiguous, as in an entry."""
         inner = prod(self.tile.extents)
         for row, extent in zip(self.tile.steps, self.tile.extents, strict=True):
             inner //= extent
@@ -212,8 +212,8 @@ class _Operand:
         )
 
     def place(self, values: Values, start: int) -> Linear | None:
-        """The first entry of a buffer that begins at `start`; None where it is not linear in what
-        moves."""
+        """Return the first entry of the tile if its buffer starts at `start`; None if it is not
+        linear in the loop variables."""
         elements, total = self.elements, Linear(0)
         for form, stride in zip(self.forms, self.strides, strict=True):
             found = form.at(values)
@@ -229,10 +229,10 @@ class _Operand:
 def _restrict(
     ranges: dict[SSAValue, tuple[int, int]], conditions: Sequence[tuple[Linear | None, int, int]]
 ) -> bool | None:
-    """Leave those iterations for which `low <= form < high` for all conditions.
+    """Restrict loops to the iterations for which `low <= form < high` in all conditions.
 
     Returns:
-        Whether there are any; None where several loops decide together.
+        Whether any are left; None if a condition depends on several loops.
     """
     runs = True
     for form, low, high in conditions:
@@ -251,7 +251,7 @@ def _restrict(
 def _narrowed(
     iterations: tuple[int, int], base: int, step: int, low: int, high: int
 ) -> tuple[int, int]:
-    """Those iterations for which `low <= base + step * n < high`."""
+    """Return the range of iterations for which `low <= base + step * n < high`."""
     if step < 0:
         base, step, low, high = -base, -step, 1 - high, 1 - low
     first, end = iterations

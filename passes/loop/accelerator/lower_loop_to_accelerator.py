@@ -1,4 +1,4 @@
-"""Loop functions as programs of an accelerator that its facts describe."""
+"""Lowering of loop functions to programs of an accelerator that is described by its facts."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from tcopt.support.rewriting import rewrite
 
 @dataclass(frozen=True)
 class LowerLoopToAcceleratorPass(ModulePass):
-    """Writes loop functions out as programs of the module's accelerator.
+    """Lower loop functions to programs of the module's accelerator.
 
-    A loop around nothing but one call of an intrinsic is a loop of an instruction, as far as the
-    machine has loops (`Instruction.loops`): loops that go through all operands as one are one, and
-    what is too much for an instruction is several. All other loops are written out, as are loops
-    marked `unrolled`. A buffer in several slots lies in one after the other, each time that the
-    block that holds it is entered. Guards, and tiles that lie outside of their buffers, become
-    shorter loops and iterations that are not inside.
+    A loop nest around a single intrinsic call becomes the loops of an instruction, as far as the
+    machine has loops (`Instruction.loops`): loops that are contiguous in all operands are merged,
+    and a nest that is too large becomes several instructions. All other loops are unrolled, as are
+    loops marked `unrolled`. A buffer with several slots uses them in rotation, one each time its
+    block is entered. Guards, and tiles that are partly outside of their buffers, become shorter
+    loops and iterations that are not inside.
 
         loop.for %i = 0 to 4 {
           loop.intrin "tile_load_1x8" outs(%a[%i, 0] by [0, 1] : memref<4x8xi8>)
@@ -53,9 +53,9 @@ class LowerLoopToAcceleratorPass(ModulePass):
         ->
         accelerator.run "tile_load_1x8" [4] out tile_data[0 by 1] in %x[-8 by 8] inside [1 to 4]
 
-    Each function becomes one program of its name and arguments; functions without buffers in the
-    accelerator's memories stay. It comes after `lower-blocks` and `place-sram`; `order-units` lets
-    units wait for each other afterwards.
+    Each function becomes a program with the same name and arguments; functions without buffers in
+    the accelerator's memories are not changed. The pass runs after `lower-blocks` and `place-sram`;
+    `order-units` adds the synchronisation of units afterwards.
     """
 
     name = "lower-loop-to-accelerator"
@@ -66,7 +66,7 @@ class LowerLoopToAcceleratorPass(ModulePass):
 
 @dataclass
 class LowerFunction(RewritePattern):
-    """Make a program of a function all of whose buffers are placed.
+    """Convert a function whose buffers are all placed to a program.
 
     loop.func @f(%x: memref<4x8xi8>, %y: memref<4x8xi8>) {
       %a = loop.alloc tile_data {places = [0]} : memref<4x8xi8>
@@ -86,7 +86,7 @@ class LowerFunction(RewritePattern):
 
 
 class _Lowering(WritingOut):
-    """The writing of one program."""
+    """Lowering of one function to a program."""
 
     def __init__(self, function: loop.FuncOp, facts: AcceleratorFacts):
         super().__init__(function, facts)
@@ -94,7 +94,7 @@ class _Lowering(WritingOut):
         self.steps: list[StepOp] = []
 
     def program(self) -> ProgramOp:
-        """The program."""
+        """Return the program."""
         block = self.run()
         finish = FinishOp()
         finish.location = self.function.location
@@ -109,7 +109,7 @@ class _Lowering(WritingOut):
         return isinstance(declared.instruction, Instruction)
 
     def granule(self, tile: Tile) -> int | None:
-        """Entries of a memory, elements of a buffer."""
+        """Return the elements per entry of a tile's memory; 1 for buffers of the host."""
         alloc = tile.buffer.owner
         if not isinstance(alloc, loop.AllocOp):
             return 1
@@ -152,15 +152,15 @@ class _Lowering(WritingOut):
 
 
 def pieces_of(work: Work, most: Sequence[int]) -> Iterator[Work]:
-    """Work in pieces, each of which is one instruction.
+    """Yield pieces of work that fit one instruction each.
 
     Args:
-        most: how often each loop of an instruction may run, the outermost first.
+        most: maximum trip count of each loop of an instruction, the outermost first.
     """
     axes = merged(work.axes)
     limits = list(most)[max(len(most) - len(axes), 0) :]
     if len(axes) > len(limits):
-        # The smallest loop makes the fewest instructions.
+        # Unrolling the smallest loop gives the fewest instructions.
         extents = [axis.extent for axis in axes]
         for part in replace(work, axes=tuple(axes)).split(extents.index(min(extents))):
             yield from pieces_of(part, most)
@@ -174,8 +174,7 @@ def pieces_of(work: Work, most: Sequence[int]) -> Iterator[Work]:
 
 
 def merged(axes: Sequence[Axis]) -> list[Axis]:
-    """Neighbouring loops that go through all operands as one, as one; those of one iteration that
-    is inside are left out."""
+    """Merge adjacent loops that are contiguous in all operands, and drop single iterations."""
     found = [axis for axis in axes if axis.extent > 1 or not axis.is_inside]
     for place, (outer, inner) in enumerate(pairwise(found)):
         as_one = tuple(step * inner.extent for step in inner.steps)
@@ -187,7 +186,7 @@ def merged(axes: Sequence[Axis]) -> list[Axis]:
 
 
 def chunks(work: Work, position: int, most: int) -> Iterator[Work]:
-    """Work with at most so many iterations of a loop."""
+    """Yield work with at most `most` iterations of a loop."""
     axis = work.axes[position]
     low, high = axis.inside
     for start in range(0, axis.extent, most):

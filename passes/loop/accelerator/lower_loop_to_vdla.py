@@ -1,4 +1,4 @@
-"""Loop functions as programs of an accelerator."""
+"""Lowering of loop functions to VDLA programs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tcopt.support.rewriting import rewrite
 
 @dataclass
 class LowerFunction(RewritePattern):
-    """Make a program of a function all of whose buffers are placed.
+    """Convert a function whose buffers are all placed to a program.
 
     loop.func @f(%x: memref<4x16xi32>, %y: memref<4x16xi32>) {
       %a = loop.alloc acc_register {places = [0]} : memref<4x16xi32>
@@ -60,14 +60,14 @@ class LowerFunction(RewritePattern):
 
 @dataclass(frozen=True)
 class LowerLoopToVdlaPass(ModulePass):
-    """Writes loop functions out as programs of the accelerator, without tokens.
+    """Lower loop functions to VDLA programs without dependency tokens.
 
-    A loop around nothing but one call of an intrinsic is a loop of an instruction; all others
-    are written out, as are loops marked `unrolled`. Calls that copy become transfers of as many
-    entries as one may have; calls that compute become kernels, whose two hardware loops are those
-    that leave the fewest micro-ops. A buffer in several slots lies in one after the other, each
-    time that the block that holds it is entered. Guards, and tiles that lie outside of their
-    buffers, become shorter loops and pads.
+    A loop nest around a single intrinsic call becomes the loops of an instruction; all other loops
+    are unrolled, as are loops marked `unrolled`. Calls that copy become transfers, each as large as
+    the machine permits; calls that compute become kernels, whose two hardware loops are chosen to
+    minimise the number of micro-ops. A buffer with several slots uses them in rotation, one each
+    time its block is entered. Guards, and tiles that are partly outside of their buffers, become
+    shorter loops and padding.
 
         loop.for %i = 0 to 2 {
           %a = loop.alloc acc_input {slots = 2 : i64, places = [0, 40]} : memref<4x10x16xi8>
@@ -79,11 +79,12 @@ class LowerLoopToVdlaPass(ModulePass):
         vdla.load inp 0, %x[0] : 3x8 pad [1, 0, 1, 1]
         vdla.load inp 40, %x[16] : 4x8 pad [0, 0, 1, 1]
 
-    Each function becomes one program of its name and arguments, which are in memory; functions
-    without calls of intrinsics stay. It comes after `lower-blocks` and `place-sram`; tokens are
-    inserted afterwards, from what instructions touch.
+    Each function becomes a program with the same name and arguments, which are in host memory;
+    functions without intrinsic calls are not changed. The pass runs after `lower-blocks` and
+    `place-sram`; dependency tokens are inserted afterwards, from the memory accesses of
+    instructions.
 
-    Writing out is a walk with an environment: what the loops around are, and where buffers lie.
+    The lowering interprets the function with an environment of loop variables and buffer addresses.
     """
 
     name = "lower-loop-to-vdla"
@@ -93,7 +94,7 @@ class LowerLoopToVdlaPass(ModulePass):
 
 
 class _Lowering(WritingOut):
-    """The writing of one program."""
+    """Lowering of one function to a program."""
 
     def __init__(self, function: loop.FuncOp, target: VdlaTargetAttr):
         super().__init__(function, target)
@@ -101,7 +102,7 @@ class _Lowering(WritingOut):
         self.out = ProgramWriter(target)
 
     def program(self) -> ProgramOp:
-        """The program."""
+        """Return the program."""
         block = self.run()
         self.out.add(FinishOp(), self.function.location)
         block.add_ops(self.out.ops())
@@ -135,7 +136,7 @@ class _Lowering(WritingOut):
             op = LoadOp(memory, tile.sram, buffer, tile.dram, shape, tile.stride, tile.pad)
             self.out.add(op, location)
         if what.number:
-            # Around what there is are zeros.
+            # Transfers pad with zeros.
             code = "min" if what.number < 0 else "max"
             for part in outside_of(work, 0):
                 self._alu(part, Instruction("alu", code, what.number), location)

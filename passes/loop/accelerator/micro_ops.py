@@ -1,4 +1,4 @@
-"""Kernels: two hardware loops, and micro-ops for the others."""
+"""Kernels of VDLA: two hardware loops around a list of micro-ops."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _LOOPS = 2
 
 @dataclass(frozen=True)
 class Kernel:
-    """What a `vdla.kernel` says, without its place: equal ones are one.
+    """Contents of a `vdla.kernel` without its address; equal ones are shared.
 
     Attributes:
-        loops: how often its loops run, the outer one first.
-        factors: for each field how far it moves in a step of each loop.
-        rows: the fields of each micro-op.
+        loops: trip counts, the outer loop first.
+        factors: stride of each field in each loop.
+        rows: fields of each micro-op.
     """
 
     kind: KernelKind
@@ -33,21 +33,21 @@ class Kernel:
 
 
 def kernels_of(work: Work, kind: KernelKind, *, rewrite: int, most: int) -> Iterator[Kernel]:
-    """The kernels that do some work, one where there is room for its micro-ops.
+    """Yield the kernels for some work; one if its micro-ops fit.
 
-    Of the loops the two become those of the hardware that leave the fewest micro-ops; the
-    others, in their order, are written out as these. Loops that move all fields as one are one.
-    Where no order keeps micro-ops that write one register apart, as there are too few registers,
-    there are more kernels, as far as of one micro-op each.
+    Two of the loops become hardware loops, chosen to leave the fewest micro-ops; the others are
+    unrolled in order. Loops that are contiguous in all fields are merged. If no order keeps
+    micro-ops that write the same register far enough apart, the work is split into more kernels, in
+    the extreme with one micro-op each.
 
     Args:
-        rewrite: a micro-op may write a register again that was written so many before.
-        most: micro-ops of a kernel.
+        rewrite: minimum distance of micro-ops that write the same register.
+        most: maximum number of micro-ops of a kernel.
     """
     fields = FIELDS[kind]
     count = len(work.first)
     if count < len(fields):
-        # A reset names registers alone; what it has for others is not looked at.
+        # A reset only has a destination register; its other fields are ignored.
         rest = (0,) * (len(fields) - count)
         axes = [Axis(a.extent, (*a.steps, *rest), a.inside) for a in work.axes]
         work = replace(work, first=(*work.first, *rest), axes=tuple(axes))
@@ -68,7 +68,7 @@ def kernels_of(work: Work, kind: KernelKind, *, rewrite: int, most: int) -> Iter
 
 
 def _merged(axes: Sequence[Axis]) -> list[Axis]:
-    """Loops that move all fields as one, as one."""
+    """Merge loops that are contiguous in all fields."""
     found = [axis for axis in axes if axis.extent > 1]
     while True:
         for outer, inner in permutations(found, 2):
@@ -84,7 +84,7 @@ def _merged(axes: Sequence[Axis]) -> list[Axis]:
 
 
 def _pairs(axes: Sequence[Axis], fields: Sequence[str]) -> list[tuple[Axis, ...]]:
-    """What may be the hardware's loops, those first that leave the fewest micro-ops."""
+    """Return the candidates for the hardware loops, those with the fewest micro-ops first."""
     fitting = [
         axis
         for axis in axes
@@ -112,7 +112,7 @@ def _kernel(
 
 
 def _keeps_distance(kernel: Kernel, rewrite: int) -> bool:
-    """Whether micro-ops that write one register are so far apart."""
+    """Whether micro-ops that write the same register are at least `rewrite` apart."""
     written = np.array([row[0] for row in kernel.rows])
     for extent, step in zip(reversed(kernel.loops), reversed(kernel.factors[0]), strict=True):
         written = (np.arange(extent)[:, None] * step + written.ravel()[None, :]).ravel()

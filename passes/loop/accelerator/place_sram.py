@@ -1,6 +1,6 @@
-"""Places of buffers in the memories of an accelerator.
+"""Placement of buffers in the memories of an accelerator.
 
-A walk by hand: what is chosen for one buffer depends on all others.
+A walk by hand: the address of each buffer depends on all others.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tcopt.support.quick_ir import walk_ops
 
 @dataclass(frozen=True)
 class PlaceSramPass(ModulePass):
-    """Says where the buffers of an accelerator's memories lie.
+    """Assign addresses to the buffers in an accelerator's memories.
 
-    A buffer is alive from the first op of its block that uses it to the last one. Buffers that
-    are alive at the same time lie apart; one in several slots is alive as long as the outermost
-    loop around it runs, as iterations overlap. The largest are placed first, each as low as it
-    may lie. Places are counted in entries of the memory, as the target has them.
+    A buffer is live from the first op of its block that uses it to the last. Buffers with
+    overlapping live ranges do not overlap in memory. A buffer with several slots is live during the
+    outermost loop around it, as iterations overlap. The largest buffers are placed first, each at
+    the lowest free address. Addresses count entries of the memory, whose size the target defines.
 
         loop.for %k = 0 to 4 {
           %a = loop.alloc acc_input {slots = 2 : i64} : memref<9x30x16xi8>
@@ -38,7 +38,7 @@ class PlaceSramPass(ModulePass):
         loop.for %k = 0 to 4 {
           %a = loop.alloc acc_input {slots = 2 : i64, places = [0, 270]} : memref<9x30x16xi8>
 
-    Nothing is done in a module whose target has no such memories.
+    Modules whose target has no such memories are not changed.
     """
 
     name = "place-sram"
@@ -55,11 +55,11 @@ class PlaceSramPass(ModulePass):
 
 @dataclass(frozen=True)
 class _Life:
-    """A buffer, and when it is alive.
+    """A buffer and its live range.
 
     Attributes:
         size: entries of one slot.
-        first, last: numbers of ops of the function, in their order.
+        first, last: indices of the first and last op, in program order.
     """
 
     alloc: loop.AllocOp
@@ -69,14 +69,14 @@ class _Life:
 
     @property
     def label(self) -> str:
-        """The buffer, and how many bytes it has, for messages."""
+        """The buffer and its size in bytes, for messages."""
         type_ = self.alloc.result.type
         slots = f"{self.alloc.slots} times " if self.alloc.slots > 1 else ""
         name = self.alloc.result.name_hint or "a buffer"
         return f"%{name} ({slots}{_bytes_of(type_):,} bytes)"
 
     def meets(self, other: _Life) -> bool:
-        """Whether both are alive at some time."""
+        """Whether the live ranges of both overlap."""
         return self.first <= other.last and other.first <= self.last
 
 
@@ -110,7 +110,7 @@ def _alive(alloc: loop.AllocOp, numbers: dict[Operation, int]) -> tuple[int, int
 
 
 def _end(op: Operation, numbers: dict[Operation, int]) -> int:
-    """The number of the last op at or inside of one."""
+    """Return the index of the last op in another one, itself included."""
     return max(numbers[inner] for inner in op.walk())
 
 
@@ -131,7 +131,7 @@ def _place(lives: Sequence[_Life], scope: str, memory: PlacedMemory) -> None:
 
 
 def _lowest(taken: Sequence[tuple[int, int]], size: int) -> int:
-    """The lowest place where so many entries are free."""
+    """Return the lowest address with `size` free entries."""
     place = 0
     for first, end in taken:
         if place + size <= first:

@@ -1,4 +1,4 @@
-"""The instructions of a program as they are written, and the memory of its micro-ops."""
+"""Assembly of a VDLA program, with management of its micro-op memory."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tcopt.passes.loop.accelerator.micro_ops import Kernel
 
 @dataclass
 class MicroOpMemory:
-    """Which kernels lie where; the oldest make room where it is full."""
+    """Addresses of kernels in the micro-op memory; when it is full, the oldest are evicted."""
 
     entries: int
     end: int = 0
     there: dict[Kernel, int] = field(default_factory=dict[Kernel, int])
 
     def place(self, kernel: Kernel) -> int:
-        """A place for a kernel that is not there, and from now on is."""
+        """Assign an address to a new kernel."""
         size = len(kernel.rows)
         if self.end + size > self.entries:
             self.end = 0
@@ -36,11 +36,11 @@ class MicroOpMemory:
 
 
 class ProgramWriter:
-    """Gathers kernels and instructions.
+    """Collects the kernels and instructions of a program.
 
-    Kernels that are equal are one. If there is room for the micro-ops of all, they are loaded at
-    once, in front of the first instruction that executes any; else each kernel's in front of the
-    instructions that execute it, as often as others took its place.
+    Equal kernels are shared. If the micro-ops of all kernels fit the memory, they are loaded once,
+    before the first instruction that executes any. Otherwise each kernel is loaded before an
+    instruction that executes it, unless it is still in the memory.
     """
 
     def __init__(self, target: VdlaTargetAttr):
@@ -50,7 +50,7 @@ class ProgramWriter:
 
     @property
     def kernels(self) -> list[KernelOp]:
-        """The kernels, as they were first used."""
+        """The kernels in the order of first use."""
         return list(self._ops.values())
 
     def add(self, op: InstructionOp, location: LocationAttr) -> None:
@@ -59,7 +59,7 @@ class ProgramWriter:
         self.instructions.append(op)
 
     def kernel(self, kernel: Kernel, name: str, location: LocationAttr) -> SSAValue:
-        """The kernel as a value, its micro-ops loaded; `name` is for text."""
+        """Return the kernel as a value, with its micro-ops loaded; `name` is its printed name."""
         place = self._memory.there.get(kernel)
         is_new = place is None
         if place is None:
@@ -74,10 +74,10 @@ class ProgramWriter:
         return op.result
 
     def ops(self) -> list[Operation]:
-        """All ops of the program."""
+        """Return all ops of the program."""
         loads = [op for op in self.instructions if isinstance(op, LoadUopsOp)]
         if loads and sum(kernel.size for kernel in self.kernels) <= self._memory.entries:
-            # Each has a place of its own, one after the other.
+            # Each kernel has a separate address, in order.
             first, *others = loads
             whole = LoadUopsOp([kernel.result for kernel in self.kernels])
             whole.location = first.location

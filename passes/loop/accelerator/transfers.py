@@ -1,7 +1,7 @@
-"""Loads and stores of tiles: rows of entries, which lie one after the other on the accelerator.
+"""Transfers of tiles between memory and the accelerator, as rows of contiguous entries.
 
-The last piece of an image may be narrower than the others, in a buffer of their width: it is loaded
-with zeros behind its rows, which nothing reads.
+The last tile of an image may be narrower than its buffer, whose width is that of the others: it is
+loaded with trailing zeros in each row, which are never read.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Tile:
     """One transfer.
 
     Attributes:
-        sram, dram: the first entry on the accelerator and in memory.
-        stride: entries from one row to the next in memory.
-        pad: rows above and below, columns left and right.
+        sram, dram: address of the first entry on the accelerator and in memory.
+        stride: stride of rows in memory, in entries.
+        pad: padding rows above and below, and columns left and right.
     """
 
     sram: int
@@ -37,12 +37,12 @@ class Tile:
 
 
 def tiles_of(work: Work, sram: int, dram: int) -> Iterator[Tile]:
-    """The transfers that do some work, as few as there may be.
+    """Yield the fewest transfers that do some work.
 
     Args:
-        sram, dram: the numbers of the operands on the accelerator and in memory.
+        sram, dram: indices of the operands on the accelerator and in memory.
     Raises:
-        UnsupportedError: one would be of zeros alone.
+        UnsupportedError: a transfer would consist of padding only.
     """
     if not work.is_inside:
         name = work.buffers[dram].name_hint or "a buffer"
@@ -62,7 +62,7 @@ def tiles_of(work: Work, sram: int, dram: int) -> Iterator[Tile]:
 
 
 def outside_of(work: Work, operand: int) -> Iterator[Work]:
-    """The entries of one operand for which there is nothing in the buffer of another: work of this
+    """Yield the entries of one operand for which another operand is out of bounds, as work on this
     operand alone."""
     axes = [Axis(a.extent, (a.steps[operand],), a.inside) for a in work.axes]
     first, buffers = work.first[operand], (work.buffers[operand],)
@@ -71,7 +71,8 @@ def outside_of(work: Work, operand: int) -> Iterator[Work]:
         rest = [_cut(each, 0, each.extent) for each in axes[position + 1 :]]
         for start, end in ((0, low), (high, axis.extent)):
             if end > start:
-                # Loops before this one are inside, as their other entries are there already.
+                # Outer loops are restricted to inside iterations; their other entries are already
+                # covered.
                 part = (*(_cut(a, *a.inside) for a in axes[:position]), _cut(axis, start, end))
                 at = first + start * axis.steps[0]
                 at += sum(each.inside[0] * each.steps[0] for each in axes[:position])
@@ -79,12 +80,12 @@ def outside_of(work: Work, operand: int) -> Iterator[Work]:
 
 
 def _cut(axis: Axis, start: int, end: int) -> Axis:
-    """Some iterations of a loop."""
+    """Return a sub-range of a loop's iterations."""
     return Axis(end - start, axis.steps, (0, end - start))
 
 
 def _merged(axes: list[Axis], sram: int, dram: int) -> list[Axis]:
-    """Loops that go through both memories as one, as one."""
+    """Merge loops that are contiguous in both memories."""
     found: list[Axis] = []
     for axis in reversed(axes):
         inner = found[0] if found else None
@@ -109,7 +110,7 @@ def _whole(outer: Axis, inner: Axis, sram: int, dram: int) -> Axis | None:
 
 
 def _tile(work: Work, sram: int, dram: int) -> Tile | None:
-    """The one transfer for loops, if there is one."""
+    """Return the single transfer for a loop nest, or None if it needs several."""
     axes = list(work.axes)
     if len(axes) > 2:
         return None
@@ -135,8 +136,8 @@ def _tile(work: Work, sram: int, dram: int) -> Tile | None:
 
 
 def _may_fill(work: Work, sram: int, rows: Axis, columns: Axis) -> bool:
-    """Whether zeros may be written behind each row, up to the next one: nothing else is written
-    there, of a buffer that is loaded by these transfers alone."""
+    """Whether trailing zeros may be written after each row, up to the next: nothing else is stored
+    there, in a buffer that only these transfers load."""
     width, is_load = rows.steps[sram], sram < len(work.call.outputs)
     calls = [use.operation for use in work.buffers[sram].uses]
     writers = [op for op in calls if isinstance(op, IntrinOp) and work.buffers[sram] in op.outputs]

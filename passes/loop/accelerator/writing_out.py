@@ -1,7 +1,7 @@
-"""Loop functions written out as instructions: a walk with an environment, which is what the loops
-around are and where buffers lie.
+"""Translation of loop functions to instructions, by interpretation with an environment of loop
+variables and buffer addresses.
 
-What an instruction becomes is the business of a subclass.
+Subclasses define the instructions of their machine.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def is_for_accelerator(function: loop.FuncOp) -> bool:
 
 
 class WritingOut(ABC):
-    """The writing of one function, all of whose buffers are placed.
+    """Translates one function whose buffers are all placed.
 
     Attributes:
-        values: the variables of loops that are written out, and what they are now.
-        places: the first entry of each buffer in a memory of the accelerator.
-        buffers: the program's arguments by the function's.
+        values: variables of unrolled loops, with their current values.
+        places: address of each buffer in a memory of the accelerator.
+        buffers: arguments of the program, by those of the function.
     """
 
     def __init__(self, function: loop.FuncOp, target: TargetFacts):
@@ -48,19 +48,18 @@ class WritingOut(ABC):
 
     @abstractmethod
     def emit(self, work: Work, nest: Nest) -> None:
-        """Write the instructions that do some work."""
+        """Emit the instructions that do some work."""
 
     @abstractmethod
     def is_instruction(self, declared: Intrinsic) -> bool:
         """Whether calls of an intrinsic become instructions of this kind of program."""
 
     def granule(self, tile: Tile) -> int | None:
-        """Elements that places in the buffer of a tile are counted in; None for those of the
-        tile."""
+        """Return the elements per entry of a tile's buffer; None for the size of the tile."""
         return None
 
     def check_entry(self, tile: Tile, nest: Nest, bytes_: int, entry_bytes: int) -> None:
-        """UnsupportedError where a tile is not what is in an entry of its memory."""
+        """Check that the size of a tile is that of an entry of its memory."""
         if bytes_ != entry_bytes:
             alloc = tile.buffer.owner
             assert isinstance(alloc, loop.AllocOp)
@@ -71,7 +70,7 @@ class WritingOut(ABC):
             )
 
     def run(self) -> Block:
-        """Write everything; the block with the program's arguments."""
+        """Translate the function, and return a block with the program's arguments."""
         block = Block(arg_types=self.function.function_type.inputs.data)
         for old, new in zip(self.function.body.block.args, block.args, strict=True):
             self.buffers[old] = new
@@ -123,7 +122,9 @@ class WritingOut(ABC):
         self.places[op.result] = found[times % len(found)]
 
     def _nest(self, op: Operation) -> Nest | None:
-        """The nest that an op begins; UnsupportedError if it is one of another machine."""
+        """Return the nest that an op starts, or None; UnsupportedError if it is for another
+        machine.
+        """
         nest = nest_at(op, self.granule)
         if nest is None:
             return None
@@ -155,7 +156,7 @@ class WritingOut(ABC):
 
 
 def element_bits(tile: Tile) -> int:
-    """Bits of an element of a tile."""
+    """Return the bit width of a tile's elements."""
     type_ = tile.buffer.type
     assert isa(type_, MemRefType)
     element = type_.get_element_type()

@@ -1,1 +1,1 @@
-"""What loops, indices and accesses say."""
+"""Analyses of loops, indices and accesses."""

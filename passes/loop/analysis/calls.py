@@ -1,4 +1,4 @@
-"""Calls of the functions of a module."""
+"""Lookup of the calls of functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tcopt.dialects import loop
 
 
 def calls_by_name(module: ModuleOp) -> dict[str, list[loop.CallOp]]:
-    """The calls in host functions, by the name of what they call."""
+    """Return the calls in host functions, by the name of the callee."""
     calls: dict[str, list[loop.CallOp]] = {}
     for host in module.ops:
         if isinstance(host, func.FuncOp):

@@ -1,4 +1,4 @@
-"""Which product a sum takes in, as a fused multiply-add."""
+"""Contraction of a sum and a product to a fused multiply-add."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tcopt.dialects.table import ScaleOp
 
 
 class Contraction(NamedTuple):
-    """A sum as `a * b + c`.
+    """A sum in the form `a * b + c`.
 
     Attributes:
-        kind: the class of the multiply-add.
+        kind: class of the fused op.
         operands: `a`, `b` and `c`.
-        product: the op that the sum takes in.
+        product: the multiplication that is fused.
     """
 
     kind: type[vector.FMAOp | math.FmaOp]
@@ -32,13 +32,13 @@ def contraction(
     value_of: Callable[[SSAValue], SSAValue] = lambda value: value,
     stays: Callable[[SSAValue], bool] = lambda term: False,
 ) -> Contraction | None:
-    """What a sum becomes with a product that nothing else uses; None if it stays a sum.
+    """Return the fused form of a sum with a single-use product, or None.
 
     Both must have `fastmath<contract>`.
 
     Args:
-        value_of: what stands for a value where the multiply-add will be.
-        stays: whether a sum with this term has to stay one.
+        value_of: maps a value to its replacement at the position of the fused op.
+        stays: whether a sum with this term must not be fused.
     """
     if not may_contract(op):
         return None

@@ -1,8 +1,8 @@
-"""Index expressions over SSA values, and what is known about them at a point of a loop nest.
+"""Index expressions over SSA values, and known facts about them at a point of a loop nest.
 
-An *access* is an affine map over a list of index values, as the ops of the loop dialect
-hold it. `Knowledge` gathers the ranges of loop variables and the conditions of the guards
-around, and simplifies accesses and decides conditions with them.
+An *access* is an affine map over a list of index values, as in the ops of the loop dialect.
+`Knowledge` collects the ranges of loop variables and the conditions of enclosing guards, and uses
+them to simplify accesses and to decide conditions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tcopt.support.literals import segment_sizes
 
 Operands = Sequence[SSAValue]
 Environment = Mapping[SSAValue, tuple[AffineExpr, Operands]]
-"""What to put in place of index values: an expression over other values."""
+"""Replacements of index values: expressions over other values."""
 
 IndexedOp = (
     loop.LoadOp
@@ -66,7 +66,7 @@ class ValueSum:
 
 
 def value_sum(total: LinearSum, operands: Operands) -> ValueSum:
-    """A linear sum with its dimensions replaced by the values they stand for."""
+    """Replace the dimensions of a linear sum by the values that they represent."""
     terms: dict[SSAValue | Division, int] = {}
     for atom, factor in total.terms:
         match atom:
@@ -82,7 +82,7 @@ def value_sum(total: LinearSum, operands: Operands) -> ValueSum:
 
 @dataclass
 class Fact:
-    """`0 <= total < extent` holds."""
+    """The fact `0 <= total < extent`."""
 
     total: ValueSum
     extent: int
@@ -90,16 +90,16 @@ class Fact:
 
 @dataclass
 class Knowledge:
-    """Ranges of index values and the conditions that hold."""
+    """Ranges of index values, and conditions that hold."""
 
     ranges: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
     facts: list[Fact] = field(default_factory=list[Fact])
     lanes: set[SSAValue] = field(default_factory=set[SSAValue])
-    """Variables of vectorized loops. Guards on them become masks, so they keep their range:
-    an access must not forget that it differs from lane to lane."""
+    """Variables of vectorised loops. Guards on them become masks, so their ranges are not narrowed:
+    an access must not lose its dependence on the lane."""
 
     def enter_loop(self, op: loop.ForOp) -> None:
-        """Learn the range of a loop's variable."""
+        """Record the range of a loop's variable."""
         self.ranges[op.induction_variable] = (0, max(op.trip_count - 1, 0))
         if op.loop_kind is loop.LoopKind.VECTORIZED:
             self.lanes.add(op.induction_variable)
@@ -118,14 +118,14 @@ class Knowledge:
     def assume(
         self, exprs: Sequence[AffineExpr], operands: Operands, extents: Sequence[int]
     ) -> None:
-        """Learn that `0 <= expr < extent` for each pair."""
+        """Record that `0 <= expr < extent` for each pair."""
         for expr, extent in zip(exprs, extents, strict=True):
             total = self.linear(expr, operands)
             self.facts.append(Fact(value_sum(total, operands), extent))
             self._narrow(total, operands, extent)
 
     def _narrow(self, total: LinearSum, operands: Operands, extent: int) -> None:
-        """Narrow the range of the one value that a condition is about."""
+        """Narrow the range of a value if a condition depends on it alone."""
         match total:
             case LinearSum(terms=((Dim() as dim, factor),)):
                 low, high = -total.constant, extent - 1 - total.constant
@@ -142,28 +142,28 @@ class Knowledge:
                 pass
 
     def ranges_of(self, operands: Operands) -> tuple[Range, ...]:
-        """The range of each value; unbounded where nothing is known."""
+        """Return the range of each value; unbounded if unknown."""
         return tuple([self.ranges.get(value, UNBOUNDED) for value in operands])
 
     def linear(self, expr: AffineExpr, operands: Operands) -> LinearSum:
-        """Canonical form of an expression, its dimensions numbered as the operands."""
+        """Return the canonical form of an expression; dimension `i` is operand `i`."""
         return linear_sum(expr, self.ranges_of(operands))
 
     def bounds(self, expr: AffineExpr, operands: Operands) -> Range:
-        """Inclusive bounds of an expression, from ranges alone."""
+        """Return inclusive bounds of an expression, derived from ranges only."""
         return bounds(expr, self.ranges_of(operands))
 
     def simplify(
         self, exprs: Sequence[AffineExpr], operands: Operands
     ) -> tuple[AffineMap, list[SSAValue]]:
-        """Canonical expressions over only those operands that are still used."""
+        """Return simplified expressions and the operands that they still use."""
         ranges = self.ranges_of(operands)
         results = [to_expr(linear_sum(expr, ranges)) for expr in exprs]
         compact, kept = compact_map(results, len(operands))
         return compact, [operands[i] for i in kept]
 
     def decide(self, expr: AffineExpr, operands: Operands, extent: int) -> bool | None:
-        """Whether `0 <= expr < extent` always holds, never holds, or None if unknown."""
+        """Return whether `0 <= expr < extent` always (True) or never (False) holds, or None."""
         ranges = self.ranges_of(operands)
         total = linear_sum(expr, ranges)
         low, high = sum_range(total, ranges)
@@ -178,8 +178,8 @@ class Knowledge:
         return None
 
     def _tighten(self, total: ValueSum, low: int, high: int) -> Range:
-        """Better bounds from each condition that holds: those of the multiple of it that is in
-        the sum, plus those of the difference."""
+        """Tighten bounds of a sum by each known condition: the bounds of a multiple of the
+        condition's sum, plus those of the difference."""
         terms = dict(total.terms)
         for fact in self.facts:
             times = _multiple(terms, fact)
@@ -203,7 +203,7 @@ class Knowledge:
 
 
 def _multiple(terms: Mapping[SSAValue | Division, int], fact: Fact) -> int:
-    """How many times a condition's sum is in another, by their first common term; at least 1."""
+    """Return how often a condition's sum is in another sum, by a common term; at least 1."""
     for term, factor in fact.total.terms:
         if term in terms and terms[term] % factor == 0:
             return max(terms[term] // factor, 1)
@@ -213,7 +213,7 @@ def _multiple(terms: Mapping[SSAValue | Division, int], fact: Fact) -> int:
 def compose(
     exprs: Sequence[AffineExpr], operands: Operands, environment: Environment
 ) -> tuple[list[AffineExpr], list[SSAValue]]:
-    """Put the environment's expressions in place of operands; operands are then distinct."""
+    """Substitute the environment's expressions for operands, which become distinct."""
     position: dict[SSAValue, int] = {}
 
     def dim(value: SSAValue) -> AffineExpr:
@@ -230,7 +230,7 @@ def compose(
 
 
 def set_access(op: IndexedOp, map: AffineMap, indices: Operands) -> None:
-    """Give an op another access map and other index operands."""
+    """Replace the access map and index operands of an op."""
     op.map = AffineMapAttr(map)
     match op:
         case loop.LoadOp():
@@ -250,7 +250,7 @@ def set_access(op: IndexedOp, map: AffineMap, indices: Operands) -> None:
 
 
 def is_inside(op: loop.LoadOp | loop.StoreOp, known: Knowledge) -> bool:
-    """Whether every element that an access touches, masked or not, lies in its buffer."""
+    """Whether all elements of an access, masked ones included, are inside of its buffer."""
     places = zip(op.map.data.results, buffer_shape(op.memref), op.lane_reaches, strict=True)
     for expr, extent, reach in places:
         corners = [expr + AffineConstantExpr(end) if end else expr for end in {*reach}]
@@ -262,12 +262,12 @@ def is_inside(op: loop.LoadOp | loop.StoreOp, known: Knowledge) -> bool:
 def simplify_access(
     op: IndexedOp, known: Knowledge, environment: Environment | None = None
 ) -> bool:
-    """Simplify an op's index expressions, after a substitution if one is given.
+    """Simplify an op's index expressions, after an optional substitution.
 
-    A load's default is dropped where its index is always inside the buffer.
+    A load's default is dropped if its index is always inside of the buffer.
 
     Returns:
-        Whether the op is another than before.
+        Whether the op changed.
     """
     exprs, operands = list(op.map.data.results), list(op.indices)
     if environment:

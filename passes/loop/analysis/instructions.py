@@ -1,5 +1,5 @@
-"""Loops that are those of one instruction: perfectly nested around one call of an intrinsic whose
-operands stay in memory."""
+"""Detection of loop nests that one instruction replaces: perfectly nested around an intrinsic call
+whose operands stay in memory."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from tcopt.dialects import loop
 
 
 def path_to_call(op: Operation) -> list[Operation] | None:
-    """The loops and guards from an op to the one call that they hold, and the call; None if the
-    op is, or holds, something else.
+    """Return the path of loops and guards from an op to the single call inside, or None.
 
-    Loops that are marked are none of an instruction.
+    Loops with a kind other than serial are excluded.
     """
     path: list[Operation] = []
     while True:

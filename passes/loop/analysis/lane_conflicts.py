@@ -1,4 +1,4 @@
-"""Whether the iterations of a loop may run side by side."""
+"""Dependence analysis for vectorised loops: whether iterations may run as lanes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcopt.passes.loop.analysis.indexing import Knowledge, ValueSum, value_sum
 
 
 class NotVectorizable(Exception):
-    """Why a loop cannot become vector ops."""
+    """Reason why a loop cannot be vectorised."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class _LaneAccess:
 
 
 def check_lanes_independent(op: loop.ForOp, known: Knowledge) -> None:
-    """Raise NotVectorizable when one iteration may read or write what another one writes.
+    """Raise NotVectorizable if an iteration may access an element that another one writes.
 
-    Two accesses never meet in different iterations when, in some dimension, both move by the
-    same step and their distance is zero, or too far, or between the lanes. What all lanes add
-    to the same element, and nothing else touches, is not a conflict.
+    Accesses of different iterations never alias if, in some dimension, both have the same stride,
+    and their distance is zero, not a multiple of the stride, or beyond the last lane. Updates of
+    one element by all lanes are not a conflict if nothing else accesses it.
     """
     accesses: dict[SSAValue, list[_LaneAccess]] = {}
     for inner in op.walk():
@@ -64,7 +64,7 @@ def _never_meet(
     store: _LaneAccess, other: _LaneAccess, lanes: int, *, uniform_is_fine: bool
 ) -> bool:
     if not any(store.steps):
-        # All lanes write one element; fine when they write the same and nothing reads it.
+        # All lanes write one element, which is legal if nothing reads it: the values are equal.
         return uniform_is_fine
     dims: Sequence[int] = range(len(store.steps))
     return any(_apart(store, other, dim, lanes) for dim in dims)

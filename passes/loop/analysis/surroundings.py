@@ -1,4 +1,4 @@
-"""What the loops and guards around an op say of indices."""
+"""Collection of known index facts from the loops and guards around an op."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tcopt.support.quick_ir import walk_ops
 
 
 def knowledge_at(op: Operation) -> Knowledge:
-    """What holds where an op is, by the loops and guards around it."""
+    """Return the facts that hold at an op, from the loops and guards around it."""
     around: list[loop.ForOp | loop.GuardOp] = []
     parent = op.parent_op()
     while parent is not None and not isinstance(parent, loop.FuncOp):
@@ -27,7 +27,7 @@ def knowledge_at(op: Operation) -> Knowledge:
 
 
 def ranges_inside(root: Operation) -> Knowledge:
-    """The ranges of the variables of all loops inside of an op."""
+    """Return the ranges of the variables of all loops in an op."""
     known = Knowledge()
     for op in walk_ops(root):
         if isinstance(op, loop.ForOp):

@@ -1,8 +1,9 @@
-"""Whether threads of a block touch the same element of a buffer, by going through them all.
+"""Detection of conflicting accesses of the threads of a block, by enumerating all threads.
 
-A block has at most a thousand threads, and between two barriers each touches few elements: which
-thread touches which element is a table, and exact. Values that two accesses have in common, such
-as the place of the block in its grid, cancel where they enter both in the same way.
+A block has at most 1024 threads, and between two barriers each accesses few elements. The elements
+that each thread accesses can therefore be tabulated, and the result is exact. Values that two
+accesses have in common, such as the block's index in the grid, cancel if they contribute equally to
+both.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ from tcopt.passes.loop.analysis.indexing import Knowledge
 from tcopt.support.affine import Atom, Dim, LinearSum, Mod, to_expr, used_dims
 
 _MOST_WORK = 1 << 22
-"""Most places of threads that are looked at for one pair of accesses."""
+"""Maximum number of thread positions to enumerate for a pair of accesses."""
 
 Numbers = NDArray[np.int64]
 Variable = SSAValue | loop.ThreadAxis
-"""What an index is made of: the variable of a loop; a bound loop's is its axis, which has one
-value for a thread wherever a loop is bound to it."""
+"""A variable of an index: that of a loop, or for a bound loop its axis, which has one value per
+thread."""
 
 
 class Conflict(Enum):
-    """What is known of two accesses of different threads."""
+    """Result of checking two accesses of different threads."""
 
     NONE = 0
     POSSIBLE = 1
@@ -52,7 +53,7 @@ class Conflict(Enum):
 
 @dataclass(frozen=True, eq=False)
 class ThreadAccess:
-    """A load or store, and the loops around it within a launch."""
+    """A load or store with its enclosing loops in a launch."""
 
     op: loop.LoadOp | loop.StoreOp
     known: Knowledge
@@ -67,15 +68,15 @@ class ThreadAccess:
 
     @cached_property
     def loops(self) -> tuple[loop.ForOp, ...]:
-        """The loops around, outermost first."""
+        """The enclosing loops, outermost first."""
         return tuple(loop.enclosing_loops(self.op))[::-1]
 
     @cached_property
     def index(self) -> LinearSum:
-        """The number of the first element touched, over the op's index operands.
+        """Offset of the first accessed element, over the op's index operands.
 
-        The parts of a fused loop's variable come together again where they index a buffer that
-        is as wide as the loop was.
+        The parts of a fused loop's variable are recombined if they index a buffer of the fused
+        extent.
         """
         flat: AffineExpr = AffineConstantExpr(0)
         shape = buffer_shape(self.buffer)
@@ -85,7 +86,7 @@ class ThreadAccess:
 
     @cached_property
     def reach(self) -> Numbers:
-        """What is added for each lane of a vector."""
+        """Offset of each lane of a vector."""
         offsets = np.zeros(1, np.int64)
         value = self.op.result if isinstance(self.op, loop.LoadOp) else self.op.value
         if not isa(value.type, VectorType):
@@ -98,23 +99,23 @@ class ThreadAccess:
 
     @cached_property
     def variables(self) -> tuple[Variable | None, ...]:
-        """What each index operand is; None for what is computed."""
+        """Variable of each index operand; None for computed values."""
         return tuple(_variable(value) for value in self.op.indices)
 
     @cached_property
     def is_computed(self) -> bool:
-        """Whether the index holds what is not a loop's variable."""
+        """Whether the index depends on values other than loop variables."""
         used = _dims(self.index)
         return any(self.variables[dim] is None for dim in used)
 
 
 @dataclass(frozen=True)
 class Order:
-    """When a second access comes after a first.
+    """Order of two accesses in time.
 
     Attributes:
-        common: loops in whose same iteration they are.
-        carrier: a loop in a later iteration of which the second is.
+        common: loops whose iteration is the same for both.
+        carrier: loop of which the second access is in a later iteration.
         is_next: whether that is the next iteration, or any later one.
     """
 
@@ -136,11 +137,11 @@ class BlockOfThreads:
             numbers = numbers // extent
 
     def conflict(self, first: ThreadAccess, second: ThreadAccess, order: Order) -> Conflict:
-        """Whether two threads touch one element, one by each access."""
+        """Check whether two different threads may access the same element, one by each access."""
         if first.is_computed or second.is_computed:
             return Conflict.POSSIBLE
         if order.carrier is not None:
-            # Threads whose elements are apart in all iterations need no look at pairs of them.
+            # If the accesses never alias in any iteration, pairs of iterations need no check.
             anytime = _Pair(self, first, second, Order(order.common - {order.carrier}))
             if anytime.decide() is Conflict.NONE:
                 return Conflict.NONE
@@ -155,7 +156,7 @@ class _Pair:
     order: Order
 
     def decide(self) -> Conflict:
-        """Whether threads meet in any of the iterations to look at."""
+        """Check whether two threads access the same element in any of the relevant iterations."""
         places = self.places()
         if places is None:
             return Conflict.POSSIBLE
@@ -163,7 +164,7 @@ class _Pair:
         return Conflict.CERTAIN if found else Conflict.NONE
 
     def places(self) -> Sequence[tuple[dict[Variable, int], dict[Variable, int]]] | None:
-        """Values of what is outside to look at, for each access; None if they are too many."""
+        """Return pairs of values of the outer variables, one for each access; None if too many."""
         choices: list[list[tuple[Variable, int, int]]] = []
         for variable, trips in self._outer().items():
             period = self._period(variable)
@@ -188,7 +189,7 @@ class _Pair:
         ]
 
     def meet(self, at_first: Mapping[Variable, int], at_second: Mapping[Variable, int]) -> bool:
-        """Whether two threads touch one element while outer loops are in these iterations."""
+        """Whether two threads access the same element at these values of the outer variables."""
         places = self._touched(self.first, at_first), self._touched(self.second, at_second)
         low = min((int(p.min()) for p, _ in places if p.size), default=0)
         size = max((int(p.max()) for p, _ in places if p.size), default=0) - low + 1
@@ -206,7 +207,7 @@ class _Pair:
     def _touched(
         self, access: ThreadAccess, outer: Mapping[Variable, int]
     ) -> tuple[Numbers, Numbers]:
-        """Elements, and the threads that touch them."""
+        """Return the accessed elements, and the thread of each."""
         free = self._free(access)
         count = prod(each.trip_count for each in free)
         environment: dict[Variable, Any] = dict(outer)
@@ -231,7 +232,7 @@ class _Pair:
     def _narrow(
         self, guard: loop.GuardOp, environment: Mapping[Variable, Any], active: NDArray[np.bool_]
     ) -> None:
-        """Take out the places where a guard does not hold, as far as its values are known."""
+        """Mask the positions at which a guard does not hold, as far as its values are known."""
         outer = self._outer()
         variables = [_variable(value) for value in guard.indices]
         for expr, extent in zip(guard.map.data.results, guard.condition_extents, strict=True):
@@ -245,7 +246,7 @@ class _Pair:
             active &= (value >= 0) & (value < extent)
 
     def _free(self, access: ThreadAccess) -> list[loop.ForOp]:
-        """The loops around an access that run through."""
+        """Return the loops around an access whose iterations are all enumerated."""
         fixed = self.order.common
         return [
             each
@@ -257,7 +258,7 @@ class _Pair:
         return prod(each.trip_count for each in self._free(access)) * access.reach.size
 
     def _outer(self) -> dict[Variable, int]:
-        """What has one value for each access, with the number of its values."""
+        """Return the variables that are fixed for each access, with the number of their values."""
         found: dict[Variable, int] = {}
         for access in (self.first, self.second):
             for each in access.loops:
@@ -269,7 +270,7 @@ class _Pair:
         return found
 
     def _is_linear(self, variable: Variable) -> bool:
-        """Whether a variable enters both indices in the same way, as a multiple."""
+        """Whether a variable has the same coefficient in both indices, and is in no division."""
         factors: set[int] = set()
         for access in (self.first, self.second):
             factor = 0
@@ -282,8 +283,7 @@ class _Pair:
         return len(factors) == 1
 
     def _period(self, variable: Variable) -> int | None:
-        """After how many values a variable has the same effect again, if it is in remainders
-        only."""
+        """Return the period of a variable's effect if it only occurs in remainders, or None."""
         periods: list[int] = []
         for access in (self.first, self.second):
             for atom, _ in access.index.terms:

@@ -1,1 +1,1 @@
-"""Blocks as plain loops: guards, tails and intrinsics."""
+"""Lowering of blocks to plain loops: guards, tails and intrinsics."""

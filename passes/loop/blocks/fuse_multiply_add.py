@@ -1,4 +1,4 @@
-"""Products that are only used in a sum as fused multiply-adds."""
+"""Contraction of products and sums to fused multiply-adds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tcopt.support.rewriting import rewrite
 
 
 class FuseMultiplyAdd(RewritePattern):
-    """A sum with a product that nothing else uses, rounded once where both may be contracted.
+    """Fuse a sum with a single-use product, if both permit contraction.
 
     %p = arith.mulf %a, %b fastmath<contract> : f32
     %s = arith.addf %c, %p fastmath<contract> : f32
@@ -47,16 +47,16 @@ def _may_vanish(value: SSAValue) -> bool:
 
 @dataclass(frozen=True)
 class FuseMultiplyAddPass(ModulePass):
-    """Contracts a product that is only used in a sum into a fused multiply-add, as
-    `lower-loop-to-kernel` does: what is unrolled in between has fewer ops to copy.
+    """Contract single-use products and sums into fused multiply-adds before unrolling.
 
         %p = arith.mulf %a, %b fastmath<contract> : vector<8xf32>
         %s = arith.addf %c, %p fastmath<contract> : vector<8xf32>
         ->
         %s = vector.fma %a, %b, %c : vector<8xf32>
 
-    Both ops have to allow it. A sum with products of tables stays: where their entry is 0 nothing
-    is added.
+    Both ops must permit it. `lower-loop-to-kernel` does the same, but loops that are unrolled
+    before it then have fewer ops to copy. A sum with products by table entries is not contracted:
+    it disappears if the entry is 0.
     """
 
     name = "fuse-multiply-add"

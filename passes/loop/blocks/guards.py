@@ -1,4 +1,4 @@
-"""Moving guards out of loops, and joining neighbours and those inside of each other."""
+"""Motion of guards out of loops, and merging of adjacent and nested guards."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tcopt.support.access_syntax import unique_operands
 from tcopt.support.rewriting import move, move_before
 
 Condition = tuple[AffineMap, tuple[SSAValue, ...], int]
-"""One expression over index values, and its extent."""
+"""An expression over index values, and its extent."""
 
 _KEPT_IN_PLACE = (loop.LoopKind.THREAD, loop.LoopKind.VIRTUAL)
 
 
 class JoinGuards(RewritePattern):
-    """Make one of guards that follow each other with equal conditions.
+    """Merge adjacent guards with equal conditions.
 
     loop.guard ([%i] in 7) { loop.store %a, %x[%i] : memref<7xf32> }
     loop.guard ([%i] in 7) { loop.store %a, %y[%i] : memref<7xf32> }
@@ -48,7 +48,7 @@ class JoinGuards(RewritePattern):
 
 
 class MergeNestedGuard(RewritePattern):
-    """Give a guard the conditions of the one that is all it holds.
+    """Merge a guard with the single guard that it contains.
 
     loop.guard ([%i] in 7) {
       loop.guard ([%j] in 5) { loop.store %a, %y[%i, %j] : memref<7x5xf32> }
@@ -69,18 +69,17 @@ class MergeNestedGuard(RewritePattern):
 
 
 class HoistGuards(RewritePattern):
-    """Move conditions out of a loop that does not vary them, where everything with an effect in
-    it is under them.
+    """Move loop-invariant conditions out of a loop, if they guard all side effects in it.
 
-        loop.for %j = 0 to 8 {
-          loop.guard ([%i] in 7, [%j] in 5) { loop.store %a, %y[%i, %j] : memref<7x5xf32> }
-        }
-        ->
-        loop.guard ([%i] in 7) {
-          loop.for %j = 0 to 8 {
-            loop.guard ([%j] in 5) { loop.store %a, %y[%i, %j] : memref<7x5xf32> }
-          }
-        }
+    loop.for %j = 0 to 8 {
+      loop.guard ([%i] in 7, [%j] in 5) { loop.store %a, %y[%i, %j] : memref<7x5xf32> }
+    }
+    ->
+    loop.guard ([%i] in 7) {
+      loop.for %j = 0 to 8 {
+        loop.guard ([%j] in 5) { loop.store %a, %y[%i, %j] : memref<7x5xf32> }
+      }
+    }
     """
 
     @op_type_rewrite_pattern
@@ -96,7 +95,7 @@ class HoistGuards(RewritePattern):
 
 
 def conditions_of(op: loop.GuardOp) -> list[Condition]:
-    """The conditions of a guard, each over the values that it uses."""
+    """Return the conditions of a guard, each over the values that it uses."""
     result: list[Condition] = []
     for expr, extent in zip(op.map.data.results, op.condition_extents, strict=True):
         map, values = unique_operands(AffineMap(op.map.data.num_dims, 0, (expr,)), op.indices)
@@ -105,7 +104,7 @@ def conditions_of(op: loop.GuardOp) -> list[Condition]:
 
 
 def make_guard(conditions: Sequence[Condition], body: Region) -> loop.GuardOp:
-    """One guard for several conditions."""
+    """Return one guard for several conditions."""
     exprs: list[AffineExpr] = []
     values: list[SSAValue] = []
     for map, operands, _ in conditions:
@@ -117,7 +116,7 @@ def make_guard(conditions: Sequence[Condition], body: Region) -> loop.GuardOp:
 
 
 def _guards_of_all(op: loop.ForOp) -> list[loop.GuardOp]:
-    """The guards in a loop's body, if nothing with an effect is outside of them."""
+    """Return the guards in a loop's body if there are no side effects outside of them."""
     parent = op.parent_op()
     nested_parallel = (
         op.loop_kind is loop.LoopKind.PARALLEL
@@ -127,7 +126,7 @@ def _guards_of_all(op: loop.ForOp) -> list[loop.GuardOp]:
     if op.loop_kind in _KEPT_IN_PLACE or nested_parallel:
         return []
     guards = [inner for inner in op.body.block.ops if isinstance(inner, loop.GuardOp)]
-    # Effects are looked for last, as that takes in all that is inside.
+    # Effects are checked last, as this walks all nested ops.
     if guards and all(
         isinstance(inner, loop.GuardOp | loop.AllocOp) or is_side_effect_free(inner)
         for inner in op.body.block.ops
@@ -137,12 +136,12 @@ def _guards_of_all(op: loop.ForOp) -> list[loop.GuardOp]:
 
 
 def _invariant_conditions(op: loop.ForOp, guards: Sequence[loop.GuardOp]) -> list[Condition]:
-    """The conditions that all of some guards in a loop have, and that may leave the loop."""
+    """Return the conditions that all guards in a loop share and that may be moved out of it."""
     if not guards:
         return []
     variant = set[SSAValue](op.body.block.args).union(*(o.results for o in op.body.block.ops))
     shared = [c for c in conditions_of(guards[0]) if variant.isdisjoint(c[1])]
-    # Lanes are one thread's, and no others are waited for between them.
+    # All lanes belong to one thread, so there are no barriers between them.
     is_alone = op.loop_kind is loop.LoopKind.VECTORIZED
     if any(map(_is_of_a_thread, shared)) and not is_alone and _threads_meet(op):
         shared = [c for c in shared if not _is_of_a_thread(c)]
@@ -161,8 +160,7 @@ def _may_join(first: loop.GuardOp, second: loop.GuardOp) -> bool:
 
 
 def _threads_meet(op: Operation) -> bool:
-    """Whether threads of a block do something together in an op, for which all should be there:
-    use memory that they share, or spread work over all of them."""
+    """Whether an op needs all threads of a block: it uses shared memory or has a thread loop."""
     for inner in op.walk():
         if isinstance(inner, loop.LoadOp | loop.StoreOp):
             alloc = inner.memref.owner
@@ -174,7 +172,7 @@ def _threads_meet(op: Operation) -> bool:
 
 
 def _is_of_a_thread(condition: Condition) -> bool:
-    """Whether some threads of a block may meet a condition and others not."""
+    """Whether a condition may differ between threads of a block."""
     loops = [loop.loop_of(value) for value in condition[1]]
     return any(each is None or loop.is_thread(each) for each in loops)
 

@@ -1,4 +1,4 @@
-"""Blocks as their bodies, over loop variables and under guards."""
+"""Lowering of blocks to their bodies, over loop variables and under guards."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tcopt.support.rewriting import inline, move, move_before, replace, rewrite
 
 
 class SimplifyAccess(RewritePattern):
-    """Simplify an access outside of blocks with what loops and guards around say of its indices.
+    """Simplify an access outside of blocks with the facts from enclosing loops and guards.
 
     loop.for %i = 0 to 8 {
       %a = loop.load %x[%i mod 8] else 0.0 : memref<8xf32>
@@ -58,7 +58,7 @@ class SimplifyAccess(RewritePattern):
 
 
 class SimplifyGuard(RewritePattern):
-    """Keep only the conditions of a guard that may fail.
+    """Drop the conditions of a guard that always hold.
 
     loop.for %i = 0 to 8 {
       loop.guard ([%i] in 8, [%i * 2] in 9) {
@@ -91,7 +91,7 @@ class SimplifyGuard(RewritePattern):
 
 
 class LowerBlock(RewritePattern):
-    """Replace a block by its body, under a guard where its domain is not proved.
+    """Replace a block by its body, under a guard if its domain cannot be proved.
 
     loop.for %i = 0 to 13 {
       loop.for %j = 0 to 8 {
@@ -127,7 +127,7 @@ class LowerBlock(RewritePattern):
                 reduced.append(kind is loop.IterKind.REDUCE)
         body = op.body.block
         if not all(reduced) and _is_unseen(op):
-            # Indices are simplified for all points, and a guard that stays does no harm to them.
+            # Indices are simplified for all points, which is also valid under the remaining guard.
             substitute_values(body, environment, known)
             if all(is_inside(each, known) for each in body.ops if isinstance(each, _ACCESSES)):
                 apart = [not r and _tells_apart(e, op) for e, r in zip(exprs, reduced, strict=True)]
@@ -149,11 +149,12 @@ class LowerBlock(RewritePattern):
 
 @dataclass(frozen=True)
 class LowerBlocksPass(ModulePass):
-    """Replaces blocks by their bodies, over loop variables, under explicit guards.
+    """Replace blocks by their bodies, over loop variables, under explicit guards.
 
-    Bindings are substituted into every access and simplified with the loops' ranges. A domain
-    that the ranges do not prove becomes a condition of a `loop.guard`, which then moves out
-    of the loops that it does not depend on; an init runs where its reduce bindings are 0.
+    Bindings are substituted into every access and simplified with the loops' ranges. If the ranges
+    do not prove that an index is in its domain, it becomes a condition of a `loop.guard`, which is
+    then moved out of the loops that it does not depend on. An init runs if all reduction bindings
+    are 0.
 
         loop.for %i = 0 to 13 {
           loop.for %j = 0 to 8 {
@@ -169,9 +170,9 @@ class LowerBlocksPass(ModulePass):
                 loop.guard ([%k] in 1) { loop.store %zero, %y[%i * 8 + %j] }
                 ... %x[%i * 8 + %j, %k] ...
 
-    An update of an element that started elsewhere is left out where its term is a default that
-    changes nothing: what a window reads outside of its input. In a sum of products, that is a
-    factor of zero, as the other factor is a finite number.
+    An update is skipped if its term is a load's default that does not change the result, as for a
+    window that reads out of bounds. In a contraction, that is a factor of zero, as the other factor
+    is finite.
 
         loop.block "max" (%v: spatial 8 = %i, %r: reduce 3 = %k) {
           %a = loop.load %x[%v * 2 + %r - 1] else -inf : memref<16xf32>
@@ -183,11 +184,11 @@ class LowerBlocksPass(ModulePass):
           %a = loop.load %x[%i * 2 + %k - 1] : memref<16xf32>
           ...
 
-    A thread of a GPU's block may compute in its registers what lies outside of a domain, from
-    registers and shared memory: such guards are left out, as nothing reads the results.
+    A thread of a GPU may compute values outside of a domain if they only go from registers and
+    shared memory to registers: such guards are dropped, as the results are never read.
 
-    Where the last iterations of a loop leave an unrolled or vectorized tile partly empty, they
-    are split off, so that the others run without guards or masks; see `tails.py`.
+    If the last iterations of a loop leave an unrolled or vectorised tile partly empty, they are
+    split off, so that the others run without guards or masks; see `tails.py`.
     """
 
     name = "lower-blocks"
@@ -201,7 +202,7 @@ class LowerBlocksPass(ModulePass):
 
 
 def _lower(module: ModuleOp) -> None:
-    # What is in a guard is simplified while all of its conditions are there.
+    # The ops in a guard are simplified while all of its conditions are present.
     patterns = [LowerBlock(), SimplifyGuard(), SimplifyAccess()]
     rewrite(module, patterns, once=True, inner_first=True)
 
@@ -209,12 +210,11 @@ def _lower(module: ModuleOp) -> None:
 _ACCESSES = (loop.LoadOp, loop.StoreOp)
 
 _TRAPS = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
-"""What may fail for numbers that nobody has set."""
+"""Ops that may trap on uninitialised values."""
 
 
 def _is_unseen(op: loop.BlockOp) -> bool:
-    """Whether a block does nothing but compute registers of a GPU's thread from registers and
-    shared memory."""
+    """Whether a block only computes registers of a GPU thread from registers and shared memory."""
     if op.init is not None or not any(map(loop.is_thread, loop.enclosing_loops(op))):
         return False
     for inner in op.body.block.ops:
@@ -230,8 +230,8 @@ def _is_unseen(op: loop.BlockOp) -> bool:
 
 
 def _tells_apart(condition: AffineExpr, op: loop.BlockOp) -> bool:
-    """Whether what a block writes where a condition does not hold, it writes nowhere else: the
-    condition is on the thread, or on what its stores are indexed by."""
+    """Whether values that a block writes where a condition fails have separate elements: the
+    condition is on the thread, or on indices of all stores."""
     stores = [inner for inner in op.body.block.ops if isinstance(inner, loop.StoreOp)]
     for position in used_dims(condition):
         value = op.operands[position]
@@ -243,9 +243,9 @@ def _tells_apart(condition: AffineExpr, op: loop.BlockOp) -> bool:
 
 
 def _skip_neutral_terms(body: Block, known: Knowledge) -> None:
-    """Guard an update by the bounds of its term, where outside of them it would change nothing.
+    """Guard an update by the bounds of its term if the term's default does not change the result.
 
-    Indices that vary with a lane keep the default, which costs no more than a mask.
+    For indices that vary with a lane, the default is kept, as a mask costs as much.
     """
     stores = [op for op in body.ops if isinstance(op, loop.StoreOp)]
     update = update_of(stores[0]) if len(stores) == 1 else None
@@ -272,7 +272,7 @@ def _skip_neutral_terms(body: Block, known: Knowledge) -> None:
 
 
 def _deciding_load(update: Update) -> loop.LoadOp | None:
-    """The load of an update's term whose default makes the update change nothing."""
+    """Return the load in an update's term whose default makes the update a no-op, or None."""
     load = update.term.owner
     if isinstance(load, loop.LoadOp) and load.default is not None:
         is_neutral = load.default.value.data == neutral(update.kind, load.result.type).value.data
@@ -293,7 +293,7 @@ _WIDENINGS = (arith.ExtFOp, ExtSIOp, ExtUIOp)
 
 
 def _lower_init(op: loop.BlockOp, init: loop.InitOp, known: Knowledge) -> None:
-    """Replace an init by a guard that holds where all reduce bindings are 0."""
+    """Replace an init by a guard that holds if all reduction bindings are 0."""
     exprs: list[AffineExpr] = []
     for kind, binding in zip(op.iter_kinds, op.bindings.data.results, strict=True):
         if kind is loop.IterKind.REDUCE:
@@ -309,9 +309,10 @@ def _lower_init(op: loop.BlockOp, init: loop.InitOp, known: Knowledge) -> None:
 def _zero_conditions(
     expr: AffineExpr, operands: Sequence[SSAValue], known: Knowledge
 ) -> list[AffineExpr]:
-    """Expressions that are all in [0, 1) exactly when `expr`, known not negative, is 0.
+    """Return expressions that are all in [0, 1) exactly if `expr`, known to be non-negative, is 0.
 
-    A sum of non-negative terms is 0 when each is: one condition a loop lets each move out.
+    A sum of non-negative terms is 0 if each term is 0; separate conditions for each loop can be
+    hoisted separately.
     """
     ranges = known.ranges_of(operands)
     total = linear_sum(expr, ranges)
@@ -339,12 +340,12 @@ def _guard(
 
 
 def _put_under(guard: loop.GuardOp, body: Block, op: Operation, rewriter: PatternRewriter) -> None:
-    """Put a guard, with the ops of a block of `op` in it, in its place."""
+    """Replace an op by a guard that contains the ops of its block."""
     move(tuple(body.ops), guard.body.block)
     rewriter.replace(op, guard)
 
 
 def _inline(body: Block, op: Operation, rewriter: PatternRewriter) -> None:
-    """Put the ops of a block of `op` in its place."""
+    """Replace an op by the ops of its block."""
     move_before(tuple(body.ops), op)
     rewriter.erase(op)

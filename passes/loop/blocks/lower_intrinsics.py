@@ -1,4 +1,4 @@
-"""Calls of intrinsics as the ops that they stand for."""
+"""Lowering of intrinsic calls to kernel-level ops."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _access(tile: Tile, op: loop.IntrinOp) -> tuple[AffineMap, list[SSAValue]]:
 
 
 def _lanes(tile: Tile) -> list[int] | None:
-    """The lane steps of a tile's vector, one dimension after the other; None for an element."""
+    """Return the lane steps of a tile's vector, dimension by dimension; None for a scalar."""
     return [step for row in tile.steps for step in row] or None
 
 
@@ -70,12 +70,12 @@ def _value_type(tile: Tile) -> Attribute:
 
 @dataclass(frozen=True)
 class LowerIntrinsicsPass(ModulePass):
-    """Replaces each `loop.intrin` by loads of its tiles, its kernel-level ops, and a store.
+    """Replace each `loop.intrin` by loads of its tiles, its kernel-level ops, and a store.
 
-    The ops are what the intrinsic's declaration says (`dialects/intrinsics/`). Tiles become
-    vectors, single elements scalars, so that what follows vectorises and unrolls them like
-    anything else, and keeps accumulators in registers. Intrinsics whose operands stay in memory
-    are left to the target's own passes.
+    The ops are given by the intrinsic's declaration (`dialects/intrinsics/`). Tiles become vectors
+    and single elements scalars, so later passes vectorise and unroll them like other ops, and keep
+    accumulators in registers. Intrinsics whose operands stay in memory are left to the target's own
+    passes.
 
         loop.intrin "bf16_dot" outs(%c[%i, %j] : memref<4x16xf32>)
           ins(%a[%i, %k] by [0, 1] : memref<4x64xbf16>,

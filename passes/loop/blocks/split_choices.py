@@ -1,5 +1,5 @@
-"""Loops in which a choice is made by where an iteration is: between reads, or between a read and
-its default."""
+"""Splitting of loops at the iterations at which a select between reads, or a read's default,
+changes."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ from tcopt.support.quick_ir import walk_ops
 from tcopt.support.rewriting import rewrite
 
 _MOST_PARTS = 5
-"""Loops that one becomes at most."""
+"""Maximum number of loops that one loop becomes."""
 _MOST_OPS = 400
-"""Operations that are written again at most, so that code stays small."""
+"""Maximum number of copied operations, to limit code size."""
 _KINDS = (loop.LoopKind.SERIAL, loop.LoopKind.UNROLLED)
 
 
 @dataclass(frozen=True)
 class _Negative:
-    """A condition: that a sum of index values is below zero."""
+    """The condition that a sum of index values is negative."""
 
     expr: AffineExpr
     operands: tuple[SSAValue, ...]
 
 
 class FoldChoice(RewritePattern):
-    """Take the value that a choice comes to, where the loops around decide its condition.
+    """Fold a select whose condition is decided by the enclosing loops.
 
     loop.for %i = 0 to 8 {
       %0 = loop.index [%i - 8]
@@ -74,11 +74,11 @@ class FoldChoice(RewritePattern):
 
 @dataclass(frozen=True)
 class SplitChoicesPass(ModulePass):
-    """Cuts loops where what is chosen between reads changes, so that few iterations choose.
+    """Split loops where a select between reads changes, so that few iterations evaluate it.
 
-    A pad, or a concatenation along the rows, chooses for each element; most vectors of a row lie
-    wholly in one of its parts. A vector whose lanes differ stays as it is, unless quotients say
-    what its lanes read: these are read one by one.
+    A pad, or a concatenation along the rows, selects for each element, while most vectors of a row
+    are entirely in one part. A vector whose lanes select differently is not changed, unless its
+    loads have quotients in their indices: then its lanes are unrolled.
 
         loop.for %j = 0 to 15 {
           loop.for %l = 0 to 16 vectorized {
@@ -96,7 +96,7 @@ class SplitChoicesPass(ModulePass):
             %b = loop.load %x[%j * 16 + %l + 13] : memref<240xf32>
             loop.store %b, %y[%j * 16 + %l + 16] : memref<240xf32>
 
-    It comes after `lower-blocks`.
+    The pass runs after `lower-blocks`.
     """
 
     name = "split-choices"
@@ -113,7 +113,7 @@ class SplitChoicesPass(ModulePass):
 
 
 class SplitLoop(RewritePattern):
-    """Cut a loop where a condition of a choice in it begins or ends to be decided.
+    """Split a loop where a condition of a select in it becomes decided or undecided.
 
     loop.for %i = 0 to 12 {
       %c = arith.cmpi slt, %i, %eight : index
@@ -152,7 +152,7 @@ class SplitLoop(RewritePattern):
 
 
 def _divides(op: loop.ForOp) -> bool:
-    """Whether something is read in a loop at places that a quotient of its variable says."""
+    """Whether a load in a loop has an index that divides the loop's variable."""
     known = Knowledge(knowledge_at(op).ranges | ranges_inside(op).ranges)
     for load in walk_ops(op):
         if not isinstance(load, loop.LoadOp) or op.induction_variable not in load.indices:
@@ -167,7 +167,7 @@ def _divides(op: loop.ForOp) -> bool:
 
 
 def _places_to_cut(op: loop.ForOp) -> list[int]:
-    """The first iterations of the parts but the first, if most iterations choose nothing then."""
+    """Return the first iterations of the later parts, if most iterations then select nothing."""
     trips, places = op.trip_count, set[int]()
     undecided = set[Range]()
     around, inside = knowledge_at(op), ranges_inside(op)
@@ -187,8 +187,8 @@ def _places_to_cut(op: loop.ForOp) -> list[int]:
 def _border(
     condition: _Negative, op: loop.ForOp, around: Knowledge, inside: Knowledge
 ) -> Range | None:
-    """The iterations, from and to, in which a condition may hold or not; on each side of them it
-    is decided. None if it is not about the loop."""
+    """Return the range of iterations in which a condition is undecided, or None if the loop does
+    not affect it."""
     known = Knowledge(around.ranges | inside.ranges)
     total = linear_sum(condition.expr, known.ranges_of(condition.operands))
     factor, low, high = 0, total.constant, total.constant
@@ -204,7 +204,7 @@ def _border(
         ends = [coefficient * end for end in known.ranges[value]]
         low, high = low + min(ends), high + max(ends)
     if factor > 0:
-        # It holds while factor * i + high < 0, and fails from factor * i + low >= 0 on.
+        # It holds while factor * i + high < 0, and fails once factor * i + low >= 0.
         return (-1 - high) // factor + 1, -(low // factor)
     if factor < 0:
         return low // -factor + 1, high // -factor + 1
@@ -212,8 +212,7 @@ def _border(
 
 
 def _choices(root: Operation) -> Iterator[SelectOp | loop.LoadOp]:
-    """Choices between values that are read, or between one and a default, by where an iteration
-    is."""
+    """Yield selects between loaded values, and loads with defaults, that depend on the position."""
     for op in walk_ops(root):
         if isinstance(op, loop.LoadOp):
             if op.default is not None and op.mask is None and not _is_chosen(op):
@@ -223,13 +222,13 @@ def _choices(root: Operation) -> Iterator[SelectOp | loop.LoadOp]:
 
 
 def _is_chosen(op: loop.LoadOp) -> bool:
-    """Whether a condition says where the value is used; elsewhere its default does not matter."""
+    """Whether all uses are in selects with a condition, so that the default does not matter."""
     users = [use.operation for use in op.result.uses]
     return any(isinstance(user, SelectOp) and _has_condition(user.cond) for user in users)
 
 
 def _reads(value: SSAValue) -> bool:
-    """Whether a value is computed from what is loaded."""
+    """Whether a value is computed from loads."""
     owner = value.owner
     if isinstance(owner, loop.LoadOp):
         return True
@@ -239,7 +238,7 @@ def _reads(value: SSAValue) -> bool:
 
 
 def _conditions_of(choice: SelectOp | loop.LoadOp) -> Iterator[_Negative]:
-    """The comparisons that decide a choice; of a load, those of its indices with the buffer."""
+    """Yield the comparisons that decide a select, or the bounds checks of a load's indices."""
     if isinstance(choice, SelectOp):
         yield from _conditions(choice.cond)
         return
@@ -257,7 +256,7 @@ _JOINS = (arith.AndIOp, arith.OrIOp)
 
 
 def _conditions(value: SSAValue) -> Iterator[_Negative]:
-    """The comparisons of index values that a condition is made of."""
+    """Yield the comparisons of index values in a condition."""
     owner = value.owner
     if isinstance(owner, _JOINS):
         for operand in owner.operands:
@@ -269,11 +268,11 @@ def _conditions(value: SSAValue) -> Iterator[_Negative]:
 
 
 _FORMS = {2: (0, False), 3: (-1, False), 4: (-1, True), 5: (0, True)}
-"""Of slt, sle, sgt and sge: what a - b gets added, to be below zero or, with true, not to be."""
+"""For slt, sle, sgt and sge: a constant to add to a - b, and whether its sign test is inverted."""
 
 
 def _negative(op: CmpiOp) -> tuple[_Negative, bool] | None:
-    """A comparison as that a sum is below zero, or, with true, as that it is not."""
+    """Return a comparison as a test for a negative sum, and whether the test is inverted."""
     form = _FORMS.get(op.predicate.value.data)
     sides = _affine(op.lhs), _affine(op.rhs)
     if form is None or None in sides:
@@ -288,7 +287,7 @@ def _negative(op: CmpiOp) -> tuple[_Negative, bool] | None:
 
 
 def _affine(value: SSAValue) -> tuple[AffineExpr, tuple[SSAValue, ...]] | None:
-    """An index as an expression over variables of loops."""
+    """Return an index as an expression over loop variables, or None."""
     owner = value.owner
     match owner:
         case loop.IndexOp():
@@ -302,7 +301,7 @@ def _affine(value: SSAValue) -> tuple[AffineExpr, tuple[SSAValue, ...]] | None:
 
 
 def _decide(value: SSAValue, known: Knowledge) -> bool | None:
-    """Whether a condition holds, if that is known."""
+    """Return whether a condition holds, or None if unknown."""
     owner = value.owner
     match owner:
         case arith.ConstantOp(value=IntegerAttr() as number):

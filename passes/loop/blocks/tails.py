@@ -1,4 +1,4 @@
-"""Splitting off the iterations of a loop in which a tile sticks out of its domain.
+"""Splitting off the iterations of a loop in which a tile exceeds its domain.
 
     loop.for %i = 0 to 8 {                          loop.for %i = 0 to 7 {
       loop.for %j = 0 to 14 unrolled {                loop.for %j = 0 to 14 unrolled {
@@ -8,9 +8,9 @@
                                                         loop.guard ([%j + 98] in 100) {
                                                           ...
 
-A parallel loop stays one loop, whose body is written twice under a guard on its variable, so
-that no thread waits between the parts. Where loops were fused, the variable of each is a digit
-of the one loop's variable, and the guard is on that digit:
+A parallel loop remains one loop, with two copies of its body under guards on its variable, so that
+no thread waits between the parts. If loops were fused, the variable of each is a digit of the fused
+variable, and the guard is on that digit:
 
     loop.for %bi = 0 to 48 parallel {               loop.for %bi = 0 to 48 parallel {
       loop.for %j = 0 to 14 unrolled {                loop.guard ([%bi mod 8] in 7) {
@@ -41,7 +41,7 @@ _SPLIT_KINDS = (loop.LoopKind.SERIAL, loop.LoopKind.PARALLEL)
 
 
 def _replaced(digit: Digit, value: int) -> AffineExpr:
-    """Dimension 0 with a digit of it a number."""
+    """Return dimension 0 with one digit replaced by a constant."""
     expr = AffineConstantExpr(value * digit.lower) + AffineDimExpr(0) % digit.lower
     if digit.leading:
         return expr
@@ -50,7 +50,7 @@ def _replaced(digit: Digit, value: int) -> AffineExpr:
 
 
 def split_tails(block: Block, known: Knowledge) -> bool:
-    """Split every loop that has a tail; guards are not simplified yet. Whether any was."""
+    """Split every loop that has a tail, without simplifying guards; return whether any did."""
     changed = False
     for op in tuple(block.ops):
         match op:
@@ -60,7 +60,7 @@ def split_tails(block: Block, known: Knowledge) -> bool:
                     changed |= _split_body(op, op.body.block, set(), known)
                 elif op.loop_kind in _SPLIT_KINDS:
                     whole = _whole_iterations(op, op.body.block, known)
-                    # No other loop was fused into it, so it has one digit.
+                    # No other loop was fused into it, so it has a single digit.
                     for full in whole.values():
                         changed = True
                         tail = split_off(op, full, known)
@@ -75,7 +75,7 @@ def split_tails(block: Block, known: Knowledge) -> bool:
 
 
 def _whole_iterations(op: loop.ForOp, body: Block, known: Knowledge) -> dict[Digit, int]:
-    """For each digit that has a tail in a body, how many first values have whole tiles."""
+    """Return the number of leading values with whole tiles of each digit that has a tail."""
     inner: dict[SSAValue, loop.ForOp] = {}
     guards: list[loop.GuardOp] = []
     for nested in ops_with_regions(body):
@@ -108,10 +108,10 @@ def _whole_tiles(
     inner: dict[SSAValue, loop.ForOp],
     known: Knowledge,
 ) -> tuple[Digit, int] | None:
-    """The digit of a loop's variable that a condition on a tile is about, and the number of its
-    first values for which the condition always holds.
+    """Return the digit of a loop's variable that a condition on a tile depends on, and the number
+    of its leading values for which the condition always holds.
 
-    None when the condition is about something else than one digit and tiles in the loop.
+    None if the condition depends on anything other than one digit and tiles in the loop.
     """
     digit, factor, has_tile = None, 0, False
     ranges = known.ranges_of(guard.indices)
@@ -138,7 +138,7 @@ def _whole_tiles(
 
 
 def _is_bound(value: SSAValue) -> bool:
-    """Whether a value is the number of a GPU's thread or block, all of which are looked at."""
+    """Whether a value is the index of a GPU thread or block, whose whole range is considered."""
     around = loop.loop_of(value)
     return around is not None and around.axis is not None
 
@@ -146,22 +146,23 @@ def _is_bound(value: SSAValue) -> bool:
 def _digit_of(
     atom: Atom, guard: loop.GuardOp, op: loop.ForOp, ranges: Sequence[Range]
 ) -> Digit | None:
-    """What a term is of a loop's variable; None if it is not a digit of it."""
+    """Return a term as a digit of a loop's variable, or None."""
     digit = digit_of(atom, ranges)
     if digit.dim is None or guard.indices[digit.dim] is not op.induction_variable:
         return None
-    # Equal for all guards, whatever is known of the variable inside of one.
+    # The extent is equal for all guards, whatever an enclosing guard says about the variable.
     extent = -(-op.trip_count // digit.lower) if digit.leading else digit.extent
     return Digit(_VARIABLE, digit.lower, extent, digit.leading)
 
 
 def _split_body(op: loop.ForOp, body: Block, done: set[Digit], known: Knowledge) -> bool:
-    """Write a parallel loop's body once for each way in which its digits may have whole tiles
-    or tails. Whether there is more than one.
+    """Copy a parallel loop's body for each combination of whole tiles and tails of its digits.
 
     Args:
-        body: the part of it that is left to split.
-        done: digits that it was split by.
+        body: the part of the body that is still to be split.
+        done: digits by which it was already split.
+    Returns:
+        Whether the body was copied.
     """
     whole = _whole_iterations(op, body, known)
     digit = next((digit for digit in whole if digit not in done), None)

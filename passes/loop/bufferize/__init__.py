@@ -1,1 +1,1 @@
-"""Tensor expressions as loop nests over buffers."""
+"""Bufferization: lowering of tensor expressions to loop nests over buffers."""

@@ -1,4 +1,4 @@
-"""Borders of one number as loops that write it."""
+"""Expansion of constant borders to loops of stores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tcopt.support.rewriting import rewrite
 
 @dataclass
 class ExpandBorder(RewritePattern):
-    """Write what lies outside of a buffer's inner part by loops of vectors.
+    """Fill the elements of a buffer outside of its inner part by loops of vector stores.
 
         loop.border %y outside [1 to 15] = 0.0 : memref<16xf32>
         ->
@@ -32,7 +32,7 @@ class ExpandBorder(RewritePattern):
         loop.store %0, %y[15] : memref<16xf32>
 
     Attributes:
-        units: whose vectors they are; without any they have 4 elements.
+        units: vector units of the target; without any, vectors have 4 elements.
     """
 
     units: VectorUnits | None
@@ -52,7 +52,7 @@ class ExpandBorder(RewritePattern):
 
 
 def _parallel_loop(border: loop.BorderOp) -> loop.ForOp | None:
-    """A parallel loop before the border that stores to its buffer."""
+    """Return a parallel loop before the border that stores to its buffer, or None."""
     for use in border.buffer.uses:
         op: Operation | None = use.operation
         if not isinstance(op, loop.StoreOp):
@@ -66,11 +66,11 @@ def _parallel_loop(border: loop.BorderOp) -> loop.ForOp | None:
 
 @dataclass(frozen=True)
 class _Share:
-    """The part of an iteration in something to be done by several.
+    """Share of one iteration in work that is divided among several.
 
     Attributes:
-        number: which of them it is, over the indices.
-        count: how many they are.
+        number: index of the iteration among them, as an expression of the indices.
+        count: number of iterations.
     """
 
     number: AffineExpr
@@ -85,7 +85,7 @@ def _fill(
     lanes: int,
     around: loop.ForOp | None,
 ) -> None:
-    """Loops over a box, the last dimension in vectors, or over an iteration's share of it."""
+    """Emit vector stores over a box, or over an iteration's share of it."""
     indices: list[SSAValue] = []
     exprs: list[AffineExpr] = []
     share: _Share | None = None
@@ -120,7 +120,7 @@ def _divide(
     """Divide a dimension among iterations.
 
     Returns:
-        A builder inside, the index, and the share in each of the dimension's elements.
+        A builder inside, the index, and the remaining share of each index.
     """
     number, count = share.number, share.count
     if count < extent:
@@ -138,7 +138,7 @@ def _divide(
 
 
 def _guard(builder: Builder, expr: AffineExpr, extent: int, indices: list[SSAValue]) -> Builder:
-    """A guard at the builder's place; a builder inside of it."""
+    """Insert a guard, and return a builder inside of it."""
     body = Block()
     map = AffineMap(len(indices), 0, (expr,))
     builder.insert(loop.GuardOp(map, indices, [extent], Region(body)))
@@ -153,7 +153,7 @@ def _vectors(
     exprs: list[AffineExpr],
     indices: list[SSAValue],
 ) -> None:
-    """Stores of `count` vectors of `width` elements along the last dimension."""
+    """Emit `count` stores of vectors of `width` elements along the last dimension."""
     start, count, width = span
     last: AffineExpr = AffineConstantExpr(start)
     if count > 1:
@@ -167,7 +167,7 @@ def _vectors(
 
 
 def _enter(builder: Builder, extent: int, kind: loop.LoopKind, indices: list[SSAValue]) -> Builder:
-    """A loop at the builder's place; a builder inside of it."""
+    """Insert a loop, and return a builder inside of it."""
     body = Block(arg_types=[IndexType()])
     builder.insert(loop.ForOp(extent, Region(body), kind))
     indices.append(body.args[0])
@@ -176,7 +176,7 @@ def _enter(builder: Builder, extent: int, kind: loop.LoopKind, indices: list[SSA
 
 @dataclass(frozen=True)
 class ExpandBordersPass(ModulePass):
-    """Makes loops of vectors of each `loop.border`.
+    """Lower each `loop.border` to loops of vector stores.
 
         loop.border %y outside [0 to 16, 1 to 7, 0 to 16] = 0.0 : memref<16x8x16xf32>
         ->
@@ -188,9 +188,9 @@ class ExpandBordersPass(ModulePass):
           loop.for %l = 0 to 16 vectorized { loop.store %0, %y[%i, 7, %l] }
         }
 
-    A last dimension of more than a vector is written in vectors and a rest. Without a target
-    a vector has 4 elements. Where a parallel loop stores to the buffer, its iterations share
-    the border, each about what lies next to its own elements.
+    If the last dimension is longer than a vector, it is written in vectors and a remainder. Without
+    a target, a vector has 4 elements. If a parallel loop stores to the buffer, its iterations share
+    the border, each writing roughly the part next to its own elements.
     """
 
     name = "expand-borders"

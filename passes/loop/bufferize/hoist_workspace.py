@@ -1,4 +1,4 @@
-"""Buffers of functions as arguments."""
+"""Conversion of a function's buffers to arguments."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.rewriting import insert, replace, rewrite
 
 STACK_BYTES = 64 * 1024
-"""Buffers of more bytes are not on a thread's stack."""
+"""Maximum size of buffers on a thread's stack."""
 
 
 @dataclass
 class HoistWorkspace(RewritePattern):
-    """Let the callers of a function give the buffers at its top, and large ones in serial loops,
-    which would be on the heap.
+    """Make the buffers at a function's top, and large ones in serial loops, arguments.
 
         loop.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
           %t = loop.alloc global : memref<8xf32>
@@ -38,7 +37,7 @@ class HoistWorkspace(RewritePattern):
         loop.call @f(%x, %y, %t)
 
     Attributes:
-        calls: of each function, by its name; one without any is left alone.
+        calls: calls of each function by name; functions without any are not changed.
     """
 
     calls: Mapping[str, Sequence[loop.CallOp]]
@@ -62,7 +61,7 @@ class HoistWorkspace(RewritePattern):
 
 
 def _workspace(block: Block, *, least: int = -1) -> Generator[loop.AllocOp]:
-    """The buffers of more than `least` bytes that one thread uses at a time."""
+    """Yield the buffers of more than `least` bytes that are used by one thread at a time."""
     for op in block.ops:
         if isinstance(op, loop.AllocOp) and op.scope.data == loop.Scope.GLOBAL:
             if memref_bytes(op.result.type) > least:
@@ -73,8 +72,7 @@ def _workspace(block: Block, *, least: int = -1) -> Generator[loop.AllocOp]:
 
 @dataclass(frozen=True)
 class HoistWorkspacePass(ModulePass):
-    """Makes the global buffers at the top of a function, and those in its serial loops that are too
-    large for a stack, arguments, given by its callers, so that the memory plan covers them.
+    """Make a function's workspace buffers arguments, which its callers allocate.
 
         loop.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
           %t = loop.alloc global : memref<8xf32>
@@ -87,7 +85,9 @@ class HoistWorkspacePass(ModulePass):
           %t = memref.alloc() : memref<8xf32>
           loop.call @f(%x, %y, %t) ... }
 
-    Functions that nothing calls are left alone.
+    These are the global buffers at the top of a function, and those in its serial loops that are
+    too large for a stack and would be on the heap. The memory plan then covers them. Functions that
+    are never called are not changed.
     """
 
     name = "hoist-workspace"
@@ -109,7 +109,7 @@ def pass_buffers(call: loop.CallOp, types: Sequence[Attribute]) -> None:
 
 
 def _outermost(call: loop.CallOp) -> Operation:
-    """The op of the host function's own block that holds a call: a loop over time, or it."""
+    """Return the op at the top level of the host function that is or contains a call."""
     op: Operation = call
     while (parent := op.parent_op()) is not None and not isinstance(parent, func.FuncOp):
         op = parent

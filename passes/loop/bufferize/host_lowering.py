@@ -1,4 +1,4 @@
-"""Host functions from tensors to buffers: who allocates, who writes where."""
+"""Bufferization of host functions: allocation of buffers, and in-place results."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ from tcopt.support.rewriting import erase
 
 
 class HostLowering:
-    """The lowering of a module's host functions, which share the copies they call.
+    """Lowering of a module's host functions, which share copy functions.
 
     Attributes:
         buffers: the buffer of each tensor.
-        joins: which values lie in another's buffer.
-        targets: what gives the buffer that a call has to write a result to.
-        overwrites: the ops whose first result is written over an operand.
-        forwarded: those of them for which the operand is computed in the result's target.
-        builder: where calls and views go.
-        lanes: the vectors of operators that are written as loops, the longest first.
-        setup: where buffers and weights go: in front of the outermost loop over time.
+        joins: values that are stored inside another value's buffer.
+        targets: functions that return the buffer to which a call must write a result.
+        overwrites: ops whose first result overwrites an operand.
+        forwarded: those of them whose operand is computed in the result's target buffer.
+        builder: insertion point of calls and views.
+        lanes: vector lengths for operators that are written as loops, the longest first.
+        setup: insertion point of buffers and weights: before the outermost time loop.
     """
 
     def __init__(self, module: ModuleOp):
@@ -73,7 +73,7 @@ class HostLowering:
         self.builder = self.setup = Builder(InsertPoint.at_end(module.body.block))
 
     def lower(self, function: func.FuncOp) -> func.FuncOp:
-        """The function over buffers that does what one over tensors does."""
+        """Return the bufferized form of a host function."""
         old = function.body.block
         type_ = function.function_type
         arg_types = [memref_of(t) for t in (*type_.inputs.data, *type_.outputs.data)]
@@ -107,7 +107,7 @@ class HostLowering:
     def _choose_targets(
         self, function: func.FuncOp, results: Sequence[tuple[SSAValue, SSAValue]]
     ) -> list[tuple[SSAValue, SSAValue]]:
-        """Let calls write results in place; returns the results that need a copy."""
+        """Let calls write results in place, and return the results that need a copy."""
         pending: list[tuple[SSAValue, SSAValue]] = []
         for position, (value, argument) in enumerate(results):
             argument.name_hint = f"out{position}" if len(results) > 1 else "out"
@@ -123,7 +123,7 @@ class HostLowering:
         return pending
 
     def _forward_targets(self, block: Block, location: LocationAttr) -> None:
-        """What an op overwrites is computed where its result has to be."""
+        """Compute operands that are overwritten in the buffer of the final result."""
         for op, origin in reversed(find_overwrites(block).items()):
             target = self.targets.get(op.results[0])
             if target is not None and origin not in self.targets:
@@ -174,7 +174,7 @@ class HostLowering:
         self._insert(call, op.location)
 
     def _lower_opaque(self, op: OpaqueOp) -> None:
-        """A call of the op's own loops, which equal ops share."""
+        """Call the op's own loop function, which equal ops share."""
         in_place = op in self.overwrites
         key = (
             op.name,
@@ -206,7 +206,7 @@ class HostLowering:
         self._insert(call, op.location)
 
     def _signless(self, buffer: SSAValue, location: LocationAttr) -> SSAValue:
-        """A buffer with the element type in which values are kept."""
+        """Return a buffer with the element type in which values are stored."""
         assert isa(buffer.type, AnyMemRef)
         element = storage_type(buffer.type.get_element_type())
         return self._view(buffer, MemRefType(element, buffer.type.get_shape()), location)
@@ -217,7 +217,7 @@ class HostLowering:
         self.module.body.block.insert_op_before(function, first)
 
     def _result_buffer(self, result: SSAValue, location: LocationAttr) -> SSAValue:
-        """The buffer that receives a result: the one it has to be in, or a new one."""
+        """Return the buffer for a result: the one that it must be written to, or a new one."""
         if result in self.targets:
             buffer = self.targets[result]()
         elif result in self.joins.places:
@@ -229,7 +229,7 @@ class HostLowering:
         return buffer
 
     def _lower_join(self, op: GraphOp) -> None:
-        """The buffer that holds all operands, most of which were written there."""
+        """Set a joined value's buffer; copy the operands that were not written there directly."""
         (result,) = op.results
         for operand, offset in zip(op.operands, part_offsets(op), strict=True):
             if not self.joins.is_placed(operand, result, offset):
@@ -238,7 +238,7 @@ class HostLowering:
         self.buffers[result] = self._placed(result, memref_of(result.type), 0)
 
     def _lower_subview(self, op: GraphOp, offset: int) -> None:
-        """A part of the operand's buffer; it is never written through the view."""
+        """Make the result a view of the operand's buffer; it is never written through the view."""
         source = self._bytes_of(self.buffers[op.operands[0]], op.location)
         place = self._index(offset, op.location)
         (result,) = op.results
@@ -247,7 +247,9 @@ class HostLowering:
         self.buffers[result] = self._insert(view, op.location).results[0]
 
     def _placed(self, value: SSAValue, type: AnyMemRef, offset: int) -> SSAValue:
-        """A buffer of `type` from a byte of a value's data, which lies in a joined value's."""
+        """Return a view of `type` at a byte offset in a value's data inside of a joined value's
+        buffer.
+        """
         whole, start = self.joins.place(value)
         if whole not in self.wholes:
             size = memref_bytes(memref_of(whole.type))
@@ -283,7 +285,7 @@ class HostLowering:
         return store
 
     def _view(self, source: SSAValue, type: AnyMemRef, location: LocationAttr) -> SSAValue:
-        """`source` under another shape, or with another sign of its integers."""
+        """Return `source` as another shape or signedness."""
         if source.type == type:
             return source
         assert isa(source.type, AnyMemRef)
@@ -296,14 +298,14 @@ class HostLowering:
         return source
 
     def _bytes_of(self, buffer: SSAValue, location: LocationAttr) -> SSAValue:
-        """A contiguous buffer as bytes."""
+        """Return a contiguous buffer as bytes."""
         assert isa(buffer.type, AnyMemRef)
         flat = self._flat(buffer, location)
         bytes_ = MemRefType(i8, [memref_bytes(buffer.type)])
         return self._insert(UnrealizedConversionCastOp.get([flat], [bytes_]), location).results[0]
 
     def _flat(self, buffer: SSAValue, location: LocationAttr) -> SSAValue:
-        """A contiguous buffer with one dimension."""
+        """Return a contiguous buffer as one dimension."""
         assert isa(buffer.type, AnyMemRef)
         row = TensorType(buffer.type.get_element_type(), [buffer.type.element_count()])
         return self._view(buffer, memref_of(row), location)
@@ -323,7 +325,7 @@ class HostLowering:
         op.location = location
         return self.builder.insert(op)
 
-    # Loops over time
+    # Time loops
 
     def _lower_scan(self, op: ScanOp, step: func.FuncOp) -> None:
         count, scanned = op.state_count, op.state_count + op.scanned_count
@@ -361,7 +363,7 @@ class HostLowering:
         collected: Sequence[SSAValue],
         place: SSAValue,
     ) -> None:
-        """The body of a loop: the step's calls, its slices written, its states handed on."""
+        """Emit a loop's body: the step's calls, stores of its slices, and updates of its states."""
         last = step.body.block.last_op
         if not isinstance(last, func.ReturnOp):
             raise PassFailedError("does not end in func.return", op=step)
@@ -375,12 +377,12 @@ class HostLowering:
         ]
         self._lower_ops(step.body.block)
         for value, _ in slices:
-            # Another scan of the same function writes elsewhere.
+            # Another scan of the same function writes to other buffers.
             self.targets.pop(_origin(value) or value, None)
         for value, slot in copied:
             self._insert(memref.CopyOp(self.buffers[value], slot), last.location)
         news = [self.buffers[value] for value in results[: len(states)]]
-        # A state, or a part of it, may become another one's successor: take it before that is
+        # If a state, or a part of it, becomes another state's successor, it is copied before being
         # overwritten.
         old = step.body.block.args[: len(states)]
         for position, (value, new) in enumerate(zip(results, news, strict=False)):
@@ -392,7 +394,7 @@ class HostLowering:
                 self._insert(memref.CopyOp(new, state), last.location)
 
     def _slice_in(self, source: SSAValue, place: SSAValue, location: LocationAttr) -> SSAValue:
-        """Slice `place` of a buffer; a copy of it where its start is not aligned."""
+        """Return the slice of a buffer at an index; as a copy if slices are not aligned."""
         view = self._slice(source, place, location)
         if _is_aligned(view):
             return view
@@ -404,7 +406,7 @@ class HostLowering:
         return self._insert(loop.SliceOp(source, place), location).results[0]
 
     def _write_in_place(self, value: SSAValue, slot: SSAValue, location: LocationAttr) -> bool:
-        """Let the call that makes `value` write it to `slot`, unless it writes elsewhere."""
+        """Let the producer of `value` write to `slot`, unless it already writes elsewhere."""
         producer = _origin(value)
         if producer is None or producer in self.targets:
             return False
@@ -433,7 +435,7 @@ def _erase_unused_views(block: Block) -> None:
 
 
 def _origin(value: SSAValue) -> SSAValue | None:
-    """What computes the value that `value` is a view of; None for inputs and constants."""
+    """Return the computed value that `value` is a view of; None for inputs and constants."""
     value = origin_of(value)
     owner = value.owner
     return value if isinstance(owner, te.CallOp | ScanOp | OpaqueOp) else None
@@ -446,5 +448,5 @@ def _reinterpret_cast(source: SSAValue, type: AnyMemRef) -> memref.ReinterpretCa
 
 
 def _is_aligned(slice: SSAValue) -> bool:
-    """Whether every slice of a buffer starts at an aligned address, given that the first does."""
+    """Whether every slice of a buffer is aligned, given that the first one is."""
     return memref_bytes(slice.type) % ALIGNMENT == 0

@@ -1,4 +1,4 @@
-"""Concatenations in memory: which values are written to their place in another's buffer."""
+"""In-place concatenation: values that are written directly into another value's buffer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tcopt.dialects.graph.types import bytes_of, type_of
 
 
 def origin_of(value: SSAValue) -> SSAValue:
-    """The value that `value` is a view of, itself if it is none."""
+    """Return the value that `value` is a view of, or the value itself."""
     owner = value.owner
     while isinstance(owner, UnrealizedConversionCastOp) or (
         isinstance(owner, GraphOp) and owner.is_view
@@ -25,7 +25,7 @@ def origin_of(value: SSAValue) -> SSAValue:
 
 
 def source_of(value: SSAValue) -> SSAValue:
-    """The value in whose data `value` lies, as a view of it or of a part of it."""
+    """Return the value whose data contains that of `value`, as a view or a part."""
     value = origin_of(value)
     owner = value.owner
     while isinstance(owner, GraphOp) and owner.subview_offset is not None:
@@ -35,16 +35,16 @@ def source_of(value: SSAValue) -> SSAValue:
 
 
 def is_join(value: SSAValue) -> bool:
-    """Whether a value's data is that of an op's operands, one after the other."""
+    """Whether a value's data is the concatenation of an op's operands."""
     return isinstance(value.owner, GraphOp) and value.owner.is_joined
 
 
 class Joins:
-    """The places of values whose data lies, one after the other, in another value's.
+    """Offsets of values that are stored inside other values.
 
-    The result of a call that is part of such a value is written there at once, and a part
-    that is joined itself has its own parts there too. A value has one place: the others that
-    it is a part of get a copy.
+    The result of a call that is part of such a value is written there directly; the parts of a
+    nested concatenation are too. A value has a single location: if it is part of several values,
+    the others get a copy.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Joins:
         self.known: set[SSAValue] = set()
 
     def add(self, block: Block, taken: Container[SSAValue]) -> None:
-        """Find the places of the values that a block computes, but for those `taken`."""
+        """Assign locations to the values that a block computes, except those in `taken`."""
         for op in reversed(list(block.ops)):
             if not op.results or not is_join(op.results[0]) or op.results[0] in self.known:
                 continue
@@ -65,11 +65,11 @@ class Joins:
                     self.places[origin] = (op.results[0], offset)
 
     def is_placed(self, value: SSAValue, whole: SSAValue, offset: int) -> bool:
-        """Whether a value's data is written to `offset` of another's."""
+        """Whether a value's data is written to `offset` of another value's."""
         return self.places.get(origin_of(value)) == (whole, offset)
 
     def place(self, value: SSAValue) -> tuple[SSAValue, int]:
-        """The value in whose buffer another's data lies, and its first byte there."""
+        """Return the value whose buffer contains another value's data, and its byte offset."""
         offset = 0
         while value in self.places:
             value, start = self.places[value]
@@ -78,7 +78,7 @@ class Joins:
 
 
 def part_offsets(op: GraphOp) -> list[int]:
-    """The first byte of each operand's data in that of an op that joins them."""
+    """Return the byte offset of each operand's data in the data of an op that joins them."""
     offsets: list[int] = []
     end = 0
     for operand in op.operands:
@@ -88,7 +88,7 @@ def part_offsets(op: GraphOp) -> list[int]:
 
 
 def _is_written(origin: SSAValue, block: Block) -> bool:
-    """Whether a value is computed in the block by what can write it anywhere."""
+    """Whether a value is computed in the block by an op that can write to any buffer."""
     owner = origin.owner
     if isinstance(owner, Block) or owner.parent is not block or isinstance(owner, ScanOp):
         return False

@@ -21,10 +21,10 @@ from tcopt.passes.loop.bufferize.stage_nests import Rounding, lower_function
 
 @dataclass(frozen=True)
 class LowerTeToLoopPass(ModulePass):
-    """Turn every `te.func` into loops, and the host function's tensors into buffers.
+    """Lower every `te.func` to loops, and the tensors of host functions to buffers.
 
-    A stage becomes a serial nest around a block of its name; results are written into
-    buffers that the caller gives.
+    A stage becomes a serial loop nest around a block with its name; results are written to buffers
+    that the caller provides.
 
         te.func @f(%x: tensor<8x4xf32>) -> tensor<8xf32> {
           %sum = te.compute "sum" [%i = 8] reduce [%k = 4] sum : tensor<8xf32> {
@@ -44,22 +44,23 @@ class LowerTeToLoopPass(ModulePass):
         %y = memref.alloc() : memref<8xf32>
         loop.call @f(%x, %y) : memref<8x4xf32>, memref<8xf32>
 
-    A result that is another stage inside of a border ("pad") is not a nest of its own: that
-    stage is written to its place, and a `loop.border` fills what is around it.
+    If a result is another stage with a border ("pad"), there is no separate nest for it: the inner
+    stage is written to an offset in the result, and a `loop.border` fills the border.
 
-    The results of the host function become arguments after its inputs, and the call that
-    produces a result writes it there. What is returned twice, or is an input, is copied.
-    Views become `memref.reinterpret_cast`, constants `loop.weight`. A `graph.scan` becomes an
-    `scf.for` that holds the calls of its function, on slices of what it scans; the states are
-    buffers that a step updates at its end.
+    The results of the host function become arguments after its inputs, and the call that produces a
+    result writes it there. A value that is returned twice, or is an input, is copied. Views become
+    `memref.reinterpret_cast`, constants `loop.weight`. A `graph.scan` becomes an `scf.for` that
+    contains the calls of its function on slices of the scanned values; the states are buffers that
+    are updated at the end of each step.
 
-    Expressions are of real numbers: how they round is for the loops to say, by `fastmath` flags.
+    Tensor expressions are on real numbers; `fastmath` flags of the loops define the permitted
+    roundings.
 
     Options:
-        contract: sums and products get `fastmath<contract>`, which lets a product be fused with
-            the sum it is a term of.
-        reassoc: what combines the terms of a reduction gets `fastmath<reassoc>`, without which
-            they are combined one after the other, in the order of the axes.
+        contract: whether sums and products get `fastmath<contract>`, which permits fused
+            multiply-adds.
+        reassoc: whether the ops that combine the terms of a reduction get `fastmath<reassoc>`;
+            otherwise terms are combined in the order of the axes.
     """
 
     name = "lower-te-to-loop"

@@ -1,6 +1,6 @@
-"""The variables of a stage's loop nest: its axes, unless what it reads asks for others.
+"""Choice of the variables of a stage's loop nest: its axes, or others that suit its reads.
 
-Where an axis is read by quotient and remainder, each part has a loop:
+If an axis is read by quotient and remainder, each part has a loop:
 
     %y = te.compute "weave" [%p = 8] { te.read %phases[%p floordiv 2, %p mod 2] }
 ->
@@ -8,7 +8,7 @@ Where an axis is read by quotient and remainder, each part has a loop:
       loop.for %pi = 0 to 2 {
         ... loop.load %phases[%vp, %vpi] ... loop.store %y[%vp * 2 + %vpi]
 
-What puts a sum of products in another order goes through it in the order of the sums:
+A stage that permutes the result of a contraction iterates in the order of the contraction:
 
     %y = te.compute "transpose" [%h = 12, %s = 128, %d = 64] { te.read %sums[%s, %h * 64 + %d] }
 ->
@@ -16,8 +16,8 @@ What puts a sum of products in another order goes through it in the order of the
       loop.for %j = 0 to 768 {
         ... loop.load %sums[%vi, %vj] ... loop.store %y[%vj floordiv 64, %vi, %vj mod 64]
 
-The stage then reads each element at variables of its own, so that a schedule can compute it
-where its input is produced, and only its store jumps.
+The stage then reads each element at its own variables, so that a schedule can compute it at its
+producer, and only its stores are strided.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ from tcopt.support.permutations import inverse_permutation
 
 @dataclass(frozen=True)
 class NestVariables:
-    """The spatial variables of a stage's nest, and the stage's axes in terms of them.
+    """The spatial variables of a stage's nest, and the stage's axes as functions of them.
 
     Attributes:
         stage: the stage.
-        extents: of the spatial variables.
-        hints: their names.
+        extents: extents of the spatial variables.
+        hints: names of the spatial variables.
         axes: each spatial axis of the stage as an expression of the variables.
     """
 
@@ -65,7 +65,7 @@ class NestVariables:
 
     @classmethod
     def of(cls, stage: te.ComputeOp) -> NestVariables:
-        """The variables that the stage's reads of other stages ask for."""
+        """Return the variables that suit the stage's reads of other stages."""
         if stage.is_reduction:
             return _in_parts(stage, [1] * len(stage.spatial_extents))
         parts = _in_parts(stage, _inner_extents(stage))
@@ -73,17 +73,17 @@ class NestVariables:
 
     @property
     def all_hints(self) -> list[str | None]:
-        """Names of all variables, of those that are reduced along too."""
+        """Names of all variables, reduction variables included."""
         reduced = self.stage.body.block.args[len(self.axes) :]
         return [*self.hints, *(axis.name_hint for axis in reduced)]
 
     def place(self, map: AffineMap) -> AffineMap:
-        """A map over the spatial axes as one over the variables."""
+        """Rewrite a map over the spatial axes as a map over the variables."""
         ranges = extents_to_ranges(self.extents)
         return AffineMap(len(self.extents), 0, tuple(_mapped(map.results, self.axes, ranges)))
 
     def bind(self, variables: Sequence[SSAValue]) -> Indexing:
-        """How to index by the axes when a nest's variables are these."""
+        """Return the mapping from the stage's values to a nest with these variables."""
         axes = self.stage.body.block.args
         spatial = tuple(variables[: len(self.extents)])
         values: dict[SSAValue, SSAValue] = {}
@@ -99,13 +99,13 @@ class NestVariables:
 
 @dataclass(frozen=True)
 class Indexing:
-    """What stands for each value of a stage's body.
+    """Mapping from the values of a stage's body to those of a loop nest.
 
     Attributes:
-        values: its counterpart.
-        places: of axes that have none, an expression of the spatial variables.
-        spatial: these variables.
-        ranges: their ranges.
+        values: the corresponding value.
+        places: for axes without a corresponding value, an expression of the spatial variables.
+        spatial: the spatial variables.
+        ranges: ranges of the spatial variables.
     """
 
     values: dict[SSAValue, SSAValue]
@@ -116,7 +116,7 @@ class Indexing:
     def apply(
         self, map: AffineMap, indices: Sequence[SSAValue]
     ) -> tuple[AffineMap, list[SSAValue]]:
-        """A map over values of the body as one over their counterparts."""
+        """Rewrite a map over values of the body as a map over values of the nest."""
         if not any(value in self.places for value in indices):
             return map, [self.values[value] for value in indices]
         operands = list(self.spatial)
@@ -140,7 +140,7 @@ def _mapped(
 
 
 def _in_parts(stage: te.ComputeOp, sizes: Sequence[int]) -> NestVariables:
-    """A variable for each axis, or two where the inner part has an extent above 1."""
+    """Return a variable for each axis, or two if the extent of its inner part is above 1."""
     extents: list[int] = []
     hints: list[str | None] = []
     axes: list[AffineExpr] = []
@@ -161,7 +161,7 @@ def _in_parts(stage: te.ComputeOp, sizes: Sequence[int]) -> NestVariables:
 
 
 def _inner_extents(stage: te.ComputeOp) -> list[int]:
-    """For each spatial axis the extent of its inner part; 1 if it stays whole."""
+    """Return the extent of the inner part of each spatial axis; 1 if it is not split."""
     sizes = [1] * len(stage.spatial_extents)
     for axis, size in _quotients(stage):
         position = stage.body.block.args.index(axis)
@@ -172,9 +172,9 @@ def _inner_extents(stage: te.ComputeOp) -> list[int]:
 
 
 def _quotients(stage: te.ComputeOp) -> list[tuple[SSAValue, int]]:
-    """Axes whose quotient is an index of another stage, with the divisors.
+    """Return the axes whose quotient is an index of another stage, with the divisors.
 
-    Transforms by a table go through the stages they read in an order of their own.
+    Transforms by a table are excluded, as they traverse their sources in a different order.
     """
     found: list[tuple[SSAValue, int]] = []
     block = stage.body.block
@@ -197,10 +197,10 @@ def _quotients(stage: te.ComputeOp) -> list[tuple[SSAValue, int]]:
 
 
 def _in_read_order(stage: te.ComputeOp, parts: NestVariables) -> NestVariables | None:
-    """The axes of the sums that a stage puts in another order, if it does.
+    """Return the variables of a contraction whose result a stage permutes, or None.
 
     Args:
-        parts: the variables to take where vectors lie along the same axis either way.
+        parts: the variables to use if vectors are along the same axis either way.
     """
     block = stage.body.block
     reads = [op for op in block.ops if isinstance(op, te.ReadOp)]

@@ -1,4 +1,4 @@
-"""Operators that may write their result over an operand, as nothing reads that afterwards."""
+"""Analysis of operators that may overwrite an operand with their result."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tcopt.passes.loop.bufferize.joins import origin_of
 
 
 def find_overwrites(block: Block) -> dict[Operation, SSAValue]:
-    """The ops of a block whose result may lie where an operand does, and what computes that.
+    """Return the ops of a block that may overwrite an operand, with the value to overwrite.
 
-    The operand is computed in the block, and this op is the last that reads it, or any view of it.
-    Arguments and weights are never written.
+    The operand must be computed in the block, and the op must be the last reader of it or of any
+    view of it. Arguments and weights are never overwritten.
     """
     positions = {op: i for i, op in enumerate(block.ops)}
     found: dict[Operation, SSAValue] = {}
@@ -37,7 +37,7 @@ def find_overwrites(block: Block) -> dict[Operation, SSAValue]:
 
 
 def _readers(value: SSAValue) -> Iterator[Operation]:
-    """The ops that read a value's data, once for each operand, through views of it or of parts."""
+    """Yield the ops that read a value's data, directly or through views, once for each operand."""
     for use in value.uses:
         reader = use.operation
         is_view = isinstance(reader, GraphOp) and (

@@ -1,4 +1,4 @@
-"""A `te.func` as a `loop.func`: each stage a serial nest around one block."""
+"""Lowering of a `te.func` to a `loop.func`: each stage is a serial loop nest around one block."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ AnyMemRef = MemRefType[Attribute]
 
 @memo(8192)
 def memref_of(type: Attribute) -> AnyMemRef:
-    """The row-major buffer type that holds a tensor."""
+    """Return the row-major buffer type for a tensor."""
     assert isa(type, TensorType[Attribute])
     return MemRefType(type.get_element_type(), type.get_shape())
 
 
 @dataclass(frozen=True)
 class StageBuffer:
-    """Where a stage's elements lie: in a buffer, each index that much further."""
+    """Location of a stage's elements in a buffer, with an optional offset in each dimension."""
 
     buffer: SSAValue
     low: tuple[int, ...] | None = None
 
     def map(self, rank: int) -> AffineMap:
-        """Buffer indices from the stage's."""
+        """Return the map from the stage's indices to the buffer's."""
         if self.low is None:
             return AffineMap.identity(rank)
         dims = (AffineDimExpr(axis) for axis in range(rank))
@@ -61,17 +61,17 @@ class StageBuffer:
 
 @dataclass(frozen=True)
 class Rounding:
-    """What the arithmetic of loops leaves open: see `tcopt.dialects.fast_math`."""
+    """Roundings that the loops' arithmetic permits: see `tcopt.dialects.fast_math`."""
 
     contract: bool = True
     reassoc: bool = True
 
 
 def lower_function(function: te.FuncOp, rounding: Rounding = Rounding()) -> loop.FuncOp:
-    """The `loop.func` of a `te.func`: inputs, then one buffer for each result.
+    """Return the `loop.func` of a `te.func`: inputs, then one buffer for each result.
 
-    A stage inside of a border that is a result is written to its place in that, and a
-    `loop.border` fills what is around it.
+    If a result is another stage with a border, the inner stage is written to an offset in it, and a
+    `loop.border` fills the border.
     """
     type_ = function.function_type
     arg_types = [memref_of(t) for t in (*type_.inputs.data, *type_.outputs.data)]
@@ -125,7 +125,7 @@ def _fill_of(border: BorderStage, buffer: SSAValue) -> loop.BorderOp:
 
 
 def copy_function(name: str, type: AnyMemRef, location: LocationAttr) -> loop.FuncOp:
-    """A `loop.func` that copies a buffer of `type`."""
+    """Return a `loop.func` that copies a buffer of `type`."""
     block = Block(arg_types=[type, type])
     source, target = block.args
     source.name_hint, target.name_hint = "x", "out"
@@ -138,7 +138,7 @@ def copy_function(name: str, type: AnyMemRef, location: LocationAttr) -> loop.Fu
 def emit_copy(
     builder: Builder, source: SSAValue, target: SSAValue, name: str, location: LocationAttr
 ) -> None:
-    """A nest that copies one buffer to another of the same shape."""
+    """Emit a nest that copies a buffer to another of the same shape."""
     assert isa(source.type, AnyMemRef)
     shape = source.type.get_shape()
     nest = _Nest(builder, name, shape, (), [f"i{axis}" for axis in range(len(shape))])
@@ -149,7 +149,7 @@ def emit_copy(
 
 
 class _Nest:
-    """Serial loops over every axis around an empty block bound to them one to one."""
+    """Serial loops over every axis, around an empty block whose variables they are."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ def _emit_stage(
 
 
 def _emit_identity(builder: Builder, stage: te.ComputeOp, target: StageBuffer) -> None:
-    """The nest of a reduction that has no terms."""
+    """Emit the nest of a reduction without terms."""
     assert stage.combiner is not None
     hints = [axis.name_hint for axis in stage.body.block.args][: len(stage.spatial_extents)]
     nest = _Nest(builder, stage.stage.data, stage.spatial_extents, (), hints)
@@ -255,7 +255,7 @@ def _emit_body_op(
 
 
 def combine_op(combiner: Combiner, total: SSAValue, term: SSAValue) -> Operation:
-    """The operation that folds a term into the total."""
+    """Return the operation that combines a term with the total."""
     type_ = total.type
     if isinstance(type_, AnyFloat):
         floats = {
@@ -283,7 +283,7 @@ def _is_max(combiner: Combiner) -> bool:
 
 
 def identity_of(combiner: Combiner, type: Attribute) -> IntegerAttr | FloatAttr:
-    """The number that a combiner leaves every term unchanged with."""
+    """Return the identity element of a combiner."""
     if isinstance(type, AnyFloat):
         floats = {Combiner.SUM: 0.0, Combiner.PROD: 1.0, Combiner.MAX: -math.inf}
         return FloatAttr(floats.get(combiner, math.inf), type)

@@ -1,1 +1,1 @@
-"""Sizes, rows and copies of buffers."""
+"""Sizes, alignment and copies of buffers."""

@@ -1,4 +1,4 @@
-"""Rows of buffers with room between them."""
+"""Padding of the rows of buffers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tcopt.support.rewriting import rewrite
 
 
 class AlignStorage(RewritePattern):
-    """Space the rows of a buffer as its attribute asks, and rewrite its accesses.
+    """Pad the rows of a buffer as its attribute specifies, and rewrite its accesses.
 
         %t = loop.alloc global {storage_align = array<i64: 0, 32, 16>} : memref<6x4x16xf32>
         ... loop.load %t[%i, %j, %k]
@@ -73,7 +73,7 @@ def _align(
 
 
 def _flat_lanes(op: loop.LoadOp | loop.StoreOp, shape: Sequence[int], dim: int) -> list[int]:
-    """Lane steps where the dimensions after one are a single dimension."""
+    """Return the lane steps with the dimensions after `dim` flattened."""
     lanes: list[int] = []
     for steps in op.lane_steps:
         flat = 0
@@ -84,15 +84,15 @@ def _flat_lanes(op: loop.LoadOp | loop.StoreOp, shape: Sequence[int], dim: int) 
 
 
 def _is_special(op: loop.LoadOp | loop.StoreOp) -> bool:
-    """Whether an access has a mask, or may lie outside."""
+    """Whether an access has a mask or a default."""
     return op.mask is not None or (isinstance(op, loop.LoadOp) and op.default is not None)
 
 
 @dataclass(frozen=True)
 class AlignStoragePass(ModulePass):
-    """Spaces the rows of buffers as `sched.storage_align` asked.
+    """Pad the rows of buffers as `sched.storage_align` specifies.
 
-    The dimensions after the aligned one become one, with room at its end.
+    The dimensions after the aligned one are flattened, and padded at the end.
 
         %t = loop.alloc global {storage_align = array<i64: 0, 32, 16>} : memref<6x4x16xf32>
         ... loop.load %t[%i, %j, %k]
@@ -100,9 +100,9 @@ class AlignStoragePass(ModulePass):
         %t = loop.alloc global : memref<6x80xf32>
         ... loop.load %t[%i, %j * 16 + %k]
 
-    It comes after `compact-buffers`, which decides the extents. Buffers in registers have no
-    strides, and one that an op other than a load or store uses, or that is read outside of its
-    bounds, keeps its form.
+    The pass runs after `compact-buffers`, which decides the extents. Buffers in registers have no
+    strides and are not changed. Nor are buffers that are used by ops other than loads and stores,
+    or read out of bounds.
     """
 
     name = "align-storage"

@@ -1,4 +1,4 @@
-"""Buffers inside of loops, no larger than what an iteration touches."""
+"""Localisation and shrinking of buffers to the footprint of one loop iteration."""
 
 from __future__ import annotations
 
@@ -46,18 +46,17 @@ from tcopt.support.rewriting import move_before, rewrite
 
 
 class CompactBuffer(RewritePattern):
-    """Move a buffer into the innermost loop that may hold it, and shrink it to what one iteration
-    of that loop touches.
+    """Move a buffer into the innermost legal loop, and shrink it to the footprint of one iteration.
 
-        %t = loop.alloc global : memref<64x100xf32>
-        loop.for %i = 0 to 8 {
-          ... loop.store %a, %t[%i * 8 + %ii, %w]
-          ... loop.load %t[%i * 8 + %ii, %w]
-        ->
-        loop.for %i = 0 to 8 {
-          %t = loop.alloc global : memref<8x100xf32>
-          ... loop.store %a, %t[%ii, %w]
-          ... loop.load %t[%ii, %w]
+    %t = loop.alloc global : memref<64x100xf32>
+    loop.for %i = 0 to 8 {
+      ... loop.store %a, %t[%i * 8 + %ii, %w]
+      ... loop.load %t[%i * 8 + %ii, %w]
+    ->
+    loop.for %i = 0 to 8 {
+      %t = loop.alloc global : memref<8x100xf32>
+      ... loop.store %a, %t[%ii, %w]
+      ... loop.load %t[%ii, %w]
     """
 
     @op_type_rewrite_pattern
@@ -67,8 +66,7 @@ class CompactBuffer(RewritePattern):
 
 @dataclass(frozen=True)
 class CompactBuffersPass(ModulePass):
-    """Moves each buffer into the innermost loop that may hold it, and shrinks it to what one
-    iteration of that loop touches. Buffers that are never read disappear.
+    """Move buffers into loops, and shrink them to the footprint of one iteration.
 
         %t = loop.alloc global : memref<64x100xf32>
         loop.for %i = 0 to 8 {
@@ -83,11 +81,13 @@ class CompactBuffersPass(ModulePass):
               loop.block "produce" (..., %o: spatial 8 = %i) {
                 ... loop.store %a, %t[%v - %o * 8, %w]
 
-    A buffer stays outside of a loop that carries values from one iteration to the next: one
-    that a reduction into the buffer runs over, or whose iterations read more than they wrote.
+    Each buffer is moved into the innermost loop in which it can be local. Buffers that are never
+    read are erased. A buffer must stay outside of a loop that carries values from one iteration to
+    the next: a loop of a reduction into the buffer, or one whose iterations read elements that they
+    did not write.
 
-    A shared buffer holds what all threads of a block touch in one iteration of the loops
-    around, other than those over threads, and is made once for the block.
+    A shared buffer holds the elements that all threads of a block access in one iteration of the
+    enclosing loops other than thread loops, and is allocated once for the block.
 
         loop.for %b = 0 to 4 thread blockIdx.x {
           loop.for %t = 0 to 16 thread threadIdx.x {
@@ -126,11 +126,11 @@ def _compact(alloc: loop.AllocOp, rewriter: PatternRewriter) -> None:
         return
     paths = [loop.path_to(op) for op in ordered]
     candidates = _candidates([[o for o in path if isinstance(o, loop.ForOp)] for path in paths])
-    # Whole vectors fit into registers: a tail has its own, of which some lanes go unused. So do
-    # whole tiles into shared memory.
+    # Registers hold whole vectors: a tail uses a whole vector with unused lanes. Likewise, shared
+    # memory holds whole tiles.
     is_shared = alloc.scope.data.is_shared
     has_tails = is_shared or alloc.scope.data.in_registers or alloc.scope.data.is_placed
-    # A buffer never moves out of a loop: its iterations may run at the same time.
+    # A buffer never moves out of a loop, as its iterations may run concurrently.
     own = len(list(loop.enclosing_loops(alloc)))
     for depth in range(len(candidates), own - 1, -1):
         held = candidates[:depth]
@@ -154,8 +154,7 @@ def _compact(alloc: loop.AllocOp, rewriter: PatternRewriter) -> None:
 
 
 def _block_of_threads(held: Sequence[loop.ForOp]) -> Sequence[loop.ForOp]:
-    """The loops down to those that no block of threads is around: what is shared is there as
-    long as the block is."""
+    """Return the loops outside of a block's threads; shared buffers live as long as the block."""
     apart = [
         position
         for position, each in enumerate(held)
@@ -174,7 +173,7 @@ def _function_of(op: Operation) -> loop.FuncOp:
 
 
 def _candidates(paths: Sequence[list[loop.ForOp]]) -> list[loop.ForOp]:
-    """The loops around every access that a buffer of this scope may be local to."""
+    """Return the common loops of all accesses that the buffer may be moved into."""
     result: list[loop.ForOp] = []
     for level in zip(*paths, strict=False):
         first = level[0]
@@ -193,7 +192,7 @@ def _is_private(
     touches: Sequence[Access],
     boxes: Sequence[Box],
 ) -> bool:
-    """Whether each iteration of these nested loops reads only what it wrote itself."""
+    """Whether each iteration of these nested loops reads only elements that it wrote itself."""
     if not touches[0].is_write:
         return False
     if any(_reduces_over(held, each) for each in touches):
@@ -204,7 +203,7 @@ def _is_private(
 
 
 def _reduces_over(held: Sequence[loop.ForOp], access: Access) -> bool:
-    """Whether a reduction runs over one of the loops, and so carries what it accumulates."""
+    """Whether one of the loops carries the accumulator of a reduction."""
     block = loop.owning_block(access.op)
     if block is None or not block.is_reduction or not access.is_write:
         return False
@@ -217,7 +216,7 @@ def _reduces_over(held: Sequence[loop.ForOp], access: Access) -> bool:
 
 
 def _box_of_all(boxes: Sequence[Box], buffer: SSAValue, has_tails: bool = False) -> Box:
-    """The box over several; no dimension is larger than the buffer's unless it `has_tails`."""
+    """Return the bounding box of several boxes, clipped to the buffer unless it `has_tails`."""
     box = reduce(lambda a, b: union(a, b, buffer, clipped=False), boxes)
     if has_tails:
         return box
@@ -251,7 +250,7 @@ def _shrink(
         type_.layout,
         type_.memory_space,
     )
-    # A tile that is read and written counts twice.
+    # A tile that is both read and written has two accesses.
     for access in {(each.op, each.tile): each for each in touches}.values():
         _rebase(access, box, moved, known, rewriter)
     new = loop.AllocOp.create(
@@ -271,7 +270,7 @@ def _rebase(
     op = access.op
     if isinstance(op, loop.LoadOp) and op.default is not None:
         _replace_default(op, moved, buffer_shape(access.buffer), rewriter)
-    # Other tiles of an intrinsic may have been rebased before.
+    # Other tiles of an intrinsic may already be rebased.
     first = op.tiles[access.tile].first if isinstance(op, loop.IntrinOp) else op.map.data.results
     exprs, values = list(first), list(op.indices)
     for position in moved:
@@ -287,7 +286,7 @@ def _rebase(
 
 
 def _visible(value: SSAValue, op: Operation, known: Knowledge) -> SSAValue:
-    """A loop variable as the block around `op` may name it: a variable bound to it."""
+    """Return a loop variable as seen in the block around `op`: a block variable bound to it."""
     block = loop.owning_block(op)
     if block is None or value in block.iter_vars:
         return value
@@ -317,9 +316,9 @@ def _visible(value: SSAValue, op: Operation, known: Knowledge) -> SSAValue:
 def _replace_default(
     op: loop.LoadOp, moved: Sequence[int], shape: Sequence[int], rewriter: PatternRewriter
 ) -> None:
-    """Say with a select where the default counts: the smaller buffer has other bounds.
+    """Select the default explicitly, because the smaller buffer has other bounds.
 
-    The box covers every index that the load may form, so the load itself stays inside.
+    The box covers every index that the load may use, so the load itself is in bounds.
     """
     default = op.default
     assert default is not None

@@ -1,4 +1,4 @@
-"""Two buffers in turn: the next tile is fetched while the present one is used."""
+"""Double buffering: the next tile is fetched while the current one is used."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tcopt.passes.loop.edits.substitution import substitute_values
 from tcopt.support.rewriting import insert, replace, rewrite
 
 _MOST_STAGED = 64
-"""Most elements that a thread holds in registers while it waits to store them."""
+"""Maximum elements that a thread holds in registers between fetching and storing them."""
 
 
 class DoubleBuffer(RewritePattern):
-    """Make two buffers, used in turn, of a marked one.
+    """Replace a marked buffer by two that are used alternately.
 
     %s = loop.alloc shared {double_buffer} : memref<64xf32>
     loop.for %k = 0 to 8 {
@@ -56,11 +56,11 @@ class DoubleBuffer(RewritePattern):
 
 @dataclass(frozen=True)
 class DoubleBufferPass(ModulePass):
-    """Fetches the next tile of a buffer while the present one is used.
+    """Fetch the next tile of a buffer while the current one is used.
 
-    A buffer marked by `sched.double_buffer` becomes two, used in turn. In each iteration what
-    the next one needs is loaded into registers first, and stored when the present tile is done
-    with; the first tile is fetched in front of the loop.
+    A buffer marked by `sched.double_buffer` becomes two, used alternately. In each iteration, the
+    data of the next one is first loaded into registers, and stored after the last use of the
+    current tile; the first tile is fetched before the loop.
 
         %s = loop.alloc shared {double_buffer} : memref<64xf32>
         loop.for %k = 0 to 8 {
@@ -87,8 +87,8 @@ class DoubleBufferPass(ModulePass):
               loop.store %a, %s[(%k + 1) mod 2, %t]
           ...
 
-    Each thread has only its own element of `%next` in the end. A buffer that is not filled at
-    the start of a loop and then read in it keeps its form. It comes after `lower-blocks` and
+    In the end, each thread has only its own element of `%next`. A buffer that is not filled at the
+    start of a loop and then read in it is not changed. The pass runs after `lower-blocks` and
     before `insert-barriers`.
     """
 
@@ -100,11 +100,11 @@ class DoubleBufferPass(ModulePass):
 
 @dataclass(frozen=True)
 class _Plan:
-    """One loop in which a buffer is filled and then used.
+    """A loop in which a buffer is filled and then used.
 
     Attributes:
-        fill: the op of the loop's body that fills it.
-        last: the op of the loop's body after which it is not read any more.
+        fill: the op of the loop's body that fills the buffer.
+        last: the last op of the loop's body that reads the buffer.
         uses: the loads in the loop.
     """
 
@@ -115,7 +115,7 @@ class _Plan:
 
 
 def _plans(alloc: loop.AllocOp) -> list[_Plan] | None:
-    """The loops that a buffer is used in; None where one does not have the form."""
+    """Return the loops in which a buffer is used; None if one does not have the required form."""
     accesses = accesses_of(alloc)
     if not accesses:
         return None
@@ -133,7 +133,7 @@ def _plans_of(accesses: Sequence[AccessOp]) -> list[_Plan] | None:
     if repeated:
         plan = _plan(repeated[-1], accesses)
         return None if plan is None else [plan]
-    # Loops that were split, such as one whose last iterations are apart, each for itself.
+    # Loops that were split, such as one with a separate tail, are handled separately.
     if not common:
         return None
     parts: dict[Operation | None, list[AccessOp]] = {}
@@ -186,7 +186,7 @@ def _rewrite(alloc: loop.AllocOp, plans: Sequence[_Plan], rewriter: PatternRewri
 
 
 def _fill_for(plan: _Plan, expr: AffineExpr) -> Operation:
-    """A copy of what fills the buffer, for an iteration given over the loop's variable."""
+    """Return a copy of the fill op for an iteration, an expression of the loop's variable."""
     block = Block([plan.fill.clone()])
     known = Knowledge()
     for each in (*loop.enclosing_loops(plan.fill),):
@@ -201,14 +201,14 @@ def _fill_for(plan: _Plan, expr: AffineExpr) -> Operation:
 def _set_slots(
     nest: Operation, alloc: loop.AllocOp, expr: AffineExpr, values: Sequence[SSAValue]
 ) -> None:
-    """Let a nest store into one of the two buffers."""
+    """Let a nest store to one of the two buffers."""
     for op in nest.walk():
         if isinstance(op, loop.StoreOp) and op.memref is alloc.result:
             add_dimension(op, expr, values)
 
 
 def _fetch(plan: _Plan, nest: Operation, alloc: loop.AllocOp, rewriter: PatternRewriter) -> None:
-    """Load the next tile before the present one is used, and store it afterwards."""
+    """Load the next tile before the current one is used, and store it afterwards."""
     loops = [op for op in nest.walk() if isinstance(op, loop.ForOp)]
     held = prod(each.trip_count for each in loops if each.axis is None)
     if held > _MOST_STAGED:
@@ -230,7 +230,7 @@ def _fetch(plan: _Plan, nest: Operation, alloc: loop.AllocOp, rewriter: PatternR
 
 
 def _keep(nest: Operation, registers: loop.AllocOp) -> None:
-    """Let a nest store into registers, by the numbers of its iterations."""
+    """Let a nest store to registers, indexed by its iterations."""
     map, variables = _iterations(nest)
     for op in tuple(nest.walk()):
         if isinstance(op, loop.StoreOp):
@@ -238,7 +238,7 @@ def _keep(nest: Operation, registers: loop.AllocOp) -> None:
 
 
 def _put(nest: Operation, registers: loop.AllocOp) -> None:
-    """Let a nest store what is in registers."""
+    """Let a nest store the elements from registers."""
     map, variables = _iterations(nest)
     for op in tuple(nest.walk()):
         if isinstance(op, loop.StoreOp):
@@ -253,7 +253,7 @@ def _iterations(nest: Operation) -> tuple[AffineMap, list[SSAValue]]:
 
 
 def _guarded(plan: _Plan, nest: Operation) -> loop.GuardOp:
-    """A nest for the next iteration, where there is one."""
+    """Guard a nest for the next iteration, if there is one."""
     following = AffineMap(1, 0, (AffineDimExpr(0) + 1,))
     variable, trips = plan.loop.induction_variable, plan.loop.trip_count
     return loop.GuardOp(following, [variable], [trips], Region(Block([nest])))

@@ -1,4 +1,4 @@
-"""Removing what has no effect from loop functions."""
+"""Dead code elimination in loop functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tcopt.support.rewriting import erase
 
 
 def erase_dead_buffers(function: loop.FuncOp) -> None:
-    """Erase buffers that are never read, what was stored into them, and what that leaves dead."""
+    """Erase buffers that are never read, stores to them, and ops that become dead."""
     changed = True
     while changed:
         changed = False
@@ -29,7 +29,7 @@ def erase_dead_buffers(function: loop.FuncOp) -> None:
 
 
 def erase_dead_ops(block: Block) -> None:
-    """Erase unused loads and pure ops, and loops, guards and blocks that do nothing."""
+    """Erase unused loads and pure ops, and empty loops, guards and blocks."""
     for op in reversed(tuple(block.ops)):
         for region in op.regions:
             for inner in region.blocks:
@@ -51,7 +51,7 @@ _BODIES = (loop.ForOp, loop.GuardOp, loop.BlockOp, loop.InitOp)
 
 @cache
 def _is_plain(kind: type[Operation]) -> bool:
-    """Whether ops of a kind do nothing but make their results."""
+    """Whether ops of a class have no effect other than their results."""
     if kind.has_trait(IsTerminator):
         return False
     return issubclass(kind, loop.LoadOp | loop.AllocOp) or is_pure(kind)

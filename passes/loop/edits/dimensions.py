@@ -1,4 +1,4 @@
-"""Dimensions that buffers get or lose, together with the indices of their accesses."""
+"""Addition and removal of buffer dimensions, with updates of the accesses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AccessOp = loop.LoadOp | loop.StoreOp
 
 
 def accesses_of(alloc: loop.AllocOp) -> list[AccessOp] | None:
-    """The loads and stores of a buffer; None if something else uses it."""
+    """Return the loads and stores of a buffer; None if it has other users."""
     uses = (use.operation for use in alloc.result.uses)
     users = dict.fromkeys(op for op in uses if op.parent is not None)
     found = [op for op in users if isinstance(op, loop.LoadOp | loop.StoreOp)]
@@ -27,7 +27,7 @@ def accesses_of(alloc: loop.AllocOp) -> list[AccessOp] | None:
 
 
 def add_dimension(op: AccessOp, expr: AffineExpr, values: Sequence[SSAValue]) -> None:
-    """Give an access one more index in front, an expression over values."""
+    """Prepend an index, an expression over values, to an access."""
     rows, operands = op.lane_steps, list(op.indices)
     dims: list[AffineExpr] = [AffineDimExpr(len(operands) + i) for i in range(len(values))]
     exprs = (substitute(expr, dims), *op.map.data.results)
@@ -40,7 +40,7 @@ def add_dimension(op: AccessOp, expr: AffineExpr, values: Sequence[SSAValue]) ->
 def add_tile_dimension(
     op: loop.IntrinOp, buffer: SSAValue, expr: AffineExpr, values: Sequence[SSAValue]
 ) -> None:
-    """Give the tiles that an intrinsic has of a buffer one more index in front."""
+    """Prepend an index to an intrinsic's tiles of a buffer."""
     ranks: list[int] = []
     places: list[AffineExpr] = []
     operands = [*op.indices, *values]
@@ -56,7 +56,7 @@ def add_tile_dimension(
 
 
 def drop_dimensions(op: AccessOp, dropped: Collection[int]) -> None:
-    """Take some indices of an access away."""
+    """Remove some indices of an access."""
     rows, map = op.lane_steps, op.map.data
     exprs = tuple(expr for dim, expr in enumerate(map.results) if dim not in dropped)
     set_access(op, *unique_operands(AffineMap(map.num_dims, 0, exprs), list(op.indices)))
@@ -66,7 +66,7 @@ def drop_dimensions(op: AccessOp, dropped: Collection[int]) -> None:
 
 
 def reshape(alloc: loop.AllocOp, shape: Sequence[int]) -> loop.AllocOp:
-    """Replace an allocation by one of another shape, whose accesses are changed elsewhere."""
+    """Replace an allocation by one of another shape; accesses are updated by the caller."""
     type_ = alloc.result.type
     assert isa(type_, MemRefType)
     new = loop.AllocOp.create(

@@ -1,4 +1,4 @@
-"""Loops over a part of the range of another."""
+"""Splitting of loop ranges."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tcopt.passes.loop.edits.substitution import substitute_values
 
 
 def split_off(op: loop.ForOp, full: int, known: Knowledge) -> loop.ForOp:
-    """Shorten a loop to its first `full` iterations and put the loop over the others behind it."""
+    """Shorten a loop to its first `full` iterations, and insert a loop over the others after it."""
     tail = op.clone()
     tail.extent = IntegerAttr(op.trip_count - full, i64)
     op.extent = IntegerAttr(full, i64)

@@ -1,4 +1,4 @@
-"""Putting index expressions in place of index values."""
+"""Substitution of expressions for index values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tcopt.passes.loop.analysis.indexing import Environment, IndexedOp, Knowledg
 
 
 def substitute_values(body: Block, environment: Environment, known: Knowledge) -> None:
-    """Put expressions in place of index values in every op of a block, and simplify."""
+    """Substitute expressions for index values in every op of a block, and simplify."""
     for op in tuple(body.ops):
         match op:
             case loop.GuardOp():
@@ -27,7 +27,7 @@ def substitute_values(body: Block, environment: Environment, known: Knowledge) -
 
 
 def _rewrite_plain(op: Operation, environment: Environment, known: Knowledge) -> None:
-    """A replaced value that is used as it is becomes a `loop.index`."""
+    """Replace operands that are not part of an access by a `loop.index`."""
     for position, operand in enumerate(op.operands):
         if operand in environment:
             expr, values = environment[operand]

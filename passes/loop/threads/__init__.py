@@ -1,1 +1,1 @@
-"""Loops on threads: of the host, and of the grid of a device."""
+"""Mapping of loops to threads: of the host, and of the grid of a device."""
