@@ -1,4 +1,4 @@
-"""The simplest form of each op, by its own rules."""
+"""Canonicalization of ops by their own folds and patterns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tcopt.support.rewriting import rewrite
 
 
 class EraseDead(RewritePattern):
-    """Remove an op without effects whose results nothing uses.
+    """Remove an unused op without side effects.
 
         %0 = arith.muli %a, %a : i32
     ->
@@ -31,7 +31,7 @@ class EraseDead(RewritePattern):
 
 @dataclass
 class Fold(RewritePattern):
-    """Put what an op's `fold` gives in its place: values that are there, or constants.
+    """Replace an op by the result of its `fold`: existing values or constants.
 
         %0 = graph.reshape %x : tensor<4x8xf32>
         %1 = graph.add %0, %y : tensor<4x8xf32>
@@ -39,7 +39,7 @@ class Fold(RewritePattern):
         %1 = graph.add %x, %y : tensor<4x8xf32>
 
     Attributes:
-        context: whose dialects make the constants.
+        context: context with the dialects that materialise constants.
     """
 
     context: Context
@@ -68,7 +68,7 @@ class Canonicalize(RewritePattern):
 
 @cache
 def _folds(kind: type[Operation]) -> bool:
-    # A constant folds to an attribute, which makes a constant again.
+    # A constant folds to an attribute, which would be materialised as the same constant.
     return kind.has_trait(HasFolder) and not kind.has_trait(ConstantLike)
 
 
@@ -79,13 +79,13 @@ def _canonicalization_patterns(kind: type[Operation]) -> tuple[RewritePattern, .
 
 
 def simplifications(context: Context) -> list[RewritePattern]:
-    """The patterns above, for a pass that adds its own to them."""
+    """Return the patterns above, for passes that add their own."""
     return [EraseDead(), Fold(context), Canonicalize()]
 
 
 @dataclass(frozen=True)
 class CanonicalizePass(ModulePass):
-    """Simplify each op by its own rules, and remove what is dead.
+    """Simplify each op by its own folds and patterns, and remove dead code.
 
         %0 = graph.reshape %x : tensor<4x8xf32>
         %1 = graph.add %0, %y : tensor<4x8xf32>

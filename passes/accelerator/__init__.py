@@ -1,1 +1,1 @@
-"""What must come before what on an accelerator, and how its units are made to wait."""
+"""Synchronisation of the units of an accelerator."""

@@ -1,9 +1,9 @@
-"""Tokens by VTA's rule, to compare with: between statements of different units that follow each
-other, whatever they touch.
+"""Dependency tokens by VTA's rule, for comparison: between consecutive statements of different
+units, whatever they access.
 
-VTA decides before virtual threads are interleaved, within each of them (`CoProcInstDepDetector`
-in TVM's `coproc_sync.cc`). A stream no longer says which thread an instruction is of; threads are
-found again as what has entries of the accelerator's memories in common.
+VTA inserts tokens within each virtual thread before the threads are interleaved
+(`CoProcInstDepDetector` in TVM's `coproc_sync.cc`). Instructions in a stream do not record their
+thread, so threads are reconstructed as tasks that share entries of the accelerator's memories.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from tcopt.passes.accelerator.token_plan import Staircase, Token, TokenPlan
 
 
 def plan_neighbour_tokens(name: str, machine: Machine, tasks: Sequence[Task]) -> TokenPlan:
-    """The tokens of VTA's rule.
+    """Return the tokens by VTA's rule.
 
-    Within a thread, a task waits for the last task of a neighbouring unit, if that came after the
+    Within a thread, a task waits for the last task of a neighbouring unit if that is later than the
     last task of its own unit.
     """
     thread = _threads(machine, tasks)
@@ -42,7 +42,7 @@ def plan_neighbour_tokens(name: str, machine: Machine, tasks: Sequence[Task]) ->
 
 
 def _threads(machine: Machine, tasks: Sequence[Task]) -> list[int]:
-    """For each task the number of one that it shares entries with, directly or through others."""
+    """Return a thread number for each task, equal for tasks that share entries, even indirectly."""
     parent = list(range(len(tasks)))
 
     def root(number: int) -> int:

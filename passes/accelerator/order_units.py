@@ -1,4 +1,4 @@
-"""How the units of an accelerator wait for each other, from what its instructions touch."""
+"""Synchronisation of the units of an accelerator, based on the accesses of its instructions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tcopt.support.rewriting import rewrite
 
 @dataclass(frozen=True)
 class OrderUnitsPass(ModulePass):
-    """Lets units of an accelerator wait for each other where one touches what another does.
+    """Synchronise the units of an accelerator so that all dependences hold.
 
         accelerator.run "tile_load_1x8" [4] out tile_data[0 by 1] in %x[0 by 8]
         accelerator.run "tile_store_1x8" [4] out %y[0 by 8] in tile_data[0 by 1]
@@ -36,13 +36,13 @@ class OrderUnitsPass(ModulePass):
         accelerator.barrier
         accelerator.finish
 
-    How they wait the accelerator's facts say (`AcceleratorFacts.order`): by tokens, as
-    `insert-tokens` gives them to programs of the VDLA, over an `accelerator.relay` where no queue
-    leads from one unit to another; by barriers, as few as there may be; or not at all, as the
-    machine finds hazards itself. What a program has of either is replaced.
+    The accelerator's facts define the mechanism (`AcceleratorFacts.order`): tokens, as
+    `insert-tokens` inserts them in VDLA programs, through an `accelerator.relay` if there is no
+    queue between two units; barriers, as few as possible; or nothing, if the machine detects
+    hazards itself. Existing tokens and barriers of a program are replaced.
 
     Raises:
-        UnsupportedError: a program names no accelerator, or no tokens lead from a unit to another.
+        UnsupportedError: a program names no accelerator, or two units are not connected by queues.
     """
 
     name = "order-units"
@@ -77,7 +77,7 @@ class OrderUnitsPass(ModulePass):
 
 
 def described(program: ProgramOp) -> AcceleratorFacts:
-    """The accelerator that a program names.
+    """Return the accelerator that a program names.
 
     Raises:
         UnsupportedError: it names none.
@@ -92,10 +92,10 @@ def described(program: ProgramOp) -> AcceleratorFacts:
 
 
 def barrier_places(machine: Machine, tasks: Sequence[Task]) -> list[int]:
-    """The tasks that a barrier has to be in front of, as few as there may be.
+    """Return the tasks before which to insert the fewest possible barriers.
 
-    A barrier comes as late as it may: in front of the first task that depends on one of another
-    unit behind the barrier before.
+    Each barrier is placed as late as possible: before the first task that depends on a task of
+    another unit since the previous barrier.
     """
     needs: dict[int, int] = {}
     for each in dependences_of(machine, tasks):
@@ -113,7 +113,7 @@ def _plan(program: ProgramOp, facts: AcceleratorFacts) -> TokenPlan:
 
 
 class RemoveOrder(RewritePattern):
-    """Take away tokens, barriers, and steps that pass tokens on.
+    """Remove tokens, barriers and relays.
 
         accelerator.barrier
         accelerator.finish pop(load)
@@ -131,7 +131,7 @@ class RemoveOrder(RewritePattern):
 
 
 class InsertBarrier(RewritePattern):
-    """Put a barrier in front of steps.
+    """Insert a barrier before steps.
 
         accelerator.finish
     ->
@@ -152,7 +152,7 @@ class InsertBarrier(RewritePattern):
 
 
 class InsertRelay(RewritePattern):
-    """Let a unit pass tokens on in front of steps.
+    """Insert a relay of a unit before steps.
 
         accelerator.run "tile_load_1x8" [4] out tile_data[0 by 1] in %y[0 by 8]
     ->
@@ -173,7 +173,7 @@ class InsertRelay(RewritePattern):
 
 
 class SetTokens(RewritePattern):
-    """Give a step the tokens that a plan has for it.
+    """Set the planned tokens of a step.
 
         accelerator.finish
     ->

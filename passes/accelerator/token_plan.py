@@ -1,9 +1,9 @@
-"""Which tasks send tokens and which wait for them, so that every dependence of a stream holds.
+"""Planning of the tokens that make every dependence of an instruction stream hold.
 
-Units execute their tasks in order, so one token from a task orders all tasks before it in its unit
-in front of all behind the one that waits, in its own. For each pair of units tokens are therefore a
-staircase: each comes from a later task, and is waited for by a later task, than the one before.
-Every token goes forward in the stream, hence units cannot wait for each other in a circle.
+Units execute their tasks in order, so a token orders all tasks up to its sender before all tasks
+from its receiver on. Tokens of a pair of units can therefore be monotone, like a staircase: each
+has a later sender and a later receiver than the one before. All tokens point forward in the stream,
+so units cannot wait for each other in a cycle.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tcopt.support.errors import UnsupportedError
 from tcopt.support.remarks import remark
 
 Pair = tuple[str, str]
-"""A unit that sends tokens, and the one that waits for them."""
+"""The unit that sends tokens, and the unit that receives them."""
 
 
 @dataclass(frozen=True, order=True)
 class Token:
-    """A token: the number of the task that sends it, and of the one that waits for it."""
+    """A token, as the indices of the tasks that send and receive it."""
 
     sender: int
     receiver: int
@@ -37,10 +37,10 @@ class TokenPlan:
     """The tokens of a stream.
 
     Attributes:
-        tokens: by pair of units, in order.
-        dependences: what they are for.
-        relays: dependences of units without a queue between them that no task lies between which
-            could pass a token on; one is needed in front of the second task, of the unit named.
+        tokens: tokens of each pair of units, in order.
+        dependences: the dependences that they enforce.
+        relays: tasks that depend on a unit without a queue to theirs, with no task in between to
+            relay a token; a relay of the named unit is needed before each.
     """
 
     name: str
@@ -50,11 +50,11 @@ class TokenPlan:
 
     @property
     def count(self) -> int:
-        """How many tokens there are."""
+        """Number of tokens."""
         return sum(map(len, self.tokens.values()))
 
     def pops(self) -> dict[int, list[str]]:
-        """For each task that waits, the units whose tokens it waits for."""
+        """Return, for each waiting task, the units whose tokens it receives."""
         found: dict[int, list[str]] = defaultdict(list)
         for (sender, _), tokens in self.tokens.items():
             for token in tokens:
@@ -62,7 +62,7 @@ class TokenPlan:
         return found
 
     def pushes(self) -> dict[int, list[str]]:
-        """For each task that sends tokens, the units that it sends them to."""
+        """Return, for each sending task, the units to which it sends tokens."""
         found: dict[int, list[str]] = defaultdict(list)
         for (_, receiver), tokens in self.tokens.items():
             for token in tokens:
@@ -81,18 +81,17 @@ class TokenPlan:
 
 
 def plan_tokens(name: str, machine: Machine, tasks: Sequence[Task]) -> TokenPlan:
-    """The tokens that a stream needs, none of which follows from others.
+    """Return the tokens that a stream needs, without redundant ones.
 
     Raises:
-        UnsupportedError: no way of tokens leads from a unit to one that must wait for it.
+        UnsupportedError: no path of queues leads from a unit to one that must wait for it.
     """
     dependences = dependences_of(machine, tasks)
     return _Planner(name, machine, tasks, dependences).run()
 
 
 def needed(tasks: Sequence[Task], dependences: Iterable[Dependence]) -> Iterator[Dependence]:
-    """Dependences without those that follow from others: a task also comes after all that those
-    before it came after."""
+    """Yield the dependences that are not implied transitively by others."""
     by_task: dict[int, list[Dependence]] = defaultdict(list)
     for each in dependences:
         by_task[each.second].append(each)
@@ -112,7 +111,7 @@ def needed(tasks: Sequence[Task], dependences: Iterable[Dependence]) -> Iterator
 
 
 class Staircase:
-    """Tokens of one pair of units, each from later and to later than the one before."""
+    """Monotone tokens of one pair of units: senders and receivers both increase."""
 
     def __init__(self, needs: Iterable[Token] = ()):
         self.tokens: list[Token] = []
@@ -125,17 +124,17 @@ class Staircase:
         self._receivers = [token.receiver for token in self.tokens]
 
     def earliest_after(self, sender: int) -> int | None:
-        """The first task that waits until a task is done, in other words for one as late."""
+        """Return the first task that waits for a sender or a later one, or None."""
         place = bisect_left(self._senders, sender)
         return self._receivers[place] if place < len(self.tokens) else None
 
     def latest_before(self, receiver: int) -> int | None:
-        """The last task that is done before a task starts."""
+        """Return the last task that must be complete before a task starts, or None."""
         place = bisect_right(self._receivers, receiver)
         return self._senders[place - 1] if place else None
 
     def orders(self, first: int, second: int) -> bool:
-        """Whether a task comes before another because of these tokens alone."""
+        """Whether these tokens alone order a task before another."""
         last = self.latest_before(second)
         return last is not None and last >= first
 
@@ -153,7 +152,7 @@ class _Planner:
         self.needs: dict[Pair, set[Token]] = {pair: set() for pair in self.queues}
         self.stairs: dict[Pair, Staircase] = {}
         self.passed: list[tuple[str, Dependence]] = []
-        """Dependences of units without a queue between them, and the unit that passes them on."""
+        """Dependences of units without a queue between them, and the unit that relays them."""
         self.by_unit: dict[str, list[int]] = {unit: [] for unit in machine.units}
         for task in tasks:
             self.by_unit[task.unit].append(task.number)
@@ -175,7 +174,7 @@ class _Planner:
         return self.plan
 
     def middle(self, first: str, second: str) -> str:
-        """The unit between two that have no queue between them."""
+        """Return the unit between two that have no queue between them."""
         for unit in self.machine.units:
             if (first, unit) in self.queues and (unit, second) in self.queues:
                 return unit
@@ -186,7 +185,7 @@ class _Planner:
         )
 
     def pass_on(self, middle: str, each: Dependence) -> None:
-        """Order two tasks through one of the unit between theirs, with as few tokens as may be."""
+        """Order two tasks through the unit between theirs, with as few new tokens as possible."""
         first, second = each.first, each.second
         to, back = self.ends(middle, each)
         after = self.stairs[to].earliest_after(first)
@@ -204,7 +203,7 @@ class _Planner:
             self.plan.relays[second] = middle
 
     def ends(self, middle: str, each: Dependence) -> tuple[Pair, Pair]:
-        """The pairs of units on the way from one task to another over a unit between."""
+        """Return the two pairs of units on the path between two tasks through a middle unit."""
         first, second = self.tasks[each.first].unit, self.tasks[each.second].unit
         return (first, middle), (middle, second)
 
@@ -218,7 +217,7 @@ class _Planner:
         self.stairs[pair] = Staircase(self.needs[pair])
 
     def drop_needless(self, direct: Mapping[Pair, frozenset[Token]]) -> None:
-        """Take away tokens for tasks between that later ones have made needless."""
+        """Remove relay tokens that later ones have made redundant."""
         for pair, needs in self.needs.items():
             for token in sorted(needs - direct[pair]):
                 before = self.stairs[pair]
@@ -229,7 +228,7 @@ class _Planner:
                     self.stairs[pair] = before
 
     def holds(self, pair: Pair, direct: Iterable[Token]) -> bool:
-        """Whether all is ordered that needs the tokens of a pair."""
+        """Whether all dependences that need the tokens of a pair are satisfied."""
         if not all(self.stairs[pair].orders(each.sender, each.receiver) for each in direct):
             return False
         return all(
@@ -250,11 +249,11 @@ def fit_queues(
     queues: Mapping[Pair, Queue],
     stairs: dict[Pair, Staircase],
 ) -> None:
-    """Change tokens until no queue may have to hold more than it can.
+    """Add tokens until no queue can exceed its capacity.
 
-    The task that sends one too many waits, by a token the other way, until an earlier one was
-    taken; where that comes later in the stream, a task waits for a later token in place of two.
-    What neither helps is left to the proof.
+    A task that would overflow a queue waits, by a token in the opposite direction, until an earlier
+    token was received. If that receiver is later in the stream, one token replaces two. Remaining
+    overflows are reported by the verification.
     """
     limit = 2 * sum(len(each.tokens) for each in stairs.values())
     for _ in range(limit):
@@ -269,7 +268,7 @@ def fit_queues(
 def _changes(
     queues: Mapping[Pair, Queue], stairs: Mapping[Pair, Staircase]
 ) -> Iterator[tuple[Pair, Token]]:
-    """What would help where a queue overflows."""
+    """Yield changes that may help if a queue overflows."""
     for pair, queue in queues.items():
         tokens = stairs[pair].tokens
         if len(tokens) <= queue.depth:

@@ -1,1 +1,1 @@
-"""Passes on programs of the accelerator."""
+"""Passes on VDLA programs."""

@@ -1,4 +1,4 @@
-"""Tokens of a program of the accelerator, from what its instructions touch."""
+"""Insertion of dependency tokens in VDLA programs, based on the accesses of instructions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RULES = ("regions", "neighbours")
 
 @dataclass(frozen=True)
 class InsertTokensPass(ModulePass):
-    """Lets units of an accelerator wait for each other where one touches what another does.
+    """Insert the tokens by which the units of VDLA wait for each other.
 
         vdla.load inp 0, %x[0] : 1x4
         vdla.load wgt 0, %w[0] : 1x1
@@ -40,23 +40,24 @@ class InsertTokensPass(ModulePass):
         vdla.load inp 0, %x[8] : 1x4 pop(compute) push(compute)
         vdla.finish pop(load)
 
-    What the stream computes in its own order it then computes in every order that tokens allow.
-    For each pair of units an instruction waits for the last one that it conflicts with: that
-    writes entries which it reads or writes, or reads entries which it writes, of the
-    accelerator's memories or of buffers. A token is sent only where that is later than all that
-    were waited for before. Load and store have no tokens between them; what they share is ordered
-    by instructions of the compute unit between them, and where there are none, by one that loads
-    micro-ops which are there already. Tokens that a program has are replaced.
+    With tokens, every execution order that they permit computes the same result as program order.
+    For each pair of units, an instruction waits for the last one with which it conflicts: one of
+    them writes entries, of the accelerator's memories or of buffers, that the other reads or
+    writes. A token is sent only if its sender is later than those of all earlier tokens. There are
+    no tokens between load and store units; their conflicts are ordered by instructions of the
+    compute unit in between, or, if there are none, by one that reloads micro-ops that are already
+    loaded. Existing tokens are replaced.
 
-    Queues of tokens are not filled beyond what they hold: an instruction waits for its neighbour,
-    or one token stands for several.
+    Queues of tokens never exceed their capacity: either an instruction waits for its neighbour, or
+    one token replaces several.
 
     Options:
-        rule: `regions`, or `neighbours` for VTA's rule, to compare with: within a virtual thread,
-            wherever the unit of the next statement is another one. It does not look at buffers.
+        rule: `regions`, or for comparison `neighbours`, which is VTA's rule: within a virtual
+            thread, a token wherever the next statement is of another unit. It ignores accesses to
+            buffers.
     Raises:
         UnsupportedError: a program names no accelerator.
-        VerificationError: an instruction names what the accelerator does not have.
+        VerificationError: an instruction uses a resource that the accelerator does not have.
     """
 
     name = "insert-tokens"
@@ -84,11 +85,11 @@ class InsertTokensPass(ModulePass):
 
 
 def plan_program(program: ProgramOp, rule: str = RULES[0]) -> TokenPlan:
-    """The tokens of a program, by one of the rules of `insert-tokens`.
+    """Return the tokens of a program, by one of the rules of `insert-tokens`.
 
     Raises:
         UnsupportedError: it names no accelerator.
-        VerificationError: an instruction names what the accelerator does not have.
+        VerificationError: an instruction uses a resource that the accelerator does not have.
     """
     target = target_of(program)
     stream = stream_of(program)
@@ -102,7 +103,7 @@ def plan_program(program: ProgramOp, rule: str = RULES[0]) -> TokenPlan:
 
 
 def target_of(program: ProgramOp) -> VdlaTargetAttr:
-    """The accelerator that a program, or its module, names.
+    """Return the accelerator that a program or its module names.
 
     Raises:
         UnsupportedError: none is named.
@@ -117,7 +118,7 @@ def target_of(program: ProgramOp) -> VdlaTargetAttr:
 
 
 class SetTokens(RewritePattern):
-    """Give an instruction the tokens that a plan has for it, and no others.
+    """Set the planned tokens of an instruction, and remove others.
 
         vdla.gemm %k
     ->

@@ -1,4 +1,4 @@
-"""Instructions that do nothing but pass tokens on from load to store or from store to load."""
+"""Instructions that only relay tokens between the load and store units."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcopt.support.errors import PassFailedError
 
 
 class InsertRelay(RewritePattern):
-    """Let the compute unit load micro-ops once more in front of an instruction that a plan names.
+    """Reload micro-ops in the compute unit before an instruction that a plan names.
 
         vdla.store acc 0, %y[0] : 1x4
         vdla.load inp 0, %y[0] : 1x16
@@ -22,8 +22,8 @@ class InsertRelay(RewritePattern):
         vdla.load_uops %k
         vdla.load inp 0, %y[0] : 1x16
 
-    `%k` is the smallest kernel whose micro-ops lie at their place at that point. Where there is
-    none, one of a single micro-op is made, behind the places of all others.
+    `%k` is the smallest kernel whose micro-ops are loaded at that point. If there is none, a kernel
+    with a single micro-op is created, at an address after all others.
     """
 
     def __init__(self, program: ProgramOp, plan: TokenPlan):
@@ -42,13 +42,13 @@ class InsertRelay(RewritePattern):
         rewriter.insert(LoadUopsOp([kernel.result]))
 
     def _new_kernel(self, op: InstructionOp, rewriter: PatternRewriter) -> KernelOp:
-        """Micro-ops for an instruction in front of which none were loaded."""
+        """Return a kernel for an instruction before which none is loaded."""
         target, kernels = self.program.target, self.program.kernels
         place = max((each.place + each.size for each in kernels), default=0)
         if target is None:
             raise PassFailedError("the program names no accelerator", op=self.program)
         if place >= target.entries["uop"]:
-            # Nothing is there yet, so any may be loaded sooner than it has to.
+            # No kernel is loaded yet, so loading any one early is legal.
             return min(kernels, key=lambda each: each.size)
         kernel = KernelOp(KernelKind.GEMM, place, (), [(), (), ()], [(0, 0, 0)])
         first = self.program.body.block.first_op
@@ -58,7 +58,7 @@ class InsertRelay(RewritePattern):
 
 
 def _loaded(instructions: Iterable[InstructionOp]) -> list[KernelOp]:
-    """Kernels whose micro-ops lie at their places after some instructions."""
+    """Return the kernels whose micro-ops are loaded after some instructions."""
     there: list[KernelOp] = []
     for op in instructions:
         if isinstance(op, LoadUopsOp):

@@ -1,4 +1,4 @@
-"""Parallel loops as threads of a GPU."""
+"""Binding of parallel loops to the threads of a GPU."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tcopt.dialects.target import thread_blocks_of
 from tcopt.support.rewriting import move, rewrite
 
 _LIKELY_THREADS = 64
-"""Threads of a block that are enough: each has work that differs from the others'."""
+"""Number of threads of a block that suffices if each does independent work."""
 
 
 @dataclass(frozen=True)
 class BindParallelLoop(RewritePattern):
-    """Give the iterations of a function's outermost parallel nest to blocks of threads.
+    """Distribute the iterations of a function's outermost parallel nest over blocks of threads.
 
         loop.for %i = 0 to 100 parallel { ... }
         ->
@@ -34,7 +34,7 @@ class BindParallelLoop(RewritePattern):
               ... } } }
 
     Attributes:
-        max_threads: of a block.
+        max_threads: maximum number of threads of a block.
     """
 
     max_threads: int
@@ -47,11 +47,11 @@ class BindParallelLoop(RewritePattern):
 
 @dataclass(frozen=True)
 class BindParallelLoopsPass(ModulePass):
-    """Gives the iterations of parallel loops to the threads of a GPU.
+    """Distribute the iterations of parallel loops over the threads of a GPU.
 
-    Kernels that are written as loops say so which iterations may run at once. A nest of such
-    loops, outermost in its function, becomes blocks of threads that run one iteration each; what
-    no schedule rule and no parallel loop has spread is one thread's.
+    Kernels that are written as loops mark the iterations that may run concurrently. A nest of such
+    loops, outermost in its function, becomes blocks of threads that run one iteration each. Code
+    that neither a schedule rule nor a parallel loop distributes runs in one thread.
 
         loop.for %i = 0 to 100 parallel { ... }
         ->
@@ -61,8 +61,8 @@ class BindParallelLoopsPass(ModulePass):
               %i = loop.index [%block * 64 + %thread]
               ... } } }
 
-    It runs after `insert-barriers`, for there is nothing that these threads wait for. Nothing is
-    done in a module for a CPU.
+    The pass runs after `insert-barriers`, because these threads need no barriers. Modules for a CPU
+    are not changed.
     """
 
     name = "bind-parallel-loops"
@@ -107,7 +107,7 @@ def _bind(outermost: loop.ForOp, max_threads: int, rewriter: PatternRewriter) ->
 
 
 def _only_loop(op: loop.ForOp) -> loop.ForOp | None:
-    """The parallel loop that is all that a loop holds."""
+    """Return the parallel loop that is the only op of a loop's body, or None."""
     first = op.body.block.first_op
     alone = first is not None and first.next_op is None
     return first if alone and isinstance(first, loop.ForOp) and _is_parallel(first) else None
@@ -116,7 +116,7 @@ def _only_loop(op: loop.ForOp) -> loop.ForOp | None:
 def _positions(
     block: Block, number: AffineExpr, axes: Sequence[SSAValue], extents: Sequence[int]
 ) -> list[SSAValue]:
-    """The variables of a nest in an iteration, the outermost first."""
+    """Return the variables of a nest in an iteration, the outermost first."""
     found: list[SSAValue] = []
     for place, extent in enumerate(extents):
         stride = prod(extents[place + 1 :])

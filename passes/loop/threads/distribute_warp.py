@@ -1,4 +1,4 @@
-"""Matrix products of warps, spread over their lanes."""
+"""Distribution of warp-level matrix products over the lanes of a warp."""
 
 from __future__ import annotations
 
@@ -29,13 +29,12 @@ from tcopt.support.errors import PassFailedError
 from tcopt.support.rewriting import rewrite
 
 ROWS, COLUMNS = 16, 8
-"""Of a tile of sums."""
+"""Shape of a tile of accumulators."""
 
 
 @dataclass(frozen=True)
 class DistributeProducts(RewritePattern):
-    """Spread a product of a warp, with all others that add to the same buffer, over the lanes,
-    and the buffer over their registers.
+    """Distribute all warp products that add to a buffer, and the buffer, over the lanes.
 
         %c = loop.alloc register : memref<16x8xf32>
         %0 = loop.load %c[0, 0] lanes [1, 0] [0, 1] : memref<16x8xf32>, vector<16x8xf32>
@@ -52,7 +51,7 @@ class DistributeProducts(RewritePattern):
         }
 
     Attributes:
-        target: whether its lanes can exchange rows.
+        target: target; decides whether lanes can exchange rows.
     """
 
     target: TargetFacts
@@ -64,14 +63,14 @@ class DistributeProducts(RewritePattern):
 
 @dataclass(frozen=True)
 class DistributeWarpPass(ModulePass):
-    """Spreads matrix products of warps over their lanes, and the sums over their registers.
+    """Distribute matrix products of warps over their lanes, and the accumulators over registers.
 
-    What a warp does together stands outside of loops over `threadIdx.x`, of which it has 32
-    threads. Each product becomes a loop over its lanes: they load their fragments of both factors
-    and multiply them by `simt.mma_sync`. A buffer of sums becomes one in which each lane has the
-    four sums of a tile that `dialects/fragments.py` says. What else touches it, such as its start
-    and an epilogue of bias, activation and casts, is in loops over the lanes already and must
-    touch the lane's own sums.
+    Ops of a whole warp are outside of loops over `threadIdx.x`, which has the warp's 32 threads.
+    Each product becomes a loop over the lanes, which load their fragments of both factors and
+    multiply them by `simt.mma_sync`. A buffer of accumulators becomes one in which each lane has
+    four elements of each tile, as defined by `dialects/fragments.py`. Other accesses to it, such as
+    its initialisation and an epilogue with bias, activation and casts, must already be in loops
+    over the lanes, and must access the lane's own elements.
 
         loop.for %w = 0 to 4 thread threadIdx.y {
           %c = loop.alloc register : memref<16x16xf32>
@@ -103,15 +102,15 @@ class DistributeWarpPass(ModulePass):
             loop.for %lane = 0 to 32 thread threadIdx.x {
               loop.load %c[0, 0, %lane, %h * 2] ...
 
-    Lanes exchange rows of eight elements where the target has `ldmatrix` and rows begin at
-    multiples of 16 bytes of shared memory; elsewhere each loads its own elements.
+    Lanes exchange rows of eight elements if the target has `ldmatrix` and the rows start at
+    multiples of 16 bytes in shared memory; otherwise each lane loads its own elements.
 
-    It comes after `align-storage` and `lower-blocks`. Products whose target's kernels have no
-    warps of 32 are left alone.
+    The pass runs after `align-storage` and `lower-blocks`. Targets without warps of 32 threads are
+    not changed.
 
     Raises:
-        PassFailedError: an access to sums is not of the lane's own, or a product stands in a loop
-            over lanes.
+        PassFailedError: an access to accumulators is not to the lane's own elements, or a product
+            is in a loop over lanes.
     """
 
     name = "distribute-warp"
@@ -123,7 +122,7 @@ class DistributeWarpPass(ModulePass):
 
 
 class _Distribution:
-    """The rewrite of one buffer of sums and the products that add to it.
+    """Rewriting of one buffer of accumulators and the products that add to it.
 
     Args:
         tile: one of the loads of its tiles.
@@ -167,7 +166,7 @@ class _Distribution:
                 )
 
     def _spread(self, tile: _Product, sums: _Sums) -> None:
-        """Put a loop over the lanes in the place of a product."""
+        """Replace a product by a loop over the lanes."""
         body = Block(arg_types=[IndexType()])
         lane = body.args[0]
         lane.name_hint = "lane"
@@ -192,7 +191,7 @@ class _Distribution:
         tile.erase(self.rewriter)
 
     def _fragment(self, tile: loop.LoadOp, part: Fragment, lane: SSAValue) -> list[Operation]:
-        """Loads of a lane's elements of a factor, the last of which gives them."""
+        """Return ops that load a lane's elements of a factor; the last one is the result."""
         dim = self._direction_of_rows(tile, part)
         if dim is not None:
             transposed = dim != part.along
@@ -202,12 +201,12 @@ class _Distribution:
         box = list(part.box)
         steps = tile.lane_steps[part.along]
         if _flat(steps, buffer_shape(tile.memref)) != 1:
-            # Neighbours of a lane lie apart: each is loaded by itself.
+            # The elements of a lane are not contiguous: each is loaded separately.
             box.append((1, (0, 0)))
         return [self._load(tile, part.origin(AffineDimExpr(0)), lane, box)]
 
     def _direction_of_rows(self, tile: loop.LoadOp, part: Fragment) -> int | None:
-        """The dimension of a tile along which rows of eight lie so that `ldmatrix` loads them."""
+        """Return the dimension of a tile along which `ldmatrix` can load rows of eight, or None."""
         if "ldmatrix" not in self.target.capabilities or not _is_shared(tile.memref):
             return None
         shape = buffer_shape(tile.memref)
@@ -231,7 +230,7 @@ class _Distribution:
         lane: SSAValue,
         box: Sequence[tuple[int, tuple[int, int]]],
     ) -> loop.LoadOp:
-        """A box of a tile, from a row and column on, which are expressions over the lane."""
+        """Load a box of a tile, whose first row and column are expressions of the lane."""
         rows = tile.lane_steps
         indices = [*tile.indices, lane]
         place = [substitute(expr, [AffineDimExpr(len(indices) - 1)]) for expr in at]
@@ -253,7 +252,7 @@ class _Distribution:
 
 @dataclass(frozen=True)
 class _Product:
-    """A product of a warp with its loads and its store."""
+    """A warp product with its loads and its store."""
 
     op: MmaOp
     sums: loop.LoadOp
@@ -290,7 +289,7 @@ class _Product:
 
 
 class _Sums:
-    """A buffer of sums, as lanes hold it.
+    """A buffer of accumulators, distributed over lanes.
 
     Args:
         tile: one of the loads of a tile.
@@ -319,7 +318,7 @@ class _Sums:
         self.new.location = owner.location
 
     def load(self, tile: loop.LoadOp, lane: SSAValue) -> loop.LoadOp:
-        """A lane's four sums of a tile."""
+        """Return the load of a lane's four accumulators of a tile."""
         exprs = list(tile.map.data.results)
         ranges = self.known.ranges_of(tile.indices)
         for dim, size in ((self.row, ROWS), (self.column, COLUMNS)):
@@ -334,7 +333,7 @@ class _Sums:
         return loop.LoadOp(self.new.result, map, values, lanes=lanes, result_type=type_)
 
     def replace(self, rewriter: PatternRewriter) -> None:
-        """Redirect what else touches the sums, and put the new buffer in place of the old."""
+        """Redirect other accesses to the accumulators, and replace the buffer."""
         for use in tuple(self.alloc.result.uses):
             op = use.operation
             if not isinstance(op, loop.LoadOp | loop.StoreOp) or op.lanes is not None:
@@ -365,7 +364,7 @@ class _Sums:
     def _own_lane(
         self, op: Operation, lane: AffineExpr, indices: Sequence[SSAValue]
     ) -> SSAValue | None:
-        """The number of the thread in its warp where an expression equals it in all iterations."""
+        """Return the thread's lane if an expression equals it in all iterations, or None."""
         threads = [o.induction_variable for o in loop.enclosing_loops(op) if _is_over_lanes(o)]
         if len(threads) != 1 or self.known.ranges[threads[0]] != (0, LANES - 1):
             return None
@@ -384,7 +383,7 @@ class _Sums:
 
 
 _MOST_POINTS = 1 << 16
-"""Iterations that are tried one by one where an expression has no simple form."""
+"""Maximum iterations that are enumerated if an expression has no simple form."""
 
 
 def _is_over_lanes(op: loop.ForOp) -> bool:
@@ -396,7 +395,7 @@ def _flat_steps(access: loop.LoadOp) -> list[int]:
 
 
 def _flat(steps: Sequence[int], shape: Sequence[int]) -> int:
-    """How many elements lie between neighbours along a dimension of a tile."""
+    """Return the stride, in elements, along a dimension of a tile."""
     total = 0
     for step, extent in zip(steps, shape, strict=True):
         total = total * extent + step

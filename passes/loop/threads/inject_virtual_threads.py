@@ -1,4 +1,4 @@
-"""Virtual threads in the stream of one thread."""
+"""Interleaving of virtual threads in one thread."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from tcopt.passes.loop.edits.dimensions import (
 from tcopt.support.rewriting import rewrite
 
 _MOST_COPIES = 32
-"""Most virtual threads that are written out."""
+"""Maximum number of virtual threads that are unrolled."""
 
 _PASSED = (loop.LoopKind.SERIAL, loop.LoopKind.UNROLLED, loop.LoopKind.THREAD)
 
 
 class InjectVirtualThread(RewritePattern):
-    """Move a loop over virtual threads, in which there is no other, to what differs among them.
+    """Move an innermost loop over virtual threads inwards, to the ops that differ between them.
 
     loop.for %v = 0 to 2 virtual {
       %r = loop.alloc register : memref<1xf32>
@@ -61,11 +61,11 @@ def _is_virtual(op: Operation) -> bool:
 
 @dataclass(frozen=True)
 class InjectVirtualThreadsPass(ModulePass):
-    """Interleaves virtual threads in the stream of the thread that runs them all.
+    """Interleave virtual threads in the thread that runs them all.
 
-    The loop over them moves inwards, to the statements that differ from one to the next. What
-    they do alike, such as filling memory that the threads of a block share, is done once; each
-    has its own part of registers.
+    The loop over virtual threads moves inwards, to the statements that differ between them. Work
+    that is the same for all, such as filling shared memory, is done once; each virtual thread has
+    separate registers.
 
         loop.for %v = 0 to 2 virtual {
           %r = loop.alloc register : memref<1xf32>
@@ -81,10 +81,10 @@ class InjectVirtualThreadsPass(ModulePass):
             %b = loop.load %s[%k * 2 + %v]
             loop.store %b, %r[%v, 0]
 
-    The same with an accelerator, in whose memories each thread has its own part of what differs.
-    There loops around one call of an intrinsic stay whole, as they are those of an instruction:
-    the threads' instructions follow each other in one stream, and those of one wait while those
-    of another are executed.
+    On an accelerator, each virtual thread also has a separate part of the memories if the data
+    differs. Loops around a single intrinsic call remain whole, as they become those of an
+    instruction. The instructions of the virtual threads alternate in one stream, so that those of
+    one thread execute while those of another wait.
 
         loop.for %v = 0 to 2 virtual {
           %c = loop.alloc acc_register : memref<4x16xi32>
@@ -100,7 +100,7 @@ class InjectVirtualThreadsPass(ModulePass):
           loop.for %v = 0 to 2 unrolled {
             loop.for %i = 0 to 4 { loop.intrin "vdla_gemm_1x16x16" outs(%c[%v, %i, 0]) .. }
 
-    It comes after `lower-blocks`. Nothing is done in a module for neither.
+    The pass runs after `lower-blocks`. Modules for other targets are not changed.
     """
 
     name = "inject-virtual-threads"
@@ -113,10 +113,10 @@ class InjectVirtualThreadsPass(ModulePass):
 
 @dataclass
 class _Injection:
-    """The rewriting of one virtual loop.
+    """Rewriting of one virtual-thread loop.
 
     Attributes:
-        different: values and buffers that are not the same for all virtual threads.
+        different: values and buffers that differ between virtual threads.
     """
 
     virtual: loop.ForOp
@@ -132,13 +132,13 @@ class _Injection:
                 self._expand(alloc)
         rewriter.replace(virtual, self._sunk(list(virtual.body.block.ops)), [])
 
-    # What differs.
+    # Analysis
 
     def _spread(self, block: Block, inside: bool = False) -> bool:
-        """Learn more of what differs; whether there was more.
+        """Find more values that differ; return whether any were found.
 
         Args:
-            inside: whether the block runs for some virtual threads only.
+            inside: whether the block runs only for some virtual threads.
         """
         changed = False
         for op in block.ops:
@@ -175,11 +175,11 @@ class _Injection:
         return new
 
     def _differs(self, op: Operation) -> bool:
-        """Whether an op, or one inside, is not the same for all virtual threads."""
+        """Whether an op, or an op in its regions, differs between virtual threads."""
         return any(not self.different.isdisjoint(inner.operands) for inner in op.walk())
 
     def _expand(self, alloc: loop.AllocOp) -> None:
-        """Give each virtual thread a buffer of its own, as a part of one."""
+        """Expand a buffer by a dimension, to separate the parts of the virtual threads."""
         variable = self.virtual.induction_variable
         calls = dict.fromkeys(use.operation for use in alloc.result.uses)
         accesses = accesses_of(alloc) or []
@@ -191,10 +191,10 @@ class _Injection:
         new = reshape(alloc, [self.virtual.trip_count, *buffer_shape(alloc.result)])
         self.different.add(new.result)
 
-    # Where the loop goes.
+    # Placement of the loop
 
     def _sunk(self, ops: Sequence[Operation]) -> list[Operation]:
-        """Ops with the virtual loop around those that differ."""
+        """Return the ops, with the virtual-thread loop around those that differ."""
         allocs = [op for op in ops if isinstance(op, loop.AllocOp)]
         rest = [op for op in ops if op not in allocs]
         for op in ops:
@@ -206,7 +206,7 @@ class _Injection:
                 leaves.append(op)
                 continue
             if self._reach(leaves, op):
-                # Values of these statements are used further inside: all stay together.
+                # Values of these statements are used in the op's regions: all must stay together.
                 return result + self._around(leaves + rest[position:])
             result += self._leaves(leaves)
             leaves = []
@@ -235,7 +235,7 @@ class _Injection:
         return [op]
 
     def _leaves(self, leaves: Sequence[Operation]) -> list[Operation]:
-        """Statements of one block: what they have in common comes first."""
+        """Return the statements of one block with the common ones first."""
         differ = [op for op in leaves if self._differs(op)]
         alike = [op for op in leaves if op not in differ]
         if not differ:
@@ -247,7 +247,7 @@ class _Injection:
         return [*alike, *self._around(differ)]
 
     def _around(self, ops: Sequence[Operation]) -> list[Operation]:
-        """The virtual loop around ops."""
+        """Wrap ops in the virtual-thread loop."""
         block = Block(arg_types=[IndexType()])
         variable = block.args[0]
         old = self.virtual.induction_variable

@@ -1,4 +1,4 @@
-"""Barriers between what threads of a block pass to each other."""
+"""Insertion of barriers between dependent accesses of the threads of a block."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tcopt.support.rewriting import rewrite
 
 @dataclass
 class BarrierPlan:
-    """Where threads wait: in front of some ops, each with whether for global memory too."""
+    """The ops that need a barrier before them, and whether it must fence global memory."""
 
     places: dict[Operation, bool] = field(default_factory=dict[Operation, bool])
 
@@ -41,7 +41,7 @@ class BarrierPlan:
 
 
 def plan_barriers(function: loop.FuncOp) -> BarrierPlan:
-    """Work out where the threads of a function's launches have to wait for each other.
+    """Plan the barriers of a function's launches.
 
     Raises:
         PassFailedError: see `insert-barriers`.
@@ -55,7 +55,7 @@ def plan_barriers(function: loop.FuncOp) -> BarrierPlan:
 
 
 class InsertBarrier(RewritePattern):
-    """Put a barrier in front of an op that a plan names.
+    """Insert a barrier before an op that a plan names.
 
     loop.for %k = 0 to 8 { ... loop.load %s[..] }
     ->
@@ -74,8 +74,7 @@ class InsertBarrier(RewritePattern):
 
 @dataclass(frozen=True)
 class InsertBarriersPass(ModulePass):
-    """Lets the threads of a block wait for each other where one touches what another wrote, or
-    writes what another read.
+    """Insert barriers between dependent accesses of different threads of a block.
 
         loop.for %t = 0 to 64 thread threadIdx.x {
           loop.for %k = 0 to 8 {
@@ -89,17 +88,17 @@ class InsertBarriersPass(ModulePass):
             loop.barrier
             ... loop.load %s[%t * -1 + 63]
 
-    Which thread touches which element is worked out exactly, for each pair of accesses, within
-    an iteration of the loops around and from one iteration to the next. No barrier stands where
-    a thread passes values to itself alone, none that others make needless, and none inside of a
-    loop where one in front of it will do. All threads reach every barrier: none is under a
-    condition on a thread, or in a loop over some of the threads.
+    The elements that each thread accesses are determined exactly, for each pair of accesses, both
+    within an iteration of the enclosing loops and between iterations. There is no barrier if a
+    thread reads only its own values, if other barriers already order the accesses, or inside of a
+    loop if one before it suffices. Barriers are reached by all threads: none is under a condition
+    that depends on the thread, or in a loop over some of the threads.
 
-    It comes after `lower-blocks`. Nothing is done in a module for a CPU.
+    The pass runs after `lower-blocks`. Modules for a CPU are not changed.
 
     Raises:
-        PassFailedError: threads that wait would have to do so under a condition that others do
-            not meet, or several threads write an element at the same time.
+        PassFailedError: a barrier would be required under a condition that not all threads meet, or
+            several threads write the same element at the same time.
     """
 
     name = "insert-barriers"
@@ -113,13 +112,13 @@ class InsertBarriersPass(ModulePass):
 
 @dataclass
 class _Part:
-    """An op among others in a block, and what it does with memory that threads pass values in.
+    """An op of a block, with its accesses to memory through which threads communicate.
 
     Attributes:
-        first: accesses that may come before any barrier in it.
-        last: accesses that may come after all barriers in it.
-        waits: whether it always has a barrier.
-        waits_global: whether it always has one that is for global memory too.
+        first: accesses that may precede all barriers in it.
+        last: accesses that may follow all barriers in it.
+        waits: whether it always executes a barrier.
+        waits_global: whether it always executes a barrier that fences global memory.
     """
 
     op: Operation
@@ -131,7 +130,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Pending:
-    """An access after the last barrier, perhaps in an earlier iteration of the loop around."""
+    """An access since the last barrier, possibly in an earlier iteration of the enclosing loop."""
 
     access: ThreadAccess
     is_earlier: bool = False
@@ -139,14 +138,14 @@ class _Pending:
 
 @dataclass
 class _Sequence:
-    """The parts of a block, in front of some of which threads wait."""
+    """The parts of a block, with barriers before some of them."""
 
     parts: list[_Part]
     common: frozenset[loop.ForOp]
     carrier: loop.ForOp | None
     waiting: set[int] = field(default_factory=set[int])
     global_: set[int] = field(default_factory=set[int])
-    """Those of them that wait for global memory too."""
+    """Parts whose barriers fence global memory."""
 
     @property
     def waits(self) -> bool:
@@ -154,7 +153,7 @@ class _Sequence:
 
 
 class _Launch:
-    """One outermost nest, which is launched by itself."""
+    """One outermost nest, which is a separate launch."""
 
     def __init__(self, nest: Operation, known: Knowledge, plan: BarrierPlan):
         self.nest = nest
@@ -171,13 +170,13 @@ class _Launch:
         self._known_conflicts: dict[tuple[ThreadAccess, ThreadAccess, Order], Conflict] = {}
 
     def run(self) -> None:
-        # One thread alone, as of a kernel that is written as loops, waits for nobody.
+        # A single thread, such as a kernel that is written as loops, needs no barriers.
         if self.passing and math.prod(self.threads.extents.values()) > 1:
             self._part(self.nest, frozenset())
 
     def _passing(self) -> set[SSAValue]:
-        """Buffers that threads may pass values in: those that several threads see, which the
-        nest writes, and that more than one access is of."""
+        """Return the buffers through which threads may communicate: non-private ones that the nest
+        writes and that have more than one access."""
         uses: dict[SSAValue, list[bool]] = {}
         for op in self.nest.walk():
             if isinstance(op, loop.LoadOp | loop.StoreOp) and not _is_private(op.memref):
@@ -197,10 +196,10 @@ class _Launch:
         return self._known_accesses[op]
 
     def _part(self, op: Operation, common: frozenset[loop.ForOp]) -> _Part:
-        """What an op does; barriers that it needs inside are noted.
+        """Return the accesses of an op, after planning the barriers inside of it.
 
         Args:
-            common: the loops around it.
+            common: the enclosing loops.
         """
         accesses = self._accesses(op)
         if isinstance(op, loop.BarrierOp):
@@ -227,7 +226,7 @@ class _Launch:
         return _Part(op, _before(sequence), _after(sequence), True, waits_global)
 
     def _open_body(self, op: Operation) -> Block | None:
-        """The body of an op that all threads run through alike."""
+        """Return the body of an op that all threads execute uniformly, or None."""
         match op:
             case loop.ForOp() if op.axis is not None and op.axis.data in loop.THREAD_AXES:
                 everyone = op.trip_count == self.threads.extents[op.axis.data]
@@ -242,7 +241,7 @@ class _Launch:
     def _check_alone(
         self, op: Operation, accesses: Sequence[ThreadAccess], common: frozenset[loop.ForOp]
     ) -> None:
-        """Check that an op in which no thread can wait does not need it to."""
+        """Check that an op that cannot contain barriers does not need any."""
         order = Order(common)
         for position, first in enumerate(accesses):
             for second in accesses[position:]:
@@ -275,7 +274,7 @@ class _Launch:
         return self._known_conflicts[key]
 
     def _place(self, sequence: _Sequence) -> None:
-        """Choose where threads wait in a block: before as few parts as will do."""
+        """Choose the fewest positions for barriers in a block."""
         while (position := self._first_conflict(sequence)) is not None:
             sequence.waiting.add(position)
         for position in sorted(sequence.waiting):
@@ -289,10 +288,10 @@ class _Launch:
         sequence.global_ = sequence.waiting - left
 
     def _first_conflict(self, sequence: _Sequence, only_shared: Collection[int] = ()) -> int | None:
-        """The first part that touches what another thread may still have to do with.
+        """Return the first part that conflicts with another thread's access since the last barrier.
 
         Args:
-            only_shared: parts in front of which threads wait for shared memory alone.
+            only_shared: parts with a barrier before them that only orders shared memory.
         """
         pending: list[_Pending] = []
         for is_second in (False, True) if sequence.carrier is not None else (False,):
@@ -308,7 +307,7 @@ class _Launch:
                     pending = []
                 elif part.waits:
                     pending = [each for each in pending if not _is_shared(each.access.buffer)]
-                # What is there from an earlier iteration is already pending.
+                # Accesses from an earlier iteration are already pending.
                 if not is_second or sequence.waits:
                     pending += [_Pending(access) for access in part.last]
         return None
@@ -329,7 +328,7 @@ class _Launch:
 
 
 def _before(sequence: _Sequence) -> list[ThreadAccess]:
-    """What a block does before its first barrier."""
+    """Return the accesses of a block before its first barrier."""
     found: list[ThreadAccess] = []
     for position, part in enumerate(sequence.parts):
         if position in sequence.waiting:
@@ -341,7 +340,7 @@ def _before(sequence: _Sequence) -> list[ThreadAccess]:
 
 
 def _after(sequence: _Sequence) -> list[ThreadAccess]:
-    """What a block does after its last barrier."""
+    """Return the accesses of a block after its last barrier."""
     found: list[ThreadAccess] = []
     for position, part in reversed(list(enumerate(sequence.parts))):
         found += part.last
@@ -351,7 +350,7 @@ def _after(sequence: _Sequence) -> list[ThreadAccess]:
 
 
 def _is_private(buffer: SSAValue) -> bool:
-    """Whether each thread has a buffer of its own."""
+    """Whether each thread has a separate copy of a buffer."""
     alloc = buffer.owner
     if not isinstance(alloc, loop.AllocOp) or alloc.scope.data.is_shared:
         return False
@@ -366,6 +365,6 @@ def _is_shared(buffer: SSAValue) -> bool:
 
 
 def _is_uniform(value: SSAValue) -> bool:
-    """Whether an index has the same value for all threads of a block at a time."""
+    """Whether an index has the same value in all threads of a block."""
     found = loop.loop_of(value)
     return found is not None and not loop.is_thread(found)

@@ -1,4 +1,4 @@
-"""Sums and the like over the threads of a block."""
+"""Lowering of reductions over the threads of a block."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tcopt.support.rewriting import rewrite
 
 @dataclass(frozen=True)
 class LowerThreadReduction(RewritePattern):
-    """Combine what the threads of a loop have in a tree of steps, or by shuffles.
+    """Lower a reduction over threads to a tree in shared memory, or to shuffles.
 
         loop.for %t = 0 to 4 thread threadIdx.x {
           %a = loop.load %part[%t]
@@ -39,7 +39,7 @@ class LowerThreadReduction(RewritePattern):
         loop.for %t = 0 to 1 thread threadIdx.x { %y[0] += %sum[0] }
 
     Attributes:
-        target: whether threads can shuffle, and how many a warp has.
+        target: target; decides whether to use shuffles, and their width.
     """
 
     target: ThreadBlocks
@@ -53,10 +53,10 @@ class LowerThreadReduction(RewritePattern):
 
 @dataclass(frozen=True)
 class LowerThreadReductionsPass(ModulePass):
-    """Lets the threads of a block add up, or combine otherwise, what each of them has.
+    """Lower reductions over the threads of a block.
 
     A loop over threads whose iterations all update one element becomes a tree of steps in shared
-    memory, half as many threads in each:
+    memory; each step uses half as many threads as the one before:
 
         loop.for %t = 0 to 8 thread threadIdx.x {
           %a = loop.load %part[%t]
@@ -71,13 +71,13 @@ class LowerThreadReductionsPass(ModulePass):
         loop.for %t = 0 to 1 thread threadIdx.x { %sum[%t] += %sum[%t + 1] }
         loop.for %t = 0 to 1 thread threadIdx.x { %y[0] += %sum[0] }
 
-    Where the target has the feature `shuffle` (CUDA always has), the threads of a warp combine
-    their values by `simt.shuffle`, and only one value for each warp goes through shared memory.
-    `insert-barriers` comes after it. Nothing is done in a module for a CPU.
+    If the target has the feature `shuffle` (CUDA always does), the threads of a warp combine their
+    values by `simt.shuffle`, and only one value per warp goes through shared memory.
+    `insert-barriers` runs after this pass. Modules for a CPU are not changed.
 
     Raises:
-        PassFailedError: the element is in registers, where one thread alone would see it, or it
-            is a sum or product of floats without `fastmath<reassoc>`.
+        PassFailedError: the element is in registers, which only one thread can access, or the
+            reduction is a sum or product of floats without `fastmath<reassoc>`.
     """
 
     name = "lower-thread-reductions"
@@ -93,10 +93,10 @@ class _Reduction:
     """A loop over threads that all update one element.
 
     Attributes:
-        guard: a condition around all it does, the same for all its threads.
-        start: what gives the element its first value, if the loop does so.
-        ops: what computes a thread's term.
-        store: what writes the element.
+        guard: a condition around the whole body, uniform over the threads.
+        start: guard that initialises the element, if any.
+        ops: ops that compute a thread's term.
+        store: store of the element.
     """
 
     loop: loop.ForOp
@@ -157,7 +157,7 @@ def _lower(reduction: _Reduction, target: ThreadBlocks, rewriter: PatternRewrite
 
 
 def _started_with(reduction: _Reduction, ops: Sequence[Operation]) -> SSAValue | None:
-    """The value that ops store last, into the element that is updated, if they do so."""
+    """Return the value that ops store last, if it is stored to the updated element."""
     last, store = ops[-1] if ops else None, reduction.store
     if not isinstance(last, loop.StoreOp):
         return None
@@ -165,7 +165,7 @@ def _started_with(reduction: _Reduction, ops: Sequence[Operation]) -> SSAValue |
 
 
 def _is_for_warps(op: loop.ForOp, target: ThreadBlocks) -> bool:
-    """Whether the threads of a loop are whole warps, or a warp holds several times as many."""
+    """Whether a loop's threads are whole warps, or divide a warp evenly."""
     if not target.shuffles:
         return False
     if op.axis is None or op.axis.data is not loop.ThreadAxis.THREAD_X:
@@ -189,7 +189,7 @@ def _launch_of(op: Operation) -> Operation:
 
 
 class _Writer:
-    """Writes what a reduction becomes, in front of its loop."""
+    """Emits the lowered form of a reduction before its loop."""
 
     def __init__(self, reduction: _Reduction, rewriter: PatternRewriter):
         self.reduction = reduction
@@ -203,7 +203,7 @@ class _Writer:
         self.row = [each.induction_variable for each in self.others]
 
     def write_tree(self) -> None:
-        """Steps in shared memory."""
+        """Emit a tree of steps in shared memory."""
         count = self.reduction.loop.trip_count
         shared = self._shared(count)
         self._nest(count, lambda t: self._term(t, shared, AffineDimExpr(0)))
@@ -214,7 +214,7 @@ class _Writer:
         self._nest(1, lambda t: self._result(t, self._load(shared, AffineConstantExpr(0), t)))
 
     def write_shuffles(self, warp: int) -> None:
-        """Steps in warps, and then among what the warps have."""
+        """Emit steps in each warp, and then a step that combines the warps' values."""
         count = self.reduction.loop.trip_count
         if count <= warp:
             self._nest(count, lambda t: self._in_warp(t, count, self._value, self._finish))
@@ -232,7 +232,7 @@ class _Writer:
         self._nest(count, lambda t: self._in_warp(t, warp, self._value, keep))
         self._nest(count, lambda t: self._in_warp(t, warps, partial, self._finish))
 
-    # Parts of loops.
+    # Parts of loops
 
     def _in_warp(
         self,
@@ -241,7 +241,7 @@ class _Writer:
         value: Callable[[SSAValue], list[Operation]],
         use: Callable[[SSAValue, SSAValue], list[Operation]],
     ) -> list[Operation]:
-        """A value of each thread, combined over groups of some threads, and what uses it."""
+        """Return ops that combine values over groups of `count` threads, and use the result."""
         ops = value(t)
         distance = count // 2
         while distance:
@@ -252,10 +252,10 @@ class _Writer:
         return [*ops, *use(t, ops[-1].results[0])]
 
     def _value(self, t: SSAValue) -> list[Operation]:
-        """A thread's term; under a condition all threads of a row have one, or none uses it."""
+        """Return the ops of a thread's term; any guard is uniform over a row of threads."""
         ops, mapping = self._copies(t)
         found = mapping.get(self.reduction.update.term, self.reduction.update.term)
-        # The last op gives the term, also where it is not computed here.
+        # The term must be the last op.
         term = found.owner
         if isinstance(term, Operation) and term in ops:
             return [*(op for op in ops if op is not term), term]
@@ -280,13 +280,13 @@ class _Writer:
         return self._guarded([value, *self._updated(value.result)])
 
     def _updated(self, value: SSAValue) -> list[Operation]:
-        """The element's first value, and then the update by a value."""
+        """Return the ops that initialise the element and update it by a value."""
         reduction = self.reduction
         start = [] if reduction.start is None else list(reduction.start.body.block.ops)
         mapping: dict[SSAValue, SSAValue] = {}
         ops = [op.clone(mapping) for op in start]
         if (first := _started_with(reduction, ops)) is not None:
-            # The first value need not go through memory.
+            # The initial value need not go through memory.
             ops.pop().erase()
             combined = self._combine(first, value)
             return [
@@ -299,7 +299,7 @@ class _Writer:
         new = reduction.store.clone({reduction.store.value: combined.results[0]})
         return [*ops, old, combined, new]
 
-    # Small things.
+    # Helpers
 
     def _copies(self, t: SSAValue) -> tuple[list[Operation], dict[SSAValue, SSAValue]]:
         mapping: dict[SSAValue, SSAValue] = {self.reduction.loop.induction_variable: t}
@@ -335,7 +335,7 @@ class _Writer:
         return loop.StoreOp(value, shared.result, self._map(place), [t, *self.row])
 
     def _when(self, expr: AffineExpr, t: SSAValue, ops: Sequence[Operation]) -> Operation:
-        """Ops for the threads for which an expression of their number is 0."""
+        """Guard ops so that they run in threads for which an expression of their index is 0."""
         return loop.GuardOp(AffineMap(1, 0, (expr,)), [t], [1], Region(Block(ops)))
 
     def _guarded(self, ops: Sequence[Operation]) -> list[Operation]:
@@ -347,7 +347,7 @@ class _Writer:
         return [loop.GuardOp(guard.map.data, list(guard.indices), extents, body)]
 
     def _nest(self, count: int, body: Callable[[SSAValue], Sequence[Operation]]) -> None:
-        """A loop over the first threads of the axis, in front of the reduction's."""
+        """Insert a loop over the first `count` threads of the axis before the reduction's loop."""
         old = self.reduction.loop
         assert old.axis is not None
         block = Block(arg_types=[IndexType()])

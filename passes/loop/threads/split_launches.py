@@ -1,4 +1,4 @@
-"""Launches of a GPU's function as functions of their own."""
+"""Splitting of GPU functions into one function per launch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tcopt.support.rewriting import rewrite
 
 @dataclass
 class SplitLaunch(RewritePattern):
-    """Make each launch of a function a function, and a call of it a call of each.
+    """Make each launch of a function a separate function, and update the calls.
 
         loop.func @f(%x: memref<8xf32>, %y: memref<8xf32>, %t: memref<8xf32>) {
           loop.for %i = 0 to 8 thread blockIdx.x { ... writes %t }
@@ -37,8 +37,8 @@ class SplitLaunch(RewritePattern):
         loop.call @f_1(%y, %t)
 
     Attributes:
-        calls: the calls of each function, by its name.
-        names: the names of the module's functions; those of new functions are added.
+        calls: calls of each function by name.
+        names: names of the module's functions; names of new functions are added.
     """
 
     calls: Mapping[str, Sequence[loop.CallOp]]
@@ -67,8 +67,7 @@ class SplitLaunch(RewritePattern):
 
 @dataclass(frozen=True)
 class SplitLaunchesPass(ModulePass):
-    """Splits a GPU function into launches: threads of different blocks can only wait for each
-    other at the end of a launch.
+    """Split GPU functions into launches, because blocks can only synchronise between launches.
 
         loop.func @f(%x: memref<8xf32>, %y: memref<8xf32>, %t: memref<8xf32>) {
           loop.for %i = 0 to 8 thread blockIdx.x { ... writes %t }
@@ -86,14 +85,14 @@ class SplitLaunchesPass(ModulePass):
           loop.call @f_0(%x, %t) ...
           loop.call @f_1(%y, %t) ... }
 
-    Each outermost nest with thread loops is a launch. Nests and stores without thread loops that
-    follow each other run on one thread and stay in one launch, with the registers and local
-    buffers that they share. Modules for a CPU are left unchanged. Run `hoist-workspace` first:
-    launches pass values to each other in buffers that the caller allocates.
+    Each outermost nest with thread loops is a launch. Consecutive nests and stores without thread
+    loops run on one thread and stay in one launch, with the registers and local buffers that they
+    share. Modules for a CPU are not changed. Run `hoist-workspace` first: launches communicate
+    through buffers that the caller allocates.
 
     Raises:
-        PassFailedError: two launches use the same buffer of a scope smaller than global, or a
-            value that was loaded before the first of them writes to memory.
+        PassFailedError: two launches use the same buffer of a scope smaller than global, or a value
+            that was loaded before the first of them writes to memory.
     """
 
     name = "split-launches"
@@ -104,7 +103,7 @@ class SplitLaunchesPass(ModulePass):
 
 
 def _launches(function: loop.FuncOp) -> list[list[Operation]]:
-    """The ops of a function that have effects, grouped into launches."""
+    """Return the ops of a function that have side effects, grouped into launches."""
     launches: list[list[Operation]] = []
     is_open = False
     for op in function.body.block.ops:
@@ -126,7 +125,7 @@ def _has_threads(nest: Operation) -> bool:
 def _part(
     function: loop.FuncOp, launch: Sequence[Operation], name: str
 ) -> tuple[loop.FuncOp, list[int]]:
-    """A function that holds one launch, and the positions of the arguments that it takes."""
+    """Return a function that contains one launch, and the positions of its arguments."""
     block = Block()
     values: dict[SSAValue, SSAValue] = {}
     positions: list[int] = []
@@ -152,7 +151,7 @@ def _part(
 
 
 def _check_copied(op: Operation, launch: Sequence[Operation]) -> None:
-    """Check that a launch may have a copy of an op that precedes it, or is between its ops."""
+    """Check that an op may be copied into a launch that uses its results."""
     match op:
         case loop.AllocOp():
             block = op.parent_block()
@@ -183,7 +182,7 @@ def _writes(op: Operation, buffer: SSAValue) -> bool:
 
 
 def _outer_values(launch: Sequence[Operation]) -> set[SSAValue]:
-    """The values that a launch uses and does not define, with those they are computed from."""
+    """Return the values that a launch uses but does not define, and their operands."""
     needed: set[SSAValue] = set()
     pending = list(launch)
     while pending:

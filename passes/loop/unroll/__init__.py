@@ -1,1 +1,1 @@
-"""Loops written out."""
+"""Loop unrolling."""

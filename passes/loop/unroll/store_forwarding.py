@@ -1,4 +1,4 @@
-"""Handing what copies of a loop body store into registers to the copies that load it."""
+"""Forwarding of values stored to registers between copies of an unrolled loop body."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Properties = dict[str, Attribute]
 
 
 class Piece(NamedTuple):
-    """Elements of a buffer that follow each other."""
+    """A range of contiguous elements of a buffer."""
 
     start: int
     length: int
@@ -26,21 +26,21 @@ class Piece(NamedTuple):
 
 @dataclass
 class _Contents:
-    """What is known of a buffer: pieces of one length, each at a multiple of it."""
+    """Known contents of a buffer, as pieces of equal length, each at a multiple of it."""
 
     length: int
     values: dict[int, SSAValue] = field(default_factory=dict[int, SSAValue])
-    """What a piece holds, by its start."""
+    """The value of each piece, by its start."""
     waiting: dict[int, tuple[loop.StoreOp, Properties]] = field(
         default_factory=dict[int, tuple[loop.StoreOp, Properties]]
     )
-    """The last store to a piece, not written yet: the next copy may store there, too."""
+    """The last, deferred store to each piece: the next copy may overwrite it."""
 
 
 class StoreForwarding:
-    """The contents of buffers in registers, as long as control flow is straight.
+    """Tracks the contents of register buffers along straight-line code.
 
-    Of the copies of a sum, the first loads it and the last stores it:
+    Of the unrolled copies of an accumulation, only the first loads the sum and the last stores it:
 
         %a = loop.load %r[0] : memref<4xf32>
         %b = arith.addf %a, %x : f32
@@ -59,14 +59,14 @@ class StoreForwarding:
         self._contents: dict[SSAValue, _Contents] = {}
 
     def load(self, buffer: SSAValue, piece: Piece, result: list[Operation]) -> SSAValue | None:
-        """The value that a piece of a buffer holds, if it is known.
+        """Return the value of a piece of a buffer, or None if it is unknown.
 
-        If not, what a load could see is written to `result`.
+        If it is unknown, deferred stores that the load may read are appended to `result`.
         """
         return self._at(buffer, piece, result).values.get(piece.start)
 
     def loaded(self, buffer: SSAValue, piece: Piece, value: SSAValue) -> None:
-        """Remember what a piece holds that `load` did not know."""
+        """Record the value of a piece that `load` did not know."""
         self._contents[buffer].values[piece.start] = value
 
     def store(
@@ -78,11 +78,11 @@ class StoreForwarding:
         piece: Piece,
         result: list[Operation],
     ) -> None:
-        """Store a value, sooner or later.
+        """Record a store, whose emission is deferred.
 
         Args:
             op: the original store.
-            properties: those of its copy.
+            properties: properties of its copy.
         """
         contents = self._at(buffer, piece, result)
         if contents.values.get(piece.start) is value:
@@ -91,7 +91,7 @@ class StoreForwarding:
         contents.waiting[piece.start] = (op, properties)
 
     def write(self, buffer: SSAValue, result: list[Operation]) -> None:
-        """Write what waits to be stored to a buffer, of which nothing is known from here on."""
+        """Emit the deferred stores to a buffer, and forget its contents."""
         contents = self._contents.pop(buffer, None)
         if contents is None:
             return
@@ -100,12 +100,12 @@ class StoreForwarding:
             result.append(new_op(loop.StoreOp, operands, (), properties, op.attributes))
 
     def write_all(self, result: list[Operation]) -> None:
-        """Write what waits to be stored: control flow is straight no longer."""
+        """Emit all deferred stores, at the end of straight-line code."""
         for buffer in tuple(self._contents):
             self.write(buffer, result)
 
     def _at(self, buffer: SSAValue, piece: Piece, result: list[Operation]) -> _Contents:
-        """What is known of a buffer, in pieces as long as this one."""
+        """Return the contents of a buffer in pieces of the same length as this one."""
         contents = self._contents.get(buffer)
         if contents is None or contents.length != piece.length:
             self.write(buffer, result)
@@ -114,7 +114,7 @@ class StoreForwarding:
 
 
 def is_private(buffer: SSAValue) -> bool:
-    """Whether a buffer is in registers, and nothing but loads and stores can see it."""
+    """Whether a buffer is in registers, and has no uses other than loads and stores."""
     owner = buffer.owner
     return (
         isinstance(owner, loop.AllocOp)
@@ -128,7 +128,7 @@ def is_private(buffer: SSAValue) -> bool:
 
 
 def piece_length(op: loop.LoadOp | loop.StoreOp) -> int | None:
-    """How many elements an access touches; None if these are not neighbours in a row."""
+    """Return the number of elements of an access; None if they are not contiguous in a row."""
     if op.lanes is None:
         return 1
     (steps, *more) = op.lane_steps
@@ -140,7 +140,7 @@ def piece_length(op: loop.LoadOp | loop.StoreOp) -> int | None:
 
 
 def piece_at(indices: Sequence[AffineExpr], shape: Sequence[int], length: int) -> Piece | None:
-    """The piece at an index of a buffer; None if the index moves, or the piece is not whole."""
+    """Return the piece at an index of a buffer; None if the index is not constant, or unaligned."""
     start = last = 0
     for expr, extent in zip(indices, shape, strict=True):
         if not isinstance(expr, AffineConstantExpr) or not 0 <= expr.value < extent:

@@ -1,4 +1,4 @@
-"""Products with table entries that are known once a loop is unrolled, and sums of them."""
+"""Folding of products by table entries, and of their sums, in unrolled loops."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from tcopt.support.memo import memo
 from tcopt.support.quick_ir import new_op
 
 WRAPS = {"overflowFlags": arith.IntegerOverflowAttr("none")}
-"""Properties of a product or difference of integers."""
+"""Properties of integer products and differences."""
 
 
 class TableFolds:
-    """What is known of the values of one copy of a body, by the values of the original.
+    """Known facts about the values of one copy of a body, by the values of the original.
 
-    A term whose entry is 0 is absent from sums, one with 1 is its operand, and one with -1 is
-    subtracted where it would be added:
+    A term whose entry is 0 is omitted from sums. A term with entry 1 is its operand, and a term
+    with entry -1 is subtracted instead of added:
 
         %a = table.scale %x by %i of [0.0, 1.0, -1.0] : f32      %i is 0, then 1, then 2
         %s = arith.addf %y, %a : f32
         ->
         uses of %s become %y, then %s = %y + %x, then %s = %y - %x
 
-    Integers fold as floats do.
+    Integers are folded like floats.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class TableFolds:
     def scale(
         self, op: ScaleOp, x: SSAValue, index: SSAValue | int, result: list[Operation]
     ) -> SSAValue | None:
-        """The product with a known entry, its ops appended; None if the index is not known."""
+        """Return the product with a known entry, and append its ops; None if it is unknown."""
         number = index if isinstance(index, int) else constant_index(index)
         self.absent.discard(op.result)
         self.negated.pop(op.result, None)
@@ -74,7 +74,7 @@ class TableFolds:
     def add(
         self, op: arith.AddfOp | arith.AddiOp, lhs: SSAValue, rhs: SSAValue, result: list[Operation]
     ) -> SSAValue | None:
-        """The sum of two terms of which one is absent or negated; None for any other."""
+        """Return the sum of two terms one of which is absent or negated; None for other sums."""
         absent, negated = self.absent, self.negated
         total = op.results[0]
         old_lhs, old_rhs = op.operands
@@ -99,7 +99,7 @@ class TableFolds:
 
 
 def constant_index(value: SSAValue) -> int | None:
-    """The number of an index that is a constant."""
+    """Return the value of a constant index, or None."""
     match value.owner:
         case arith.ConstantOp(value=IntegerAttr() as attr):
             return attr.value.data
@@ -110,18 +110,18 @@ def constant_index(value: SSAValue) -> int | None:
 
 
 def is_integral(type: Attribute) -> bool:
-    """Whether it is an integer type, or one of vectors of integers."""
+    """Whether a type is an integer type or a vector of integers."""
     return isinstance(get_element_type_or_self(type), IntegerType)
 
 
 def splat(number: float, type: Attribute) -> FloatAttr | IntegerAttr | DenseIntOrFPElementsAttr:
-    """A number as an attribute of a float or integer type, or of a vector of such."""
+    """Return a value as an attribute of a float or integer type, or of a vector type."""
     return _splat(float(number).hex(), type)
 
 
 @memo(4096)
 def _splat(text: str, type: Attribute) -> FloatAttr | IntegerAttr | DenseIntOrFPElementsAttr:
-    # As text, the number is another key than its negative also where it is zero.
+    # As text, 0.0 and -0.0 have different keys.
     number = float.fromhex(text)
     if isa(type, VectorType[IntegerType]):
         return DenseIntOrFPElementsAttr.from_list(type, [int(number)])

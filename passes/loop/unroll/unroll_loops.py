@@ -1,4 +1,4 @@
-"""Loops as copies of their bodies."""
+"""Loop unrolling."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ from tcopt.support.rewriting import rewrite
 
 
 class UnrollLoop(RewritePattern):
-    """Write one copy of a loop's body for every iteration, of loops inside that are to be
-    unrolled as well.
+    """Unroll a loop, and the loops in it that are marked as well.
 
-        loop.for %i = 0 to 2 unrolled {
-          %a = loop.load %x[%j * 2 + %i] : memref<8xf32>
-          loop.store %a, %y[%i * 8] : memref<16xf32>
-        }
-        ->
-        %a = loop.load %x[%j * 2] : memref<8xf32>
-        loop.store %a, %y[0] : memref<16xf32>
-        %b = loop.load %x[%j * 2 + 1] : memref<8xf32>
-        loop.store %b, %y[8] : memref<16xf32>
+    loop.for %i = 0 to 2 unrolled {
+      %a = loop.load %x[%j * 2 + %i] : memref<8xf32>
+      loop.store %a, %y[%i * 8] : memref<16xf32>
+    }
+    ->
+    %a = loop.load %x[%j * 2] : memref<8xf32>
+    loop.store %a, %y[0] : memref<16xf32>
+    %b = loop.load %x[%j * 2 + 1] : memref<8xf32>
+    loop.store %b, %y[8] : memref<16xf32>
     """
 
     @op_type_rewrite_pattern
@@ -39,10 +38,10 @@ class UnrollLoop(RewritePattern):
 
 @dataclass(frozen=True)
 class UnrollLoopsPass(ModulePass):
-    """Replaces each loop of kind `unrolled` by one copy of its body for every iteration.
+    """Replace each loop of kind `unrolled` by a copy of its body for every iteration.
 
-    The loop variable's value is folded into every access, guard and mask; those that then
-    always hold disappear, and so does what can never run.
+    The value of the loop variable is folded into every access, guard and mask. Guards and masks
+    that always hold are removed, and so is code that never runs.
 
         loop.for %i = 0 to 2 unrolled {
           loop.guard ([%j * 2 + %i] in 7) {

@@ -1,4 +1,4 @@
-"""How copies of an op are written: what is the same for all of them is worked out once."""
+"""Plans for copying ops in unrolled loops, which share the work that is the same for all copies."""
 
 from __future__ import annotations
 
@@ -29,42 +29,42 @@ from tcopt.support.pure_values import is_pure
 
 
 class UnrolledAccess(NamedTuple):
-    """What some numbers of the unrolled variables make of an access."""
+    """An access at given values of the unrolled variables."""
 
     map: AffineMapAttr
     properties: dict[str, Attribute]
-    """Those of a copy that has no mask."""
+    """Properties of a copy without a mask."""
     piece: Piece | None
-    """What is touched of a buffer in registers, if that is known."""
+    """The piece of a register buffer that is accessed, if known."""
 
 
 @dataclass
 class AccessPlan:
-    """How to write an op's index expressions for given numbers of the unrolled variables."""
+    """Plan for an op's index expressions at given values of the unrolled variables."""
 
     op: IndexedOp
     kept: list[SSAValue]
     """The index values that are not unrolled."""
     unrolled: list[SSAValue]
     parts: list[tuple[AffineExpr | None, int, list[tuple[SSAValue, int]]]] | None
-    """For each expression the part over `kept`, a constant, and the unrolled terms; None
-    when a division mixes them."""
+    """For each expression: its part over `kept`, a constant, and the unrolled terms; None if these
+    are mixed in a division."""
     fixed: list[AffineExpr]
     """The expressions over `kept` followed by `unrolled`."""
     places: dict[tuple[int, ...], UnrolledAccess] = field(
         default_factory=dict[tuple[int, ...], UnrolledAccess]
     )
     leading: tuple[SSAValue, ...] = ()
-    """The operands in front of the indices."""
+    """The operands before the indices."""
     mask: SSAValue | None = None
     in_registers: bool = False
-    """Whether it accesses a buffer in registers that only loads and stores can see."""
+    """Whether it accesses a register buffer that has no uses other than loads and stores."""
     shape: Sequence[int] = ()
     length: int | None = None
-    """Of such a buffer, its shape, and how many neighbours the access touches."""
+    """For such a buffer: its shape, and the number of contiguous elements of the access."""
 
     def place(self, numbers: dict[SSAValue, int], known: Knowledge) -> UnrolledAccess:
-        """The access where the unrolled variables have these numbers."""
+        """Return the access at these values of the unrolled variables."""
         key = tuple([numbers[value] for value in self.unrolled])
         found = self.places.get(key)
         if found is None:
@@ -89,16 +89,16 @@ class AccessPlan:
         return UnrolledAccess(map, properties, piece)
 
     def segments(self, *, masked: bool) -> DenseArrayBase:
-        """The sizes of a copy's groups of operands."""
+        """Return the segment sizes of a copy's operands."""
         return segment_sizes(*(1 for _ in self.leading), len(self.kept), int(masked))
 
 
 def plan_access(op: IndexedOp, numbers: dict[SSAValue, int], known: Knowledge) -> AccessPlan:
-    """The plan of an op.
+    """Return the plan of an op.
 
     Args:
-        numbers: the unrolled variables.
-        known: what holds in every copy.
+        numbers: values of the unrolled variables.
+        known: facts that hold in every copy.
     """
     operands = list(op.indices)
     kept = [value for value in operands if value not in numbers]
@@ -106,7 +106,7 @@ def plan_access(op: IndexedOp, numbers: dict[SSAValue, int], known: Knowledge) -
     order = {value: i for i, value in enumerate([*kept, *unrolled])}
     dims: list[AffineExpr] = [AffineDimExpr(order[value]) for value in operands]
     fixed = [substitute(expr, dims) for expr in op.map.data.results]
-    # Every copy must get its own number, so nothing may be concluded from ranges here.
+    # Values differ between copies, so nothing may be derived from their current ranges.
     ranges = known.ranges_of([*kept, *unrolled])
     plan = AccessPlan(op, kept, unrolled, _parts(fixed, kept, unrolled, ranges), fixed)
     if isinstance(op, loop.LoadOp):
@@ -158,11 +158,11 @@ def _with_constant(
 
 
 class PlainPlan:
-    """What copies of an op without indices have in common."""
+    """Properties that all copies of an op without indices share."""
 
     def __init__(self, op: Operation):
         self.operands = tuple(op.operands)
         self.result_types = [result.type for result in op.results]
         self.is_pure = is_pure(type(op))
         self.moves = len(op.operands) == 1 and len(op.results) == 1
-        """Whether it makes one value of one other."""
+        """Whether it has one operand and one result."""

@@ -1,4 +1,4 @@
-"""Copying loop bodies with the loops' variables replaced by numbers."""
+"""Copying of loop bodies with constants for the loop variables."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ _Handler = Callable[[Any, list[Operation]], None]
 
 
 class _Copies:
-    """Values of earlier copies that a copy may take, as long as control flow is straight.
+    """Values of earlier copies that later copies may reuse, along straight-line code.
 
-    Only loads, and ops of one operand on them such as broadcasts: that is what the copies of a
-    tile have in common. A product stays apart, for each sum may be fused with its own.
+    Only loads, and unary ops on them such as broadcasts, are reused: these are what the copies of a
+    tile share. Products are not reused, because each sum may be fused with its own product.
     """
 
     def __init__(self) -> None:
         self.loads: dict[SSAValue, dict[Hashable, SSAValue]] = {}
-        """By buffer, what was loaded since it was last written."""
+        """Loaded values of each buffer since it was last written."""
         self.moved: dict[tuple[Operation, SSAValue], SSAValue] = {}
 
     def clear(self) -> None:
-        """Another region begins or ends, or any buffer may have been written."""
+        """Forget all values, at region boundaries or after an op that may write any buffer."""
         self.loads.clear()
         self.moved.clear()
 
 
 class Unroller:
-    """Unrolls one loop and the unrolled loops inside it."""
+    """Unrolls one loop and the unrolled loops inside of it."""
 
     def __init__(self, known: Knowledge):
         self.known = known
         self.shared = Knowledge(dict(known.ranges), list(known.facts), known.lanes)
-        """What holds in every copy, where `known` has also what one copy's guards say."""
+        """Facts that hold in every copy; `known` also includes the guards of the current copy."""
         self.numbers: dict[SSAValue, int] = {}
         self.values: dict[SSAValue, SSAValue] = {}
         self.plans: dict[Operation, AccessPlan] = {}
@@ -66,7 +66,7 @@ class Unroller:
         self.always_on: set[SSAValue] = set()
         """Masks of the original body that are on in all lanes of the current copy."""
         self.always_off: set[SSAValue] = set()
-        """Those that are off in all lanes."""
+        """Masks that are off in all lanes."""
         self.constants: dict[Operation, Operation] = {}
         self.tables = TableFolds()
         self.copies = _Copies()
@@ -86,7 +86,7 @@ class Unroller:
         }
 
     def run(self, op: loop.ForOp) -> list[Operation]:
-        """The ops that stand for all iterations."""
+        """Return the ops that replace all iterations."""
         result: list[Operation] = []
         self._copies(op, result)
         self.registers.write_all(result)
@@ -106,7 +106,7 @@ class Unroller:
             handler(op, result)
 
     def _inner(self, block: Block, outer: list[Operation]) -> list[Operation]:
-        """The copies of ops in a region, which reuse none from around it, nor the other way."""
+        """Copy the ops of a region without reusing values across its boundary."""
         inner: list[Operation] = []
         self._forget(outer)
         self._ops(block, inner)
@@ -114,7 +114,7 @@ class Unroller:
         return inner
 
     def _forget(self, result: list[Operation]) -> None:
-        """What follows need not see the same memory."""
+        """Forget memory contents, as later ops may see a different state."""
         self.copies.clear()
         self.registers.write_all(result)
 
@@ -159,7 +159,7 @@ class Unroller:
         return plan
 
     def _access(self, op: IndexedOp) -> tuple[AffineMapAttr, list[SSAValue]]:
-        """The map and the index operands of a copy."""
+        """Return the map and the index operands of a copy."""
         plan = self._plan(op)
         return plan.place(self.numbers, self.shared).map, self._mapped(plan.kept)
 
@@ -184,7 +184,7 @@ class Unroller:
         loads = self.copies.loads.setdefault(buffer, {})
         key = (id(place), len(operands), *operands[1:])
         known = loads.get(key)
-        # What nothing has used so far, as a table's entry was zero, is loaded where it is needed.
+        # An unused load, due to a zero table entry, is not reused but loaded where it is needed.
         if known is not None and known.first_use is not None:
             self.values[op.results[0]] = known
             return
@@ -204,9 +204,9 @@ class Unroller:
         buffer: SSAValue,
         result: list[Operation],
     ) -> Piece | None:
-        """What a copy of an access touches of a buffer in registers, if that is known.
+        """Return the piece of a register buffer that a copy accesses, or None if unknown.
 
-        If not, it is made to see all that was stored before.
+        If it is unknown, deferred stores are emitted first.
         """
         if not plan.in_registers:
             return None
@@ -236,7 +236,7 @@ class Unroller:
         result.append(new_op(loop.StoreOp, operands, (), properties, op.attributes))
 
     def _stores_what_is_there(self, op: loop.StoreOp, result: list[Operation]) -> bool:
-        """Whether all lanes of a copy keep what was loaded from where it stores."""
+        """Whether a copy stores the value that it loaded from the same elements, in all lanes."""
         value = op.value.owner
         if not isinstance(value, SelectOp) or value.cond not in self.always_off:
             return False
@@ -245,7 +245,7 @@ class Unroller:
             return False
         if (kept.memref, kept.map, *kept.indices) != (op.memref, op.map, *op.indices):
             return False
-        # Unless it was written meanwhile.
+        # The buffer must not have been written in between.
         loaded, memref = self._get(value.rhs), self._get(op.memref)
         if result[-1:] == [loaded.owner]:
             self.copies.loads.pop(memref, None)
@@ -256,7 +256,7 @@ class Unroller:
     def _memory_access(
         self, plan: AccessPlan, place: UnrolledAccess, mask: SSAValue | None
     ) -> tuple[list[SSAValue], dict[str, Attribute]]:
-        """Operands and properties of a copy."""
+        """Return the operands and properties of a copy."""
         operands = self._mapped(plan.leading) + self._mapped(plan.kept)
         if mask is None:
             return operands, place.properties
@@ -328,13 +328,13 @@ class Unroller:
     def _is_beyond(
         self, expr: AffineExpr, indices: list[SSAValue], extent: int, step: int, last: int
     ) -> bool:
-        """Whether all lanes are on the same side of a mask's condition, outside of it."""
+        """Whether all lanes fail a mask's condition on the same side."""
         low, high = self.known.bounds(expr, indices)
         moved = step * last
         return max(high, high + moved) < 0 or min(low, low + moved) >= extent
 
     def _constant(self, old: SSAValue, number: float, result: list[Operation]) -> None:
-        """All lanes of a value are one number."""
+        """Replace a value by a constant with equal lanes."""
         if isa(old.type, VectorType[AnyFloat]):
             dense = DenseIntOrFPElementsAttr.from_list(old.type, [number])
         else:
@@ -378,7 +378,7 @@ class Unroller:
             self.copies.moved[op, operands[0]] = new.results[0]
 
     def _fold(self, op: ScaleOp | arith.AddfOp | arith.AddiOp, result: list[Operation]) -> None:
-        """A product with a table's entry or a sum, which may become simpler in this copy."""
+        """Copy a product by a table entry, or a sum, folding it if possible."""
         lhs = self._get(op.operands[0])
         if isinstance(op, ScaleOp):
             index = self.numbers.get(op.index, self._get(op.index))

@@ -1,1 +1,1 @@
-"""Loops as vectors."""
+"""Loop vectorisation."""

@@ -1,4 +1,4 @@
-"""Rewriting the body of a loop so that each op handles all iterations at once."""
+"""Rewriting of a loop body so that each op computes all iterations as lanes of vectors."""
 
 from __future__ import annotations
 
@@ -47,12 +47,11 @@ from tcopt.support.quick_ir import new_op
 __all__ = ["LaneRewriter", "NotVectorizable"]
 
 MaskCondition = tuple[AffineMap, Sequence[SSAValue], int, int]
-"""A condition of a mask: one expression, its values, extent and lane step."""
+"""A condition of a mask: an expression, its values, extent and lane step."""
 
 
 class LaneRewriter:
-    """Writes the ops that stand for a whole loop. Values that are the same in every iteration
-    stay scalar."""
+    """Emits the vectorised ops of a loop. Values that are equal in all iterations stay scalar."""
 
     def __init__(self, op: loop.ForOp, known: Knowledge):
         self.op = op
@@ -65,10 +64,10 @@ class LaneRewriter:
         self.mask: SSAValue | None = None
 
     def run(self) -> list[Operation]:
-        """The ops, ready to take the loop's place.
+        """Return the ops that replace the loop.
 
         Raises:
-            NotVectorizable: saying why the loop must stay.
+            NotVectorizable: with the reason why the loop cannot be vectorised.
         """
         check_lanes_independent(self.op, self.known)
         self._ops(self.op.body.block)
@@ -100,7 +99,7 @@ class LaneRewriter:
     def _split(
         self, exprs: Sequence[AffineExpr], operands: Sequence[SSAValue]
     ) -> tuple[AffineMap, list[SSAValue], list[int]]:
-        """Index expressions of lane 0 over new values, and each one's step to the next lane."""
+        """Return the index expressions for lane 0 over new values, and their steps per lane."""
         ranges = self.known.ranges_of(operands)
         position = next((i for i, value in enumerate(operands) if value is self.lane), None)
         steps: list[int] = []
@@ -145,7 +144,7 @@ class LaneRewriter:
         else:
             new = loop.LoadOp(op.memref, map, indices, default=op.default)
             if self.mask is not None and op.default is None and not is_inside(new, self.known):
-                # No lane may be on, and then nothing says that the index is inside.
+                # All lanes may be off, in which case the index may be out of bounds.
                 new.default = _zero(op.result.type)
         new.result.name_hint = op.result.name_hint
         self.values[op.result] = self._add(new)
@@ -153,7 +152,7 @@ class LaneRewriter:
     def _load_vectors(
         self, op: loop.LoadOp, map: AffineMap, indices: Sequence[SSAValue], steps: Sequence[int]
     ) -> loop.LoadOp:
-        """The load of a vector for each lane, which is one of a dimension more."""
+        """Return the load of a vector for each lane: a vector with one more dimension."""
         if op.mask is not None or op.default is not None:
             raise NotVectorizable("its body holds masked vectors already")
         stores = (use.operation for use in op.memref.uses)
@@ -174,7 +173,7 @@ class LaneRewriter:
         map, indices, steps = self._split(op.map.data.results, op.indices)
         value = self._get(op.value)
         if not any(steps):
-            # A term that all lanes have in common still counts once for each.
+            # A term that is equal in all lanes is still added once per lane.
             varies = isa(value.type, VectorType) or update_of(op) is not None
             if varies and self._reduce(op, map, indices):
                 return
@@ -187,8 +186,8 @@ class LaneRewriter:
         if self.mask is None:
             self.block.add_op(new)
         elif isinstance(op.memref.owner, loop.AllocOp) and is_inside(new, self.known):
-            # A buffer of this function may be written whole: keeping what lanes that are off
-            # held leaves plain accesses, which can become registers.
+            # A local buffer may be written as a whole: restoring the old values of the lanes that
+            # are off leaves plain accesses, which can be promoted to registers.
             old = loop.LoadOp(op.memref, map, indices, lanes=steps, result_type=value.type)
             kept = self._add(SelectOp(self.mask, value, self._add(old)))
             self.block.add_op(loop.StoreOp(kept, op.memref, map, indices, lanes=steps))
@@ -198,7 +197,7 @@ class LaneRewriter:
             )
 
     def _reduce(self, op: loop.StoreOp, map: AffineMap, indices: Sequence[SSAValue]) -> bool:
-        """Combine all lanes with the one element that they update."""
+        """Reduce all lanes into the element that they update; return whether that is legal."""
         update = update_of(op)
         new = loop.StoreOp(self._get(op.value), op.memref, map, indices)
         if update is None or (self.mask is not None and not is_inside(new, self.known)):
@@ -257,7 +256,7 @@ class LaneRewriter:
             self.block.add_op(guard)
 
     def _touches_neighbours(self, block: Block) -> bool:
-        """Whether vectors in a block are of neighbours, which all are there or none."""
+        """Whether a block's vectors are contiguous, so that all lanes are in bounds or none."""
         for op in block.ops:
             if op.regions:
                 return False
@@ -292,7 +291,7 @@ class LaneRewriter:
         self.values[op.result] = self._spread(first, step) if step else first
 
     def _spread(self, first: SSAValue, step: int) -> SSAValue:
-        """The vector `first, first + step, ...`."""
+        """Return the vector `first, first + step, ...`."""
         type_ = VectorType(IndexType(), [self.lanes])
         numbers = [lane * step for lane in range(self.lanes)]
         offsets = self._add(arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(type_, numbers)))
@@ -313,11 +312,11 @@ class LaneRewriter:
         self.block.add_op(new)
 
     def _plain(self, op: Operation) -> None:
-        """An op on values; on vectors when an operand is one."""
+        """Copy an op; in vector form if any operand is a vector."""
         if op.regions or not is_side_effect_free(op) or isinstance(op, loop.AllocOp):
             raise NotVectorizable(f"it holds {op.name}")
         operands = [self._get(operand) for operand in op.operands]
-        # What differs between lanes has got a type of one dimension more.
+        # Values that differ between lanes have a type with one more dimension.
         is_vector = any(
             new.type != old.type for new, old in zip(operands, op.operands, strict=True)
         )
@@ -341,10 +340,10 @@ class LaneRewriter:
             self.values[old] = result
 
     def _serves_all_lanes(self, op: Operation, position: int, operand: SSAValue) -> bool:
-        """Whether an op on vectors takes this operand as a scalar."""
+        """Whether the vector form of an op takes this operand as a scalar."""
         match op:
             case SelectOp():
-                # One condition for all lanes selects a whole vector.
+                # A scalar condition selects a whole vector.
                 return position == 0 and operand.type == i1
             case ScaleOp():
                 return position == 1
@@ -381,11 +380,11 @@ def _vector_of(type_: Attribute, lanes: int) -> VectorType[Attribute]:
 
 
 _verified: set[tuple[object, ...]] = set()
-"""Kinds of ops, with the types of their values, that are known to verify."""
+"""Op classes with operand types, result types and properties that are known to verify."""
 
 
 def _check_vector_form(new: Operation) -> None:
-    """NotVectorizable unless an op takes vectors, which it is erased for."""
+    """Check that an op has a vector form; erase it and raise NotVectorizable if not."""
     key = (type(new), *new.operand_types, *new.result_types, *new.properties.items())
     if key in _verified:
         return
@@ -398,7 +397,7 @@ def _check_vector_form(new: Operation) -> None:
 
 
 def _without(total: LinearSum, position: int | None) -> LinearSum:
-    """A sum where a dimension that no division has is 0."""
+    """Set a dimension of a sum to 0; no division must contain it."""
     if position is None:
         return total
     terms = tuple((atom, factor) for atom, factor in total.terms if atom != Dim(position))
@@ -406,7 +405,7 @@ def _without(total: LinearSum, position: int | None) -> LinearSum:
 
 
 def _step(total: LinearSum, position: int) -> int:
-    """How far a sum moves from one lane to the next."""
+    """Return the change of a sum per lane."""
     step = total.coefficient(position)
     others = LinearSum(
         tuple((atom, factor) for atom, factor in total.terms if atom != Dim(position)), 0

@@ -1,4 +1,4 @@
-"""Loops as vector ops with one lane an iteration."""
+"""Vectorisation of loops, with one lane for each iteration."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tcopt.support.rewriting import rewrite
 _VECTORIZED = loop.LoopKind.VECTORIZED
 
 _MOST_LANES = 64
-"""The longest vector to make."""
+"""Maximum number of lanes."""
 
 
 class VectorizeLoop(RewritePattern):
-    """Let each op of a marked loop, in which there is no other, do all iterations at once.
+    """Replace an innermost marked loop by vector ops that compute all iterations at once.
 
         loop.for %j = 0 to 16 vectorized {
           %a = loop.load %x[%i * 16 + %j] : memref<64xf32>
@@ -33,7 +33,7 @@ class VectorizeLoop(RewritePattern):
         %a = loop.load %x[%i * 16] lanes [1] : memref<64xf32>, vector<16xf32>
         loop.store %a, %y[0] lanes [1] : memref<16xf32>, vector<16xf32>
 
-    Where that cannot be, the loop becomes serial, with the reason as an attribute.
+    If that is not possible, the loop becomes serial, with the reason as an attribute.
     """
 
     @op_type_rewrite_pattern
@@ -71,10 +71,10 @@ def _make_serial(op: loop.ForOp, rewriter: PatternRewriter) -> None:
 
 @dataclass(frozen=True)
 class VectorizePass(ModulePass):
-    """Replaces each loop of kind `vectorized` by vector ops with one lane an iteration.
+    """Replace each loop of kind `vectorized` by vector ops with one lane for each iteration.
 
-    Accesses whose index does not depend on the loop stay scalar and are broadcast where they
-    meet a vector. Guards that depend on the loop become masks.
+    Accesses whose index does not depend on the loop stay scalar and are broadcast if combined with
+    vectors. Guards that depend on the loop become masks.
 
         loop.for %j = 0 to 16 vectorized {
           loop.guard ([%i * 16 + %j] in 100) {
@@ -90,7 +90,7 @@ class VectorizePass(ModulePass):
         %c = arith.mulf %a, %v : vector<16xf32>
         loop.store %c, %y[%i * 16] lanes [1] mask %m : memref<100xf32>, vector<16xf32>
 
-    What all lanes combine with one element is combined by `vector.reduction` first:
+    If all lanes update one element, their values are combined by `vector.reduction` first:
 
         loop.for %j = 0 to 16 vectorized {
           %a = loop.load %x[%j] : memref<16xf32>
@@ -104,9 +104,9 @@ class VectorizePass(ModulePass):
         %c = arith.addf %b, %r : f32
         loop.store %c, %s[0] : memref<1xf32>
 
-    A loop that cannot be written so, because its index arithmetic divides by lanes, lanes
-    depend on each other or there are too many, is left serial with the reason as its
-    attribute `not_vectorized`.
+    A loop that cannot be vectorised, because its index arithmetic divides by the lane, iterations
+    depend on each other, or there are too many, becomes serial, with the reason as its attribute
+    `not_vectorized`.
     """
 
     name = "vectorize"
