@@ -71,7 +71,7 @@ class OrderUnitsPass(ModulePass):
             rewrite(program, [InsertRelay(relays)], once=True)
             plan = _plan(program, facts)
             if plan.relays:
-                raise PassFailedError("steps that pass tokens on are missing", op=program)
+                raise PassFailedError("relays are missing", op=program)
         plan.remark(self.name, program)
         rewrite(program, [SetTokens(program, plan)], once=True)
 

@@ -42,7 +42,7 @@ class SplitAxes(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: FuncOp, rewriter: PatternRewriter) -> None:
         if any(uses_table(stage) for stage in op.stages):
-            return  # Schedules tell the axes of tiles and places apart.
+            return  # Schedules need the separate axes of tiles.
         found = False
         while (axis := _quotient(op)) is not None:
             _split(*axis)

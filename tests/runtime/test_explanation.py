@@ -83,7 +83,7 @@ UNFUSED = {
     "it is not elementwise": f"""
         %1 = graph.transpose %0 {{perm = [0, 1, 3, 2]}} : {T}
         %2 = graph.neg %1 : {T}""",
-    "a view lies between": f"""
+    "there is a view in between": f"""
         %1 = graph.reshape %0 : {FLAT}
         %2 = graph.neg %1 : {FLAT}""",
     "read their operands from memory": f"""

@@ -136,7 +136,7 @@ def test_help_lists_no_thousand_passes(capsys: pytest.CaptureFixture[str]) -> No
     ours, _, xdsl = capsys.readouterr().out.partition("\nof xDSL:\n")
     groups = [line for line in ours.splitlines() if line and not line.startswith(" ")]
     assert groups[:4] == ["passes/graph:", "passes/te:", "passes/loop:", "passes/kernel:"]
-    assert "  fuse-ops                      Put every operator into a group" in ours
+    assert "  fuse-ops                      Group operators; each group becomes one" in ours
     assert "  fuse-ops" not in xdsl
     assert "  convert-scf-to-cf" in xdsl.splitlines()
 

@@ -177,7 +177,7 @@ class CountBits(RewritePattern):
             return
         form = op.bit_form()
         if form is None:
-            remark(BitSerialPass.name, op, "it has no form on words of bits", missed=True)
+            remark(BitSerialPass.name, op, "it has no bit-serial form", missed=True)
             return
         numbers = self.sets.of(op.operands[0])
         weights = weight_encoding(array, form.used_weights(array))
@@ -189,7 +189,7 @@ class CountBits(RewritePattern):
         if not ways:
             text = f"data or weights have more than {MOST_BITS} bits"
             if self.method != POPCOUNT and numbers is not None:
-                text = "its numbers have no tables that the target looks up"
+                text = "the target has no table lookup for its values"
             remark(BitSerialPass.name, op, text, missed=True)
             return
         if (declined := form_declined(CONTRACTION, op, self.target)) is not None:
@@ -238,7 +238,7 @@ class CountBits(RewritePattern):
                 looked_up, op, form, array, codes, weights, shape, lookup.lanes, self.constants
             )
             told = f"data from {codes} in tables, weights as {weights}"
-            ways.append(_Way(cycles, "to look sums up", told, make))
+            ways.append(_Way(cycles, "to look up sums", told, make))
         return ways
 
     @property

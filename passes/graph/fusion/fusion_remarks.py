@@ -38,11 +38,11 @@ def _reason(
         return f"{len(kernels)} kernels read the result, and nothing is computed twice"
     reader = readers[0]
     if reader.is_view or (reader not in group_of and reader.subview_offset is not None):
-        return "a view lies between"
+        return "there is a view in between"
     if reader.fusion_kind is FusionKind.OPAQUE:
-        return "it fuses with nothing"
+        return "it is opaque"
     if reader.is_joined:
-        return "its operands are written where it wants them"
+        return "its operands are written in place"
     kinds = {op.fusion_kind for op in group if isinstance(op, GraphOp)}
     if FusionKind.COMPLEX_OUT_FUSABLE in kinds and not reader.is_elementwise:
         return "it is not elementwise"
@@ -51,7 +51,7 @@ def _reason(
     if reader.fusion_kind is FusionKind.COMPLEX_OUT_FUSABLE:
         return "convolutions and matrix products read their operands from memory"
     inside = " and ".join(sorted(kind.value.replace("_", "-") for kind in kinds))
-    return f"a group of {inside} operators ends before one that is {reader.fusion_kind.value}"
+    return f"a group of {inside} operators cannot include a {reader.fusion_kind.value} one"
 
 
 def _names(readers: Sequence[GraphOp]) -> str:

@@ -28,7 +28,7 @@ def stays_plain(op: GraphOp, wasted: float, lanes: int) -> bool:
     remark(
         "convert-layout",
         op,
-        f"est. {wasted:.0f} cycles lost on plain images, {changed:.0f} for changes of the layout",
+        f"est. {wasted:.0f} cycles lost on plain data, {changed:.0f} for layout transforms",
     )
     return wasted < changed
 

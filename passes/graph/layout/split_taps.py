@@ -54,7 +54,7 @@ class SplitTaps(RewritePattern):
         if not _may_split(op, self.target.vector_lanes()):
             return
         whole, apart = _whole_cycles(op, self.target), _apart_cycles(op, self.target)
-        text = f"est. {whole:.0f} cycles, {apart:.0f} with taps apart"
+        text = f"est. {whole:.0f} cycles, {apart:.0f} with separate taps"
         remark(SplitTapsPass.name, op, text)
         if apart * LEAST_GAIN <= whole:
             rewriter.replace(op, _parts(op))

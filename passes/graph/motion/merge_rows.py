@@ -77,7 +77,7 @@ class MergeRows(RewritePattern):
             others.remove(member)
         if len(group) == 1:
             return
-        remark(MergeRowsPass.name, op, f"{len(group)} products with the same weights are one")
+        remark(MergeRowsPass.name, op, f"{len(group)} products with the same weights are merged")
         move_before(sorted(needed, key=self._places.__getitem__), op)
         self._merge(group, rewriter)
 

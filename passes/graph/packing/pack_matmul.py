@@ -80,7 +80,7 @@ class PackMatmul(RewritePattern):
         if wanted is not None and wanted % lanes == 0 and wanted // lanes < units.registers - 1:
             return wanted
         if wanted is not None:
-            text = f"no panels of {wanted} columns as chosen: they are not vectors of {lanes}"
+            text = f"no panels of {wanted} columns as chosen: not a multiple of {lanes} lanes"
             remark(PackMatmulPass.name, op, text, missed=True)
         if columns < lanes // 2:
             return f"{columns} columns fill less than half of a vector of {lanes}"

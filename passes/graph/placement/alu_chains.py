@@ -90,7 +90,7 @@ class Chain:
         product = self.form.body[-1].results[0]
         value = self.op.results[0]
         self._known[value] = Registers(product, np.zeros((), np.int64), self.form.bound)
-        reason = "nothing makes bytes of its sums"
+        reason = "its sums are not requantised to bytes"
         found: tuple[Registers, int, int, int, int] | None = None
         while True:
             limits = self.ranges.of(value)

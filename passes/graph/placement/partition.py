@@ -167,7 +167,7 @@ class PartitionPlan:
             return
         lines = [f"{_subject(op)}: {why}" for op, why in reversed(self.refused.items())]
         more = len(lines) - _SHOWN_LAYERS
-        lines[_SHOWN_LAYERS:] = [f"and {more} more, which explain lists"] if more > 0 else []
+        lines[_SHOWN_LAYERS:] = [f"and {more} more, listed by explain"] if more > 0 else []
         warn_of_placement(
             f"{self.place} computes nothing, the host computes all: {'; '.join(lines)}"
         )
@@ -243,7 +243,7 @@ def _chain(
     if unit.rows > 1:
         drop([*form.before, *form.body, *form.after])
         return f"no layout feeds a unit that multiplies {unit.rows} rows at once"
-    reason = f"{facts.kind} stores no sums of 32 bits"
+    reason = f"{facts.kind} cannot store 32-bit sums"
     if facts.alu is not None and "i8" in unit.results:
         chain = Chain(op, form, unit, facts.alu, constants, ranges, claims=claims, slack=slack)
         reason = chain.follow()
@@ -276,7 +276,7 @@ def _on_alu(
     chain = Chain(op, form, unit, alu, constants, ranges, claims=claims, slack=slack)
     reason: str | None = None
     if alu is None or not alu.loads_bytes or "i8" not in unit.results:
-        reason = f"{facts.kind} has no alu, or does not load and store its bytes"
+        reason = f"{facts.kind} has no alu that loads and stores bytes"
     elif unit.rows > 1:
         reason = f"no layout feeds an alu that works on {unit.rows} rows at once"
     elif form.registers > alu.registers:

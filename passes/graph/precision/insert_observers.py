@@ -105,7 +105,7 @@ class _Observation:
         axes = self.options.axes or (WHOLE,) * max(end - keep, 0)
         if len(axes) != end - keep:
             raise PassFailedError(
-                f"{len(axes)} axes for {end - keep} results that are observed", op=self.function
+                f"{len(axes)} axes for {end - keep} observed results", op=self.function
             )
         made: list[tuple[str, SSAValue]] = list(zip(names[:keep], given[:keep], strict=True))
         for name, value, axis in zip(names[keep:end], given[keep:end], axes, strict=True):
@@ -125,7 +125,7 @@ class _Observation:
         if not is_float(element_type(value)):
             raise PassFailedError(f"'{name}' is {value.type}, which is not a tensor of floats")
         if 0 in shape_of(value):
-            raise PassFailedError(f"'{name}' is {value.type}, of which there is nothing to say")
+            raise PassFailedError(f"'{name}' is {value.type}, which has no elements")
         if element_type(value) != f32:
             value = self._add(CastOp(value, f32))
         reduced = self._reduced(value, axis)

@@ -61,7 +61,7 @@ class RoundOperands(RewritePattern):
                 remark(name, op, "no operand is a constant weight", missed=True)
                 return
         elif self.group > 1 and not op.takes_groups(self.group):
-            text = f"no dot product takes it: it has no form for groups of {self.group} terms"
+            text = f"it has no form for dot products of {self.group} terms"
             remark(name, op, text, missed=True)
             return
         casts = [insert_once(rewriter, CastOp(value, self.element)) for value in op.operands]

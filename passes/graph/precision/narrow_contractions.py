@@ -177,7 +177,7 @@ class _Narrowing:
             is_copied = right.element != i8 and not isinstance(op.weights.owner, QuantizerOp)
             rows = op.shape[-2]
             if is_copied and rows < FEWEST_ROWS:
-                text = f"{rows} rows are not worth the signed bytes of a matrix"
+                text = f"{rows} rows do not pay for converting a matrix to signed bytes"
                 remark(NarrowContractionsPass.name, op, text, missed=True)
                 continue
             first = [form for e in self.elements if (form := left.form(e)) is not None]

@@ -190,7 +190,7 @@ class WidenContraction(RewritePattern):
             least = FAR_USES if is_far else LEAST_USES
             uses = products / max(prod(shape_of(operand)), 1)
             if uses < least:
-                return f"elements are in {uses:.1f} products each, {least} are wanted"
+                return f"each element is used in {uses:.1f} products, fewer than {least}"
         return ""
 
 

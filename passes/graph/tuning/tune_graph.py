@@ -51,7 +51,7 @@ class TuneGraphPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if not self.table:
-            raise PassFailedError("tune-graph: it needs a table of choices, option 'table'")
+            raise PassFailedError("tune-graph: the option 'table' is required")
         choices = read_table(self.table)
         for body in function_bodies(op):
             for each in body.ops:

@@ -42,7 +42,7 @@ class SeparatePool(RewritePattern):
             return
         parts = op.by_dimensions() if _gains(op) else None
         if parts is not None:
-            remark(SeparatePoolsPass.name, op, "one dimension after the other")
+            remark(SeparatePoolsPass.name, op, "one dimension at a time")
             rewriter.replace(op, parts)
 
 

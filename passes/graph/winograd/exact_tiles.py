@@ -76,11 +76,13 @@ class ExactTiles:
             return "the target has no dot product of 16-bit integers"
         data, weights = self.ranges.of(op.operands[0]), self.ranges.array(op.weights)
         if data is None or weights is None:
-            return "its integers may be any of 16 bits"
+            return "the range of its integers is unknown"
         tiles = whole_tiles(form.taps, form.phases)
         found = {m: inexact(m, form.taps, data, weights) for m in tiles}
         exact = [m for m, reason in found.items() if reason is None]
-        return exact or next((r for r in found.values() if r is not None), "no tile is of integers")
+        return exact or next(
+            (r for r in found.values() if r is not None), "no tile has integer transforms"
+        )
 
     def share(self, op: ContractionOp, resident: int) -> float:
         """Return the ratio of the best tile's estimated time to the direct time; 1 without tiles.

@@ -203,7 +203,7 @@ class _Operand:
             inner //= extent
             step = sum(n * stride for n, stride in zip(row, self.strides, strict=True))
             if extent > 1 and step != inner:
-                raise self._refused("its elements do not lie one after the other")
+                raise self._refused("its elements are not contiguous")
 
     def _refused(self, reason: str) -> UnsupportedError:
         name = self.tile.buffer.name_hint or "a buffer"
@@ -221,7 +221,7 @@ class _Operand:
                 return None
             total = total.plus(found.scaled(stride))
         if total.base % elements or any(step % elements for step in total.steps.values()):
-            raise self._refused("it does not begin where an entry does")
+            raise self._refused("it does not start at an entry")
         steps = {value: step // elements for value, step in total.steps.items()}
         return Linear(total.base // elements + start, steps)
 

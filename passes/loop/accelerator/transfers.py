@@ -47,7 +47,7 @@ def tiles_of(work: Work, sram: int, dram: int) -> Iterator[Tile]:
     if not work.is_inside:
         name = work.buffers[dram].name_hint or "a buffer"
         raise UnsupportedError(
-            f"a tile lies outside of %{name}: no instruction writes zeros alone there",
+            f"a tile is entirely outside of %{name}: no instruction writes only zeros",
             op=work.call,
             hint="larger tiles reach into the data",
         )

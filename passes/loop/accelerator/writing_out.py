@@ -114,8 +114,8 @@ class WritingOut(ABC):
         found = op.places
         if found is None:
             name = op.result.name_hint or "a buffer"
-            hint = "place-sram comes before" if op.scope.data.is_placed else None
-            reason = f"%{name} in {op.scope.data} has no place on the accelerator"
+            hint = "run place-sram first" if op.scope.data.is_placed else None
+            reason = f"%{name} in {op.scope.data} has no address on the accelerator"
             raise UnsupportedError(reason, op=op, hint=hint)
         times = self._times.get(op.result, 0)
         self._times[op.result] = times + 1

@@ -153,7 +153,7 @@ class _Distribution:
         around = list(loop.enclosing_loops(op))
         if any(_is_over_lanes(each) for each in around):
             raise PassFailedError(
-                "a product of a warp stands in a loop over its lanes",
+                "a warp product is in a loop over its lanes",
                 op=op,
                 hint="bind none of the loops around it to threadIdx.x",
             )
@@ -278,7 +278,7 @@ class _Product:
         ):
             return cls(op, sums, left, right, store)
         raise PassFailedError(
-            "a product of a warp does not add to a tile of a buffer",
+            "a warp product does not add to a tile of a buffer",
             op=op,
             hint="lower-intrinsics makes products with their loads and stores",
         )
@@ -299,7 +299,7 @@ class _Sums:
         buffer, self.known = tile.memref, known
         owner = buffer.owner
         if not isinstance(owner, loop.AllocOp) or not owner.scope.data.in_registers:
-            raise PassFailedError("the sums of a warp are in no buffer of registers", op=tile)
+            raise PassFailedError("the sums of a warp are not in registers", op=tile)
         self.alloc = owner
         rows, columns = (list(steps) for steps in tile.lane_steps)
         if sorted(map(sum, (rows, columns))) != [1, 1] or 1 not in rows or 1 not in columns:
@@ -324,7 +324,7 @@ class _Sums:
         for dim, size in ((self.row, ROWS), (self.column, COLUMNS)):
             total = linear_sum(exprs[dim], ranges)
             if total.constant % size or any(factor % size for _, factor in total.terms):
-                raise PassFailedError("a tile of sums begins within another", op=tile)
+                raise PassFailedError("a tile of sums overlaps another", op=tile)
             exprs[dim] = exprs[dim] // size
         exprs += [AffineDimExpr(len(tile.indices)), AffineConstantExpr(0)]
         map, values = self.known.simplify(exprs, [*tile.indices, lane])
@@ -338,7 +338,7 @@ class _Sums:
             op = use.operation
             if not isinstance(op, loop.LoadOp | loop.StoreOp) or op.lanes is not None:
                 raise PassFailedError(
-                    "the sums of a warp are used by more than loads and stores of elements", op=op
+                    "the sums of a warp have users other than loads and stores of elements", op=op
                 )
             self._redirect(op)
         rewriter.insert(self.new, InsertPoint.before(self.alloc))
@@ -350,7 +350,7 @@ class _Sums:
         thread = self._own_lane(op, lane, indices)
         if thread is None:
             raise PassFailedError(
-                "a thread touches sums that another lane of its warp holds",
+                "a thread accesses sums that belong to another lane of its warp",
                 op=op,
                 hint="bind rows mod 8, and columns mod 8 floordiv 2, to threadIdx.x",
             )

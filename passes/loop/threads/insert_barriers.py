@@ -255,13 +255,13 @@ class _Launch:
                             f"several threads write the same element of {label} at a time",
                             op=first.op,
                             hint="bind the loops of the block that writes it to the threads, "
-                            "after it has its place",
+                            "after moving the block",
                         )
                     continue
                 raise PassFailedError(
-                    f"threads pass values in {label} where not all of them can wait for each other",
+                    f"threads communicate through {label} where there can be no barrier",
                     op=second.op if second.is_write else first.op,
-                    hint="what writes and what reads it should be in loops over all threads, "
+                    hint="put its stores and loads in loops over all threads, "
                     "under no condition on a thread",
                 )
 

@@ -143,10 +143,10 @@ def _lower(reduction: _Reduction, target: ThreadBlocks, rewriter: PatternRewrite
     alloc = reduction.store.memref.owner
     if isinstance(alloc, loop.AllocOp) and alloc.scope.data.is_private:
         raise PassFailedError(
-            f"threads combine their values in %{alloc.result.name_hint or 'unnamed'}, which each "
-            "of them has in its registers",
+            f"threads combine their values in %{alloc.result.name_hint or 'unnamed'}, which is "
+            "private to each thread",
             op=reduction.store,
-            hint="let it be shared, or an argument",
+            hint="use a shared buffer, or an argument",
         )
     writer = _Writer(reduction, rewriter)
     if _is_for_warps(reduction.loop, target):
@@ -259,7 +259,9 @@ class _Writer:
         term = found.owner
         if isinstance(term, Operation) and term in ops:
             return [*(op for op in ops if op is not term), term]
-        raise PassFailedError("threads combine a value that they all have", op=self.reduction.store)
+        raise PassFailedError(
+            "threads combine a value that is the same in all of them", op=self.reduction.store
+        )
 
     def _finish(self, t: SSAValue, value: SSAValue) -> list[Operation]:
         return [self._when(AffineDimExpr(0), t, self._guarded(self._updated(value)))]

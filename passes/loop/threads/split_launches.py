@@ -168,7 +168,7 @@ def _check_copied(op: Operation, launch: Sequence[Operation]) -> None:
             while between is not None and between not in launch:
                 if _writes(between, op.memref):
                     raise PassFailedError(
-                        "a launch uses the value of a load in front of another that writes it",
+                        "a launch uses a value that was loaded before another launch writes it",
                         op=op,
                         hint="load the value inside the nest that uses it",
                     )

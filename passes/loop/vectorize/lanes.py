@@ -157,7 +157,7 @@ class LaneRewriter:
             raise NotVectorizable("its body holds masked vectors already")
         stores = (use.operation for use in op.memref.uses)
         if any(isinstance(s, loop.StoreOp) and self.op.is_ancestor(s) for s in stores):
-            raise NotVectorizable("its body writes what it reads vectors of")
+            raise NotVectorizable("its body stores to a buffer from which it loads vectors")
         rows, type_ = list(op.lane_steps), op.result.type
         if any(steps):
             rows, type_ = [tuple(steps), *rows], self._vector_of(type_)

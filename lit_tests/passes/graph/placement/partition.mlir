@@ -66,10 +66,10 @@ module attributes {tcopt.accelerator = #target.vdla<inp_bytes = 32768, wgt_bytes
 
 // -----
 
-// An accelerator that stores no sums of 32 bits gets nothing where nothing makes bytes of them.
+// An accelerator that cannot store 32-bit sums computes nothing if they are not requantised to bytes.
 // CHECK-LABEL: func.func @bytes
 // CHECK-NEXT:    graph.conv
-// PLAN: missed: partition: graph.conv ({{.*}}): on the host: nothing makes bytes of its sums
+// PLAN: missed: partition: graph.conv ({{.*}}): on the host: its sums are not requantised to bytes
 module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "alu", inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
   func.func @bytes(%x: tensor<1x32x8x8xi8>, %w: tensor<48x32x3x3xi8>) -> tensor<1x48x6x6xi32> {
     %c = graph.conv %x, %w {result_element = i32} : tensor<1x48x6x6xi32>

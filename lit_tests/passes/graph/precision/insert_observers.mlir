@@ -23,7 +23,7 @@
 // AXIS: tensor<2x3xf32> has no axis 7
 
 // Each observed result has an axis.
-// COUNT: 2 axes for 1 results that are observed
+// COUNT: 2 axes for 1 observed results
 
 // What is not known is named.
 // STATISTIC: there is no statistic 'median'

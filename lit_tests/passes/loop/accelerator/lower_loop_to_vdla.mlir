@@ -144,7 +144,7 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_byt
 // -----
 
 // A buffer without a place is named.
-// CHECK: unsupported: 'loop.alloc': %a in acc_input has no place on the accelerator (at {{.*}}); place-sram comes before
+// CHECK: unsupported: 'loop.alloc': %a in acc_input has no address on the accelerator (at {{.*}}); run place-sram first
 builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 64>} {
   loop.func @nowhere() {
     %a = loop.alloc acc_input : memref<16xi8>
@@ -167,7 +167,7 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_byt
 // -----
 
 // An instruction loads some data, not pads alone.
-// CHECK: unsupported: 'loop.intrin': a tile lies outside of %x: no instruction writes zeros alone there (at {{.*}}); larger tiles reach into the data
+// CHECK: unsupported: 'loop.intrin': a tile is entirely outside of %x: no instruction writes only zeros (at {{.*}}); larger tiles reach into the data
 builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 64>} {
   loop.func @zeros(%x: memref<2x16xi8>) {
     %a = loop.alloc acc_input {places = array<i64: 0>} : memref<2x16xi8>

@@ -1,7 +1,7 @@
 // RUN: not tcopt %s --split-input-file -p distribute-warp 2>&1 | filecheck %s
 
 // A lane may not touch the sums of its neighbour.
-// CHECK: pass-failed: 'loop.store': a thread touches sums that another lane of its warp holds
+// CHECK: pass-failed: 'loop.store': a thread accesses sums that belong to another lane of its warp
 builtin.module attributes {tcopt.target = #target.gpu<api = "cuda", warp = 32, max_threads = 1024, registers = 255, shared = 49152, vector_bits = 128>} {
   loop.func @neighbour(%a: memref<16x8xbf16>, %b: memref<8x8xbf16>) {
     %c = loop.alloc register : memref<16x8xf32>
@@ -22,7 +22,7 @@ builtin.module attributes {tcopt.target = #target.gpu<api = "cuda", warp = 32, m
 // -----
 
 // A product is the whole warp's already.
-// CHECK: pass-failed: 'simt.mma': a product of a warp stands in a loop over its lanes
+// CHECK: pass-failed: 'simt.mma': a warp product is in a loop over its lanes
 builtin.module attributes {tcopt.target = #target.gpu<api = "cuda", warp = 32, max_threads = 1024, registers = 255, shared = 49152, vector_bits = 128>} {
   loop.func @inside(%a: memref<16x8xbf16>, %b: memref<8x8xbf16>) {
     loop.for %l = 0 to 32 thread threadIdx.x {

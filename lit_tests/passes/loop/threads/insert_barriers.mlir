@@ -345,7 +345,7 @@ loop.func @cpu(%x: memref<64xf32>, %y: memref<64xf32>) {
 
 // Some threads would wait for others that never come.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
-// CHECK: threads pass values in %s where not all of them can wait for each other
+// CHECK: threads communicate through %s where there can be no barrier
 loop.func @divergent(%x: memref<64xf32>, %y: memref<64xf32>) {
   %s = loop.alloc shared : memref<64xf32>
   loop.for %t = 0 to 64 thread threadIdx.x {

@@ -127,7 +127,7 @@ loop.func @apart(%x: memref<5xf32>, %y: memref<5xf32>) {
 
 // A sum in the registers of each thread is not a sum of all.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 8, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
-// CHECK: threads combine their values in %r, which each of them has in its registers
+// CHECK: threads combine their values in %r, which is private to each thread
 loop.func @private(%x: memref<5xf32>, %y: memref<1xf32>) {
   %r = loop.alloc register : memref<1xf32>
   loop.for %b = 0 to 1 thread blockIdx.x {

@@ -120,7 +120,7 @@ func.func @main(%x: memref<8xf32>, %y: memref<8xf32>) {
 
 // A load whose value a later launch uses would read what the launch in between wrote.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
-// CHECK: a launch uses the value of a load in front of another that writes it
+// CHECK: a launch uses a value that was loaded before another launch writes it
 loop.func @n(%x: memref<8xf32>, %y: memref<8xf32>) {
   %a = loop.load %x[0] : memref<8xf32>
   loop.for %i = 0 to 8 thread threadIdx.x {
