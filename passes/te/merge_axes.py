@@ -53,9 +53,10 @@ class MergeAxesPass(ModulePass):
 
     Rows become longer, so that vectors are filled and indices need no division, and functions over
     different shapes become equal. In functions with a contraction, only the two innermost axes are
-    merged, and in functions with constant tables none, because schedules need the axes. Elementwise
-    functions for targets whose programs manage memories merge none, because entries of these
-    memories have a fixed number of elements. The host function gets views with the new shapes.
+    merged, and in functions with constant tables none, because schedules need the axes. On targets
+    whose programs manage memories, functions without a contraction are not changed, because entries
+    of these memories have a fixed number of elements. The host function gets views with the new
+    shapes.
 
         te.func @f(%x: tensor<1x8x4x4xf32>, %b: tensor<8x1x1xf32>) -> tensor<1x8x4x4xf32> {
           %y = te.compute "add" [%n = 1, %c = 8, %h = 4, %w = 4] : tensor<1x8x4x4xf32> {

@@ -178,7 +178,7 @@ class TeInlinePass(ModulePass):
 def inline_stages(function: FuncOp, max_ops: int = 4, inline_padding: bool = True) -> None:
     """Inline the stages of one function that the rules permit, producers first."""
     rewrite(function, [SimplifyStage()], once=True)
-    # Merging two stages' readers reduces the reads of their producers, so iterate.
+    # Two stages inlined into one reader share the reads of their producers, so iterate.
     in_place = places_data(function)
     while rewrite(function, [InlineStage(max_ops, inline_padding, in_place)], once=True):
         pass

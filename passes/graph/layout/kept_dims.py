@@ -9,7 +9,7 @@ from tcopt.support.rewriting import replace, take_choices
 
 
 def keep_dims(body: Block) -> None:
-    """Let ops after a convolution keep the dimensions that they drop, and drop them by a reshape.
+    """Keep the dimensions that ops after a convolution drop, and drop them by a reshape instead.
 
         %r = graph.reduce %c {kind = max, axes = [2]} : tensor<1x64xf32>
     ->

@@ -46,7 +46,7 @@ class Window(NamedTuple):
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """End indices of the axes (one past the last).."""
+        """End indices of the axes (one past the last)."""
         return tuple(s + n for s, n in zip(self.starts, self.shape, strict=True))
 
 

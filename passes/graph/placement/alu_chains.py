@@ -300,7 +300,7 @@ class Chain:
         factors = None if weight is None else self.ranges.array(self.op.operands[weight.operand])
         if weight is None or limits is None or factors is None:
             return None
-        # Block padding and zero pads are 0; other pads are in the data.
+        # Block padding and zero pads are 0; other pads are materialised.
         low, high = min(limits[0], 0), max(limits[1], 0)
         rows = np.moveaxis(factors.astype(np.int64), weight.axis, 0)
         rows = rows.reshape(rows.shape[0], -1)

@@ -191,7 +191,7 @@ class _Function:
 
 
 def _value(value: SSAValue, ops: set[GraphOp], values: dict[SSAValue, Array]) -> Array:
-    """Evaluate a value for all bytes at once."""
+    """Evaluate a value for all 256 bytes at once."""
     if value not in values:
         op = value.owner
         assert isinstance(op, GraphOp) and op in ops

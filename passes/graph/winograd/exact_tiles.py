@@ -35,7 +35,7 @@ def written_out(taps: int, phases: int) -> list[int]:
 
 
 def whole_tiles(taps: int, phases: int) -> list[int]:
-    """Return those of them whose matrices can be integers."""
+    """Return the tiles of `written_out` whose matrices can be integers."""
     return [m for m in written_out(taps, phases) if m in tiles_of(taps, whole=True)]
 
 

@@ -102,7 +102,7 @@ class Indexing:
     """Mapping from the values of a stage's body to those of a loop nest.
 
     Attributes:
-        values: the corresponding value.
+        values: values of the nest by those of the body.
         places: for axes without a corresponding value, an expression of the spatial variables.
         spatial: the spatial variables.
         ranges: ranges of the spatial variables.

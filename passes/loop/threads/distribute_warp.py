@@ -34,7 +34,7 @@ ROWS, COLUMNS = 16, 8
 
 @dataclass(frozen=True)
 class DistributeProducts(RewritePattern):
-    """Distribute all warp products that add to a buffer, and the buffer, over the lanes.
+    """Distribute a buffer, and all warp products that add to it, over the lanes of a warp.
 
         %c = loop.alloc register : memref<16x8xf32>
         %0 = loop.load %c[0, 0] lanes [1, 0] [0, 1] : memref<16x8xf32>, vector<16x8xf32>

@@ -397,7 +397,7 @@ def _check_vector_form(new: Operation) -> None:
 
 
 def _without(total: LinearSum, position: int | None) -> LinearSum:
-    """Set a dimension of a sum to 0; no division must contain it."""
+    """Set a dimension of a sum to 0; it must not be in a division."""
     if position is None:
         return total
     terms = tuple((atom, factor) for atom, factor in total.terms if atom != Dim(position))
