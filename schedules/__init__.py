@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    # Passes live in this package too, and need not wait for the API to be imported.
+    # Lazy: this package also contains passes, which do not need the API.
     if name in ("Schedule", "Block", "Loop"):
         from tcopt.schedules.api import schedule
 

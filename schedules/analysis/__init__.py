@@ -1,1 +1,1 @@
-"""What blocks compute, and which elements they touch."""
+"""Analyses of blocks: what they compute, and which elements they access."""

@@ -1,4 +1,4 @@
-"""Does a block, under some innermost loops, compute what a hardware intrinsic computes?"""
+"""Match a block under some innermost loops with the behaviour of a hardware intrinsic."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _COMMUTATIVE = (arith.AddfOp, arith.MulfOp)
 
 
 class Mismatch(Exception):
-    """How loops differ from an intrinsic's behaviour."""
+    """The way in which loops differ from an intrinsic's behaviour."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A loop of an intrinsic's behaviour, as an iteration variable of its block."""
+    """A loop of an intrinsic's behaviour, given as an iteration variable of its block."""
 
     variable: SSAValue
     kind: IterKind
@@ -40,18 +40,18 @@ class Axis:
 
     @property
     def name(self) -> str:
-        """What the declaration calls it."""
+        """Name of the axis in the intrinsic's declaration."""
         hint = self.variable.name_hint or "axis"
         return hint.removeprefix("v")
 
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What an intrinsic computes, as a block.
+    """Behaviour of an intrinsic, given as a block.
 
     Attributes:
         axes: its loops, outermost first.
-        buffers: of its operands, the output first.
+        buffers: buffers of its operands, the output first.
     """
 
     declared: Intrinsic
@@ -60,16 +60,16 @@ class Behaviour:
     buffers: tuple[SSAValue, ...]
 
     def operand(self, buffer: SSAValue) -> Operand:
-        """The operand that a buffer of the block stands for."""
+        """Return the operand that a buffer of the block represents."""
         return self.declared.operands[self.buffers.index(buffer)]
 
 
 @dataclass(frozen=True)
 class Matched:
-    """Accesses of a block that stand for an intrinsic's operands, the output first.
+    """The accesses of a block that correspond to an intrinsic's operands, the output first.
 
     Attributes:
-        steps: for each operand and dimension of its tile, how far the indices move along it.
+        steps: for each operand, the strides of the indices along each dimension of its tile.
     """
 
     accesses: tuple[LoadOp | StoreOp, ...]
@@ -77,7 +77,7 @@ class Matched:
 
 
 def behaviour_of(name: str) -> Behaviour:
-    """The behaviour of an intrinsic; UnsupportedError if there is none of the name."""
+    """Return the behaviour of an intrinsic; raise UnsupportedError if the name is unknown."""
     return _behaviour(intrinsic(name))
 
 
@@ -87,7 +87,7 @@ def _behaviour(declared: Intrinsic) -> Behaviour:
     block = next(op for op in function.walk() if isinstance(op, BlockOp))
     *inputs, output = function.body.block.args
     if declared.old is not None:
-        # What the output was before is read from it.
+        # The old value of the output is read from the output buffer.
         old = inputs.pop([*declared.inputs].index(declared.old))
         old.replace_all_uses_with(output)
     axes = zip(block.iter_vars, block.iter_kinds, block.domain, strict=True)
@@ -98,7 +98,7 @@ def match_behaviour(behaviour: Behaviour, block: BlockOp, loops: Sequence[ForOp]
     """Match a block under loops, outermost first, with a behaviour.
 
     Raises:
-        Mismatch: saying where they differ.
+        Mismatch: the message says how they differ.
     """
     _match_loops(behaviour, block, loops)
     _match_elements(behaviour, block)
@@ -110,7 +110,7 @@ def match_behaviour(behaviour: Behaviour, block: BlockOp, loops: Sequence[ForOp]
     try:
         return _match_store(behaviour, block, loops, stores[0], in_order=True)
     except Mismatch as reason:
-        # Factors of one type match in either order, but may lie the other way round.
+        # Factors of the same type match in either order, but their layouts may match in only one.
         try:
             return _match_store(behaviour, block, loops, stores[0], in_order=False)
         except Mismatch:
@@ -129,10 +129,10 @@ def computes(behaviour: Behaviour, block: BlockOp, loops: Sequence[ForOp]) -> bo
 def _match_store(
     behaviour: Behaviour, block: BlockOp, loops: Sequence[ForOp], store: StoreOp, *, in_order: bool
 ) -> Matched:
-    """Match what a block stores.
+    """Match the value that a block stores.
 
     Args:
-        in_order: whether operands of commutative ops are tried as they are first.
+        in_order: whether to try the given order of commutative operands first.
     """
     (wanted,) = (op for op in behaviour.block.body.block.ops if isinstance(op, StoreOp))
     found: dict[SSAValue, LoadOp | StoreOp] = {}
@@ -155,7 +155,7 @@ def _match_store(
 
 
 def _match_loops(behaviour: Behaviour, block: BlockOp, loops: Sequence[ForOp]) -> None:
-    """Number, extents and kinds of loops, and whether the block's domains end between tiles."""
+    """Check number, extents and kinds of the loops, and that domains end between tiles."""
     if len(loops) != len(behaviour.axes):
         raise Mismatch(
             f"there are {len(loops)} loops where the intrinsic has {len(behaviour.axes)}"
@@ -198,7 +198,7 @@ def _match_loops(behaviour: Behaviour, block: BlockOp, loops: Sequence[ForOp]) -
 def _ends_between(
     rest: LinearSum, size: int, extent: int, total: LinearSum, values: Sequence[SSAValue]
 ) -> bool:
-    """Whether a domain holds each tile of `size` whole or not at all."""
+    """Whether each tile of `size` is completely inside or completely outside of the domain."""
     low, high = sum_range(total, value_ranges(values))
     if low >= 0 and high < extent:
         return True
@@ -209,9 +209,9 @@ def _ends_between(
 def _split(
     total: LinearSum, values: Sequence[SSAValue], moving: Mapping[SSAValue, int]
 ) -> tuple[dict[SSAValue, int] | None, LinearSum]:
-    """Steps of a sum along the values in `moving`, and what is left without them.
+    """Return the strides of a sum along the values in `moving`, and the remaining terms.
 
-    None instead of steps where a division depends on one of them.
+    The strides are None if a division depends on one of these values.
     """
     steps: dict[SSAValue, int] = {}
     rest = list(total.terms)
@@ -226,7 +226,7 @@ def _split(
 
 
 def _match_elements(behaviour: Behaviour, block: BlockOp) -> None:
-    """The element types that are read and written."""
+    """Check the element types that are read and written."""
     ops = list(block.body.block.ops)
     written = [_element(op.memref) for op in ops if isinstance(op, StoreOp)]
     stored = {op.memref for op in ops if isinstance(op, StoreOp)}
@@ -254,7 +254,8 @@ def _element(buffer: SSAValue) -> Attribute:
 def _counts(
     behaviour: Behaviour, block: BlockOp, loops: Sequence[ForOp]
 ) -> dict[SSAValue, list[SSAValue]]:
-    """For each loop of the intrinsic, the block's variables that count its iterations."""
+    """Return, for each loop of the intrinsic, the block's variables equal to its iteration
+    number."""
     values = list(block.operands_)
     ranges = value_ranges(values)
     found: dict[SSAValue, list[SSAValue]] = {}
@@ -277,7 +278,7 @@ def _match_value(
     *,
     in_order: bool,
 ) -> None:
-    """Match an expression, up to the order of commutative operands; `found` gets its loads."""
+    """Match an expression, up to the order of commutative operands; add its loads to `found`."""
     op, pattern = value.owner, wanted.owner
     if not isinstance(pattern, Operation):
         if value not in counts[wanted]:
@@ -291,7 +292,7 @@ def _match_value(
         got = op.name if isinstance(op, Operation) else value_label(value)
         raise Mismatch(f"the block has {got} where the intrinsic has {pattern.name}")
     if [r.type for r in op.results] != [r.type for r in pattern.results]:
-        raise Mismatch(f"{op.name} gives {value.type} where the intrinsic gives {wanted.type}")
+        raise Mismatch(f"{op.name} returns {value.type} where the intrinsic returns {wanted.type}")
     if _meaning(op) != _meaning(pattern):
         raise Mismatch(f"{op.name} has other attributes than the intrinsic's")
     if missing := flags_of(pattern).data - flags_of(op).data:
@@ -315,7 +316,7 @@ def _match_value(
 
 
 def _meaning(op: Operation) -> dict[str, Attribute]:
-    """An op's properties, but for what it allows an optimiser to do."""
+    """Return an op's properties without fast-math flags."""
     return {name: value for name, value in op.properties.items() if name != "fastmath"}
 
 
@@ -355,7 +356,11 @@ def _match_steps(
     block: BlockOp,
     loops: Sequence[ForOp],
 ) -> Steps:
-    """How an operand's indices move along the dimensions of its tile, and not along others."""
+    """Return the strides of an operand's indices along the dimensions of its tile.
+
+    Raises:
+        Mismatch: the indices move along other dimensions than the intrinsic's.
+    """
     operand, label = behaviour.operand(pattern.memref), value_label(access.memref)
     values = list(block.operands_)
     ranges = value_ranges(values)
@@ -389,7 +394,7 @@ def _match_steps(
 
 
 def _over_loops(access: LoadOp | StoreOp, block: BlockOp) -> list[AffineExpr]:
-    """An access's indices over the loops around the block."""
+    """Return an access's indices over the loops around the block."""
     bindings = dict(zip(block.iter_vars, block.bindings.data.results, strict=True))
     if any(v not in bindings for v in access.indices):
         raise Mismatch(f"an index of {value_label(access.memref)} is computed")

@@ -1,7 +1,8 @@
-"""Do different loop iterations touch different points?
+"""Check that different loop iterations access different points.
 
-A binding such as `%jo * 16 + %ji` is a number in mixed radix, see `support.digits`. Bindings tell
-iterations apart when no digit overlaps the next, and the digits of a loop give back the loop.
+A binding such as `%jo * 16 + %ji` is a mixed-radix number, see `support.digits`. Bindings
+distinguish iterations if no digit overlaps the next, and the loop variables can be recovered from
+their digits.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ from tcopt.support.affine import (
 from tcopt.support.digits import Digit, digit_of
 
 _Guards = Sequence[tuple[LinearSum, int]]
-"""Sums that are known to stay below an extent."""
+"""Sums with the extents below which they are known to stay."""
 
 
 def determines(
     exprs: Sequence[AffineExpr], ranges: Sequence[Range], wanted: Collection[int]
 ) -> bool:
-    """Whether the values of `exprs` tell those of all dimensions in `wanted`.
+    """Whether the values of `exprs` determine those of all dimensions in `wanted`.
 
-    A dimension with a single possible value is always told. False when it cannot be shown.
+    A dimension with a single possible value is always determined. False if it cannot be proven.
     """
     needed = {d for d in wanted if ranges[d][0] != ranges[d][1]}
     sums = [linear_sum(expr, ranges) for expr in exprs]
@@ -45,7 +46,7 @@ def determines(
 
 
 def _told_alone(total: LinearSum, ranges: Sequence[Range]) -> list[int]:
-    """All dimensions of a sum that is a number in mixed radix, each digit a dimension."""
+    """Return all dimensions of a sum that is a mixed-radix number with one digit per dimension."""
     found: list[int] = []
     reach = 0
     for atom, factor in sorted(total.terms, key=lambda term: abs(term[1])):
@@ -58,16 +59,15 @@ def _told_alone(total: LinearSum, ranges: Sequence[Range]) -> list[int]:
 
 
 def separates(block: BlockOp, positions: Sequence[int], loop: ForOp) -> bool:
-    """Whether iterations of `loop` bind the variables at `positions` to different points,
-    whatever the loops inside it do, as the loops around it stand still."""
+    """Whether iterations of `loop` bind the variables at `positions` to different points, for any
+    iterations of the loops inside, with the loops around it fixed."""
     if loop.trip_count <= 1:
         return True
     return loop.induction_variable in _known_inside(block, positions, loop)
 
 
 def runs_once(block: BlockOp, loop: ForOp) -> bool:
-    """Whether each point that `block` runs for, as the loops around `loop` stand still, comes
-    from one iteration of `loop` and those inside it."""
+    """Whether `block` runs at most once for each point during one execution of `loop`."""
     known = _known_inside(block, range(len(block.iter_vars)), loop)
     around = loops_of(block)
     inside = around[around.index(loop) :]
@@ -75,7 +75,8 @@ def runs_once(block: BlockOp, loop: ForOp) -> bool:
 
 
 def _known_inside(block: BlockOp, positions: Sequence[int], loop: ForOp) -> set[SSAValue]:
-    """Variables of loops at or inside `loop` that follow from those at `positions`."""
+    """Return the variables of loops at or inside `loop` that the variables at `positions`
+    determine."""
     values = list(block.operands_)
     ranges = value_ranges(values)
     inside = {p for p, v in enumerate(values) if loop.is_ancestor(v.owner)}
@@ -83,7 +84,7 @@ def _known_inside(block: BlockOp, positions: Sequence[int], loop: ForOp) -> set[
     guards: list[tuple[LinearSum, int]] = []
     for position, expr in enumerate(block.bindings.data.results):
         total = linear_sum(expr, ranges)
-        # What stands still adds a constant to every point.
+        # Terms of enclosing loops add the same constant to every point.
         moving = tuple(t for t in total.terms if not inside.isdisjoint(_dims(t[0])))
         if block.iter_vars[position].first_use is None and moving == total.terms:
             guards.append((LinearSum(moving, 0), block.domain[position] - total.constant))
@@ -105,7 +106,7 @@ def _known_dims(
     guards: _Guards,
     still: Collection[int] = (),
 ) -> set[int]:
-    """Dimensions whose value follows from the values of all `sums`.
+    """Return the dimensions whose values are determined by the values of all `sums`.
 
     Args:
         still: dimensions whose value is known.
@@ -117,7 +118,8 @@ def _known_dims(
     known: set[int] = set()
     for source in _candidates(dict.fromkeys(digit.source for digit in digits)):
         own = [o for d in digits if (o := _as_digit_of(d, source, ranges)) is not None]
-        # As the rest stands still, the source is told by as many values as what moves takes.
+        # With the other terms fixed, the source has as many values as the range of its moving
+        # terms.
         moving = LinearSum(tuple(t for t in source.terms if not _dims(t[0]) <= {*still}), 0)
         if moving == source:
             low, high = sum_range(source, ranges)
@@ -135,8 +137,8 @@ def _known_dims(
 
 
 def _candidates(sources: Iterable[LinearSum]) -> Iterator[LinearSum]:
-    """Sums that digits may be digits of: their sources, and what two of them are parts of, such
-    as `%a * 8 + %b * 2 + %c` for `%a * 4 + %b` and `%b * 2 + %c`."""
+    """Yield sums that the digits may belong to: their sources, and combinations of two sources,
+    such as `%a * 8 + %b * 2 + %c` for `%a * 4 + %b` and `%b * 2 + %c`."""
     found = list(sources)
     yield from found
     for low in found:
@@ -149,7 +151,7 @@ def _candidates(sources: Iterable[LinearSum]) -> Iterator[LinearSum]:
 
 
 def _ratio(low: LinearSum, high: LinearSum) -> int:
-    """How many times as large factors are in one sum as in another; 0 if that differs."""
+    """Return the factor between the common terms of two sums; 0 if it is not uniform."""
     factors = dict(low.terms)
     ratios = {factors[atom] / factor for atom, factor in high.terms if atom in factors}
     ratio = ratios.pop() if len(ratios) == 1 else 0
@@ -157,7 +159,7 @@ def _ratio(low: LinearSum, high: LinearSum) -> int:
 
 
 def _digits(total: LinearSum, ranges: Sequence[Range], guards: _Guards) -> list[Digit] | None:
-    """The digits of a sum, least significant first; None where two overlap."""
+    """Return the digits of a sum, least significant first; None if two overlap."""
     terms = dict(total.terms)
     places: list[tuple[int, Digit]] = []
     for guard, extent in guards:
@@ -177,8 +179,8 @@ def _digits(total: LinearSum, ranges: Sequence[Range], guards: _Guards) -> list[
 
 
 def _whole(digit: Digit, ranges: Sequence[Range]) -> Digit:
-    """The same digit of what its source is a part of: `%a * 16 + %b floordiv 16` is
-    `(%a * 256 + %b) floordiv 16`."""
+    """Return the same digit with a source without division: `%a * 16 + %b floordiv 16` becomes `(%a
+    * 256 + %b) floordiv 16`."""
     parts = [(atom, factor) for atom, factor in digit.source.terms if isinstance(atom, FloorDiv)]
     if len(parts) != 1 or len(digit.source.terms) == 1:
         return digit
@@ -192,8 +194,8 @@ def _whole(digit: Digit, ranges: Sequence[Range]) -> Digit:
 
 
 def _as_digit_of(digit: Digit, source: LinearSum, ranges: Sequence[Range]) -> Digit | None:
-    """The same digit as one of another source, where the sources differ by multiples of what
-    the digit leaves out, and by what is below it."""
+    """Return the digit as a digit of another source; None if the sources differ in more than
+    multiples that the digit ignores and terms below it."""
     if digit.source == source:
         return digit
     if not (scale := _ratio(source, digit.source)):
@@ -211,7 +213,7 @@ def _as_digit_of(digit: Digit, source: LinearSum, ranges: Sequence[Range]) -> Di
 
 
 def _covers(digits: Sequence[Digit], range_: Range) -> bool:
-    """Whether the digits together give back a source in `range_`."""
+    """Whether the digits together determine a source in `range_`."""
     place = 1
     for digit in sorted(digits, key=lambda d: (d.lower, d.extent)):
         if digit.lower > place:

@@ -1,4 +1,4 @@
-"""Dot products of hardware in contractions whose weights are stored in groups for them."""
+"""Select hardware dot products for contractions whose weights are stored in groups for them."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from tcopt.support.affine import Dim, LinearSum, Mod, linear_sum
 
 @dataclass(frozen=True)
 class Dot:
-    """An intrinsic that suits a contraction.
+    """A dot-product intrinsic that matches a contraction.
 
     Attributes:
-        name: of the intrinsic.
-        group: terms that it adds at once.
-        variable: the reduce variable along which they lie.
-        weights: the operand stored in groups, its last dimension; None where a group is a word.
-        steps: how far a group of terms moves each index of the weights.
-        operations: instructions that a vector of it takes.
-        lanes: elements of a vector, where these are not what a register of sums holds.
+        name: name of the intrinsic.
+        group: number of terms that it adds at once.
+        variable: the reduce variable that counts these terms.
+        weights: the operand stored in groups, as its last dimension; None if a group is a word.
+        steps: strides of the indices of the weights from one group of terms to the next.
+        operations: instructions for one vector.
+        lanes: elements of a vector, if they differ from those of an accumulator register.
     """
 
     name: str
@@ -54,8 +54,10 @@ class Dot:
 
 
 def dot_of(pattern: BlockPattern, capabilities: frozenset[str]) -> Dot | None:
-    """The dot product for a contraction on hardware that can do so much; None where weights
-    are not stored for one."""
+    """Return the dot product for a contraction on hardware with the given capabilities.
+
+    None if there is none, or if the weights are not stored for one.
+    """
     found = _bit_dot_of(pattern) or _table_sum_of(pattern, capabilities)
     if found is not None:
         return found
@@ -75,7 +77,7 @@ def dot_of(pattern: BlockPattern, capabilities: frozenset[str]) -> Dot | None:
 
 
 def _bit_dot_of(pattern: BlockPattern) -> Dot | None:
-    """The count of bits that a sum over the bits of words is; None if it is not such a sum."""
+    """Return the bit-count intrinsic for a sum over the bits of words; None if it is not one."""
     by_buffer: dict[SSAValue, int] = {}
     for term in pattern.terms:
         by_buffer[term.buffer] = by_buffer.get(term.buffer, 0) + 1
@@ -98,7 +100,7 @@ def _bit_dot_of(pattern: BlockPattern) -> Dot | None:
 
 
 def _table_sum_of(pattern: BlockPattern, capabilities: frozenset[str]) -> Dot | None:
-    """The sum of chosen entries that a sum over the entries of tables is; None if it is not."""
+    """Return the table-lookup intrinsic for a sum over table entries; None if it is not one."""
     lookup = lookup_of(capabilities)
     chosen = [v for v in pattern.reduce if any(t.is_unit(v) for t in pattern.terms)]
     if lookup is None or len(chosen) != 1 or pattern.extents[chosen[0]] != lookup.entries:
@@ -123,7 +125,7 @@ def _table_sum_of(pattern: BlockPattern, capabilities: frozenset[str]) -> Dot | 
 
 
 def _entry_bits(pattern: BlockPattern) -> int | None:
-    """How many bits entries of tables have, as masks of the bytes that hold them say."""
+    """Return the width of table entries in bits, derived from the masks of their bytes."""
     assert isinstance(pattern.store.op, StoreOp)
     total = pattern.store.op.value.owner
     if not isinstance(total, AddiOp):
@@ -134,14 +136,15 @@ def _entry_bits(pattern: BlockPattern) -> int | None:
 
 
 def _loop_of(pattern: BlockPattern, variable: int, loops: Sequence[ForOp]) -> int | None:
-    """Which of the loops a variable counts."""
+    """Return the index of the loop to which a variable is bound; None unless there is exactly
+    one."""
     values = binding_values(pattern.block, variable)
     found = [n for n, each in enumerate(loops) if each.induction_variable in values]
     return found[0] if len(found) == 1 else None
 
 
 def _grouped(weights: StridedAccess, pattern: BlockPattern, group: int) -> int | None:
-    """The reduce variable whose number within a group is the last index."""
+    """Return the reduce variable whose position within a group is the last index."""
     if not buffer_shape(weights.buffer) or buffer_shape(weights.buffer)[-1] != group:
         return None
     indices = list(weights.op.indices)
@@ -156,15 +159,16 @@ def _grouped(weights: StridedAccess, pattern: BlockPattern, group: int) -> int |
 
 
 def lane_dim(access: StridedAccess, dot: Dot | None) -> int:
-    """The dimension along which vectors lie: the last, or in front of the groups."""
+    """Return the dimension along which vectors are loaded: the last, or the one before the
+    groups."""
     return -2 if dot is not None and access is dot.weights else -1
 
 
 def steps_of(access: StridedAccess, variable: int, dot: Dot | None) -> tuple[int, ...] | None:
-    """How far a variable moves each index of a buffer; None if that is not linear.
+    """Return the strides of the indices of a buffer along a variable; None if not linear.
 
-    It is linear where weights are in groups, of which the variable counts the terms: then it is
-    how far a whole group moves.
+    For grouped weights and the variable that counts terms of a group, these are the strides from
+    one group to the next.
     """
     steps = access.steps[variable]
     if steps is None and dot is not None:
@@ -173,7 +177,7 @@ def steps_of(access: StridedAccess, variable: int, dot: Dot | None) -> tuple[int
 
 
 def _group_steps(weights: StridedAccess, value: SSAValue, group: int) -> tuple[int, ...]:
-    """How far the indices of a buffer move while a variable goes from one group to the next."""
+    """Return the strides of a buffer's indices from one group of a variable to the next."""
     map = weights.op.map.data
     there = [group if index is value else 0 for index in weights.op.indices]
     here = [0] * len(there)
@@ -182,7 +186,7 @@ def _group_steps(weights: StridedAccess, value: SSAValue, group: int) -> tuple[i
 
 
 def _factor(access: StridedAccess) -> Attribute:
-    """The type of the numbers that are loaded: unsigned where they are extended as such."""
+    """Return the type of the loaded elements: unsigned if they are zero-extended."""
     users = [use.operation for result in access.op.results for use in result.uses]
     if any(isinstance(user, ExtUIOp) for user in users):
         return IntegerType(access_bits(access), Signedness.UNSIGNED)

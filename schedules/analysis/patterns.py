@@ -1,4 +1,4 @@
-"""What a block does, read off its body: its accesses, and whether it is a contraction."""
+"""Patterns of blocks: their accesses, and whether they are contractions."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class StridedAccess:
     """A load or store of a block.
 
     Attributes:
-        steps: for each iteration variable, how far it moves each index of the buffer;
-            None if an index depends on the variable in another than a linear way.
+        steps: for each iteration variable, its stride in each index of the buffer; None if an index
+            does not depend linearly on the variable.
     """
 
     op: loop.LoadOp | loop.StoreOp
@@ -40,20 +40,21 @@ class StridedAccess:
 
     @property
     def last(self) -> int:
-        """The dimension in which neighbours are neighbours in memory: the last one of more than
-        one element."""
+        """The innermost dimension with more than one element: its elements are adjacent in
+        memory."""
         shape = buffer_shape(self.buffer)
         wide = [dim for dim, extent in enumerate(shape) if extent > 1]
         return wide[-1] if wide else -1
 
     def is_unit(self, variable: int, dim: int | None = None) -> bool:
-        """Whether neighbours along the variable are neighbours in a dimension, the last one."""
+        """Whether the access has stride 1 along the variable in dimension `dim`, by default the
+        last, and stride 0 in others."""
         steps = self.steps[variable]
         dim = self.last if dim is None else dim
         return bool(steps) and steps[dim] == 1 and sum(map(abs, steps)) == 1
 
     def is_strided(self, variable: int) -> bool:
-        """Whether the variable moves along the last dimension only, by any step."""
+        """Whether the variable moves only along the last dimension, by any positive stride."""
         steps = self.steps[variable]
         return bool(steps) and steps[self.last] > 0 and sum(map(abs, steps)) == steps[self.last]
 
@@ -98,7 +99,7 @@ class BlockPattern:
 
     @property
     def has_own_buffers(self) -> bool:
-        """True if each term reads a buffer of its own, which can be cached separately."""
+        """Whether each term reads a different buffer, so that each can be cached separately."""
         return len({term.buffer for term in self.terms}) == len(self.terms)
 
     def _of_kind(self, kind: loop.IterKind) -> tuple[int, ...]:
@@ -106,7 +107,7 @@ class BlockPattern:
 
 
 def match_block(block: loop.BlockOp) -> BlockPattern | None:
-    """The block's pattern; None unless it stores to exactly one buffer once."""
+    """Return the block's pattern; None unless the block has exactly one store."""
     stores = [op for op in block.body.block.ops if isinstance(op, loop.StoreOp)]
     if len(stores) != 1:
         return None
@@ -126,12 +127,12 @@ def _access(op: loop.LoadOp | loop.StoreOp, block: loop.BlockOp) -> StridedAcces
 def _steps(
     access: AffineMap, indexed: tuple[int | None, ...], domain: tuple[int, ...]
 ) -> tuple[tuple[int, ...] | None, ...]:
-    """Steps of a `StridedAccess`.
+    """Return the `steps` of a `StridedAccess`.
 
     Args:
         access: the map from operands to indices of the buffer.
-        indexed: positions of the iteration variables that are the map's operands; None for
-            other operands.
+        indexed: positions of the iteration variables that are the map's operands; None for other
+            operands.
         domain: extents of the iteration variables.
     """
     ranges = extents_to_ranges(domain)
@@ -156,8 +157,11 @@ def _steps(
 
 
 def _is_contraction(block: loop.BlockOp, store: loop.StoreOp) -> bool:
-    """`out = out + a * b`, with casts allowed around the factors, or the same bit by bit, or with
-    entries of tables that weights choose in the place of products."""
+    """Whether a block computes `out = out + a * b`.
+
+    Casts around the factors are permitted. Bitwise products and table entries selected by weights
+    count as products.
+    """
     total = store.value.owner
     if not block.is_reduction or not isinstance(total, arith.AddfOp | arith.AddiOp):
         return False
@@ -167,8 +171,11 @@ def _is_contraction(block: loop.BlockOp, store: loop.StoreOp) -> bool:
 
 
 def chosen_entry(op: object) -> Operation | None:
-    """What the first of some choices chooses, in a sum of `select(index == entry, value, 0)` times
-    powers of two, or negative, where masks say what counts of loaded bytes; None for others."""
+    """Return the selected entry of a table-lookup sum; None for other expressions.
+
+    The sum has terms `select(index == entry, value, 0)`, possibly negated or times powers of two,
+    whose values are masked loaded bytes.
+    """
     if isinstance(op, arith.AddiOp | arith.SubiOp):
         found = [chosen_entry(v.owner) for v in op.operands if not _is_zero(v.owner)]
         return found[0] if found and all(each is not None for each in found) else None
@@ -186,7 +193,7 @@ _EQUAL = arith.CMPI_COMPARISON_OPERATIONS.index("eq")
 
 
 def entry_masks(op: object) -> list[int]:
-    """The masks of the loaded bytes that an entry is made of, the last bits first; else none."""
+    """Return the masks of the loaded bytes that make up an entry, low bits first; empty if none."""
     if isinstance(op, arith.AddiOp) and isinstance(op.rhs.owner, arith.ShLIOp):
         low, high = entry_masks(op.lhs.owner), entry_masks(op.rhs.owner.lhs.owner)
         return low + high if low and high else []
@@ -207,7 +214,8 @@ def _is_zero(op: object) -> bool:
 
 
 def _is_product_of_bits(op: object) -> bool:
-    """Sums of `((a & b) >> i) & 1` of loaded words, or of `a ^ b`, times powers of two."""
+    """Whether `op` sums `((a & b) >> i) & 1` of loaded words, or of `a ^ b`, times powers of
+    two."""
     if isinstance(op, arith.AddiOp | arith.SubiOp):
         return all(_is_product_of_bits(value.owner) for value in op.operands)
     if isinstance(op, arith.ShLIOp):
@@ -235,8 +243,10 @@ def _uncast(value: SSAValue) -> object:
 
 
 def left_out_along(pattern: BlockPattern) -> set[int]:
-    """The spatial variables along which terms of a sum are left out: where a factor is outside of
-    its buffer, for which its default of zero stands (see `lower-blocks`)."""
+    """Return the spatial variables along which some terms of a sum are skipped.
+
+    Terms are skipped where a factor is out of bounds and its default is 0 (see `lower-blocks`).
+    """
     found: set[int] = set()
     for term in pattern.terms:
         if not isinstance(term.op, loop.LoadOp) or term.op.default is None:
@@ -252,22 +262,21 @@ def left_out_along(pattern: BlockPattern) -> set[int]:
 
 
 FUNCTION = 8
-"""What a math function weighs, in operations."""
+"""Cost of a math function in operations."""
 
 
 def body_cost(block: loop.BlockOp) -> int:
-    """A rough count of operations in one run of a block's body; math functions weigh more."""
+    """Return a rough count of operations in one run of a block's body; math functions cost more."""
     return sum(FUNCTION if op.name.startswith("math.") else 1 for op in _body(block))
 
 
 def total_cost(block: loop.BlockOp) -> int:
-    """A rough count of operations in all runs of a block's body."""
+    """Return a rough count of operations in all runs of a block's body."""
     return body_cost(block) * prod(block.domain)
 
 
 def scales(block: loop.BlockOp) -> bool:
-    """Whether a block is a transform by a constant table, whose entries fold where loops are
-    written out."""
+    """Whether a block is a transform by a constant table, whose entries fold in unrolled loops."""
     return any(isinstance(op, ScaleOp) for op in block.body.block.ops)
 
 
@@ -283,7 +292,7 @@ def is_window(pattern: BlockPattern) -> bool:
 
 
 def step_bytes(access: StridedAccess, variable: int) -> int:
-    """How far apart in memory the elements for two neighbours along a variable are."""
+    """Return the distance in bytes between the elements of adjacent values of a variable."""
     steps = access.steps[variable]
     if steps is None:
         return 0
@@ -304,7 +313,7 @@ def _body(block: loop.BlockOp) -> Iterator[Operation]:
 
 
 def element_bits(block: loop.BlockOp) -> int:
-    """Width of the widest element that a block loads or stores, in bits."""
+    """Return the width of the widest element that a block loads or stores, in bits."""
     widths = [8]
     for op in block.body.block.ops:
         if isinstance(op, loop.LoadOp | loop.StoreOp):
@@ -313,30 +322,33 @@ def element_bits(block: loop.BlockOp) -> int:
 
 
 def stored_bits(block: loop.BlockOp) -> int:
-    """Width of the widest element that a block stores, in bits."""
+    """Return the width of the widest element that a block stores, in bits."""
     stores = (op for op in block.body.block.ops if isinstance(op, loop.StoreOp))
     return max(_bits(_element(op.memref)) for op in stores)
 
 
 def lane_bits(block: loop.BlockOp) -> int:
-    """Width of the elements that fill a vector: the widest, but bytes where these are looked up,
-    as a register of them takes as long as one of them."""
+    """Return the element width that determines the lanes of a vector, in bits.
+
+    This is the widest element, but a byte for table lookups: a register of these takes as long as
+    one of them.
+    """
     looks_up = any(isinstance(op, LookupOp) for op in block.body.block.ops)
     return 8 if looks_up else element_bits(block)
 
 
 def buffer_bits(buffer: SSAValue) -> int:
-    """Size of a buffer in bits."""
+    """Return the size of a buffer in bits."""
     return prod(buffer_shape(buffer)) * _bits(_element(buffer))
 
 
 def access_bits(access: StridedAccess) -> int:
-    """Width of the elements that an access moves, in bits."""
+    """Return the width of the elements that an access loads or stores, in bits."""
     return _bits(_element(access.buffer))
 
 
 def access_bytes(access: StridedAccess) -> int:
-    """Bytes that an element of what is accessed takes in memory."""
+    """Return the size in memory of an element of the accessed buffer, in bytes."""
     return (access_bits(access) + 7) // 8
 
 

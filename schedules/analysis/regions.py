@@ -1,4 +1,4 @@
-"""How a block's iteration variables and the parts of a buffer it touches determine each other."""
+"""Relations between a block's iteration variables and the parts of a buffer that it accesses."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tcopt.support.affine import Dim, linear_sum
 
 
 def reads_of(block: BlockOp, buffer: SSAValue) -> list[Access]:
-    """The block's reads of `buffer`."""
+    """Return the block's reads of `buffer`."""
     return [a for a in accesses(block) if a.buffer is buffer and not a.is_write]
 
 
 def writes_of(block: BlockOp, buffer: SSAValue) -> list[Access]:
-    """The block's writes of `buffer`."""
+    """Return the block's writes of `buffer`."""
     return [a for a in accesses(block) if a.buffer is buffer and a.is_write]
 
 
 def variable_at(access: Access, dim: int, block: BlockOp) -> tuple[int, int] | None:
-    """`(position, offset)` where index `dim` is a variable of `block` plus a constant."""
+    """Return `(position, offset)` if index `dim` is a variable of `block` plus a constant."""
     total = linear_sum(access.indices[dim], value_ranges(access.operands))
     match total.terms:
         case ((Dim(position=operand), 1),) if access.operands[operand] in block.iter_vars:
@@ -34,7 +34,8 @@ def variable_at(access: Access, dim: int, block: BlockOp) -> tuple[int, int] | N
 
 
 def variables_of(access: Access, block: BlockOp) -> dict[int, tuple[int, int]]:
-    """`{position: (dim, offset)}` of the variables that alone index a dimension of `access`."""
+    """Return `{position: (dim, offset)}` of the variables that alone index a dimension of
+    `access`."""
     found: dict[int, tuple[int, int]] = {}
     for dim in range(len(access.indices)):
         if (variable := variable_at(access, dim, block)) is not None:
@@ -45,7 +46,7 @@ def variables_of(access: Access, block: BlockOp) -> dict[int, tuple[int, int]]:
 def box_under(
     items: Sequence[tuple[Access, Operation]], buffer: SSAValue, running: Collection[ForOp] = ()
 ) -> Box:
-    """One box over several accesses, each seen while the op given beside it runs once.
+    """Return one box over several accesses, each during one execution of the op paired with it.
 
     Args:
         running: see `access_box`.
@@ -55,8 +56,8 @@ def box_under(
 
 
 def sharing_loops(buffer: SSAValue, loop: ForOp) -> list[ForOp]:
-    """The loops at and around `loop` whose iterations share `buffer` as they run at the same
-    time: those over the threads of a block, for memory that these share."""
+    """Return the loops at and around `loop` whose concurrent iterations share `buffer`: for shared
+    memory, those over the threads of a thread block."""
     alloc = alloc_of(buffer)
     if alloc is None or not alloc.scope.data.is_shared:
         return []

@@ -1,1 +1,1 @@
-"""The `Schedule` of a function: its primitives as methods, written down and replayed."""
+"""The `Schedule` of a function: its methods are primitives, recorded as a sequence."""

@@ -1,4 +1,4 @@
-"""Applies a `sched.sequence` to a function, by calling the `Schedule` API."""
+"""Apply a `sched.sequence` to a function through the `Schedule` API."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from tcopt.support.locations import is_known
 def apply_sequence(
     sequence: SequenceOp, func: FuncOp, knobs: Mapping[str, int] | None = None
 ) -> Schedule:
-    """Schedule `func` as `sequence` says.
+    """Apply the steps of a `sched.sequence` to a function.
 
     Args:
         sequence: the steps.
         func: the function, edited in place.
-        knobs: values for the sequence's `sched.knob`s by name, instead of those in it. They stand
-            where the sequence names them and change nothing else, so this is for sequences written
-            by hand. What a rule chose is not a knob: another choice may need other steps, which the
-            rule writes when it is asked again (`find_schedule` with `rule` and `choice`).
+        knobs: values that override the sequence's `sched.knob`s, by name. A value replaces the knob
+            wherever the sequence uses it and changes nothing else, so this is meant for
+            hand-written sequences. The choice of a rule is not a knob: another choice may need
+            other steps, which `find_schedule` writes for a given `rule` and `choice`.
     Returns:
-        The schedule, whose own sequence is what was applied.
+        The resulting schedule. Its own sequence records the applied steps.
     Raises:
-        InputError: the sequence has no knob of such a name.
-        ScheduleError: a step's precondition does not hold, or it gives another number of loops
-            or blocks than the sequence names. The function is then part scheduled.
+        InputError: `knobs` names a knob that the sequence does not have.
+        ScheduleError: a step's precondition does not hold, or a step returns another number of
+            loops or blocks than the sequence names. The function is left partly scheduled.
     """
     _check_knobs(sequence, knobs or {})
     schedule = Schedule(func, knobs)
@@ -46,7 +46,7 @@ def apply_sequence(
         except (TcoptError, MemoryError):
             raise
         except Exception as error:
-            # Sequences come from files: a step may have any arguments that its types allow.
+            # Sequences are read from files, so a step may have any arguments that its types permit.
             reason = f"{type(error).__name__}: {error}"
             raise ScheduleError(f"the step cannot be applied: {reason}", op=op) from error
         results = cast(list[object], made) if isinstance(made, list) else [made]
@@ -66,19 +66,19 @@ def _resolve(known: Mapping[SSAValue, object], handle: SSAValue) -> object:
 
 
 def _check_knobs(sequence: SequenceOp, knobs: Mapping[str, int]) -> None:
-    """Refuse values for knobs that a sequence does not have."""
+    """Raise InputError if `knobs` names a knob that the sequence does not have."""
     names = [op.knob_name.data for op in sequence.body.block.ops if isinstance(op, KnobOp)]
     for name in knobs:
         if name not in names:
             known = f"it has {', '.join(names)}" if names else "it has none"
             raise InputError(
                 f"sequence @{sequence.sym_name.data} has no knob '{name}', {known}",
-                hint="what a rule chose changes when the rule is asked for another choice",
+                hint="to change a choice of a rule, ask the rule for another schedule",
             )
 
 
 def _at_step(error: ScheduleError, step: SchedOp) -> ScheduleError:
-    """An error of a step, at its place; the loop or block concerned becomes a part of the hint."""
+    """Relocate an error to its step; the hint then gives the location of the loop or block."""
     if not is_known(step.location):
         return ScheduleError(error.message, op=step, hint=error.hint, where=error.where)
     hint = error.hint

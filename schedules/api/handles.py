@@ -1,4 +1,4 @@
-"""Handles on what is being scheduled, and values of knobs."""
+"""Handles of blocks and loops, and values of knobs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Block:
-    """A handle on a block: its name, which is unique in a function."""
+    """Handle of a block: its name, which is unique in a function."""
 
     name: str
 
 
 class Loop:
-    """A handle on one loop, through all edits that keep the loop.
+    """Handle of a loop; stays valid through all edits that keep the loop.
 
-    A schedule gives one handle for each loop, so handles compare by identity.
+    A schedule creates one handle for each loop, so handles compare by identity.
     """
 
     def __init__(self, name: str | None):
@@ -26,9 +26,9 @@ class Loop:
 
 
 class KnobValue(int):
-    """The value of a knob: an int that a recorded schedule traces back to the knob.
+    """Value of a knob: an int that a recorded schedule traces back to the knob.
 
-    Arithmetic on it gives plain ints, which are recorded as the constants they are.
+    Arithmetic on it returns plain ints, which are recorded as constants.
     """
 
     knob: str

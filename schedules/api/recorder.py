@@ -1,4 +1,4 @@
-"""Writes the calls of a schedule down as a `sched.sequence`."""
+"""Record the calls of a schedule as a `sched.sequence`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OBSERVER: ContextVar[StepObserver | None] = ContextVar("step_observer", default
 
 @contextmanager
 def steps_observed(observer: StepObserver) -> Generator[None]:
-    """Call an observer after each step of any schedule, with the function as the step left it."""
+    """Call `observer` after each step of any schedule, with the function as changed by the step."""
     token = _OBSERVER.set(observer)
     try:
         yield
@@ -29,10 +29,10 @@ def steps_observed(observer: StepObserver) -> Generator[None]:
 
 
 class Recorder:
-    """The sequence so far, and the SSA value of each handle in it.
+    """The recorded sequence, and the SSA value of each handle in it.
 
-    `sched.get_block` and `sched.get_loops` are written when a handle is first used, so that
-    looking around leaves no trace.
+    `sched.get_block` and `sched.get_loops` are recorded when a handle is first used, so queries
+    that no step uses leave no trace.
     """
 
     def __init__(self, func: FuncOp):
@@ -44,14 +44,14 @@ class Recorder:
         self._knobs: dict[str, SSAValue] = {}
 
     def block(self, name: str) -> SSAValue:
-        """The value that stands for a block."""
+        """Return the SSA value that represents a block."""
         if name not in self._blocks:
             op = self.add(GetBlockOp(name))
             self.name_block(op.results[0], name)
         return self._blocks[name]
 
     def loop(self, loop: ForOp) -> SSAValue:
-        """The value that stands for a loop, which must be in the function at this moment."""
+        """Return the SSA value that represents a loop, which must still be in the function."""
         if loop not in self._loops:
             block = next(blocks_under(loop))
             around = loops_of(block)
@@ -63,13 +63,13 @@ class Recorder:
         return self._loops[loop]
 
     def knob(self, op: KnobOp) -> None:
-        """Write a knob down."""
+        """Record a knob."""
         name = op.knob_name.data
         self._knobs[name] = self.add(op).results[0]
         self._knobs[name].name_hint = name if name.isidentifier() else None
 
     def number(self, value: int | None) -> int | SSAValue | None:
-        """The value of the knob that a number comes from, or the number."""
+        """Return the SSA value of the knob that a number comes from, or else the number."""
         if isinstance(value, KnobValue):
             return self._knobs.get(value.knob, int(value))
         return value
@@ -83,11 +83,11 @@ class Recorder:
         return op
 
     def name_block(self, value: SSAValue, name: str) -> None:
-        """Let a result stand for a block."""
+        """Make a result represent a block."""
         self._blocks[name] = value
         value.name_hint = name if name.isidentifier() else None
 
     def name_loop(self, value: SSAValue, loop: ForOp) -> None:
-        """Let a result stand for a loop."""
+        """Make a result represent a loop."""
         self._loops[loop] = value
         value.name_hint = loop.induction_variable.name_hint

@@ -1,4 +1,4 @@
-"""The `Schedule` of one loop function: primitives as methods, each written down as it is called.
+"""The `Schedule` of one loop function; each primitive is a method, recorded as it is called.
 
     sch = Schedule(function)
     mm = sch.get_block("mm")
@@ -8,8 +8,8 @@
     sch.vectorize(ji)
     print(sch.sequence)
 
-Each method edits the function in place. What it does exactly, and what it demands, is said by
-the function of the same name in `schedules/primitives/`.
+Each method edits the function in place. The function of the same name in `schedules/primitives/`
+documents its effect and preconditions.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ __all__ = ["Block", "BlockLike", "Loop", "Schedule"]
 class Schedule:
     """Schedule of a loop-level function; its methods are primitives that edit the function.
 
-    Handles name blocks and loops. A handle is valid as long as its block or loop exists; using an
-    invalid one raises ScheduleError.
+    Handles identify blocks and loops. A handle is valid as long as its block or loop exists; using
+    an invalid handle raises ScheduleError.
 
     Args:
         func: the function.
-        knobs: values for knobs by name, instead of their defaults.
+        knobs: values that override the defaults of knobs, by name.
     """
 
     def __init__(self, func: FuncOp, knobs: Mapping[str, int] | None = None):
@@ -88,30 +88,30 @@ class Schedule:
 
     @property
     def sequence(self) -> sched.SequenceOp:
-        """Primitives called so far, as IR."""
+        """The primitives called so far, as IR."""
         return self._recorder.sequence
 
-    # Looking around.
+    # Queries.
 
     def get_block(self, name: str) -> Block:
-        """The block of a name."""
+        """Return the block of the given name."""
         self._state.block(name)
         return Block(name)
 
     def blocks(self) -> list[Block]:
-        """All blocks, in program order."""
+        """Return all blocks, in program order."""
         return [_handle(block) for block in blocks_under(self.func)]
 
     def get_loops(self, block: BlockLike) -> list[Loop]:
-        """The loops around a block, outermost first."""
+        """Return the loops around a block, outermost first."""
         return [self._loop_handle(op) for op in loops_of(self.block_op(block))]
 
     def block_op(self, block: BlockLike) -> BlockOp:
-        """Op of a block, for inspection only."""
+        """Return the op of a block, for inspection only."""
         return self._state.block(block if isinstance(block, str) else block.name)
 
     def loop_op(self, loop: Loop) -> ForOp:
-        """Op of a loop, for inspection only."""
+        """Return the op of a loop, for inspection only."""
         op = self._loop_ops.get(loop)
         if op is None:
             raise ScheduleError(f"loop %{loop.name} belongs to another schedule")
@@ -120,28 +120,28 @@ class Schedule:
         return op
 
     def extent(self, loop: Loop) -> int:
-        """The number of iterations of a loop."""
+        """Return the trip count of a loop."""
         return self.loop_op(loop).trip_count
 
     def producers(self, block: BlockLike) -> list[Block]:
-        """Blocks that write what `block` reads, in program order."""
+        """Return the blocks that write buffers which `block` reads, in program order."""
         op = self.block_op(block)
         found = {w for buffer in buffers_read(op) for w in self._state.writers(buffer)}
         return [_handle(b) for b in blocks_under(self.func) if b in found and b is not op]
 
     def consumers(self, block: BlockLike) -> list[Block]:
-        """Blocks that read what `block` writes, in program order."""
+        """Return the blocks that read buffers which `block` writes, in program order."""
         op = self.block_op(block)
         found = {r for buffer in buffers_written(op) for r in self._state.readers(buffer)}
         return [_handle(b) for b in blocks_under(self.func) if b in found and b is not op]
 
     def knob(self, name: str, candidates: Sequence[int], default: int | None = None) -> int:
-        """Value of a tunable choice: the one given for its name, or else the default.
+        """Return the value of a tunable parameter: the given override, or else the default.
 
         Args:
             name: unique in the schedule.
-            candidates: the values it may take.
-            default: one of them; the first one if None.
+            candidates: legal values.
+            default: one of the candidates; the first one if None.
         """
         choices = [int(c) for c in dict.fromkeys(candidates)]
         value = self._knobs.get(name, default)
@@ -152,7 +152,7 @@ class Schedule:
         self._recorder.knob(sched.KnobOp(name, choices, value))
         return KnobValue(value, name)
 
-    # Structure of loops.
+    # Loop structure.
 
     def split(self, loop: Loop, factors: Sequence[int | None]) -> list[Loop]:
         """Split a loop into a nest, outermost factor first; one factor may be None."""
@@ -168,7 +168,7 @@ class Schedule:
         return self._add_loops(sched.FuseOp(values), [fuse(self._state, ops)])[0]
 
     def reorder(self, *loops: Loop) -> None:
-        """Put loops of one nest into the order given, outermost first."""
+        """Reorder loops of one nest into the given order, outermost first."""
         ops = [self.loop_op(each) for each in loops]
         if len(ops) < 2:
             return
@@ -177,7 +177,7 @@ class Schedule:
         self._recorder.add(sched.ReorderOp(values))
 
     def add_unit_loop(self, target: BlockLike | Loop) -> Loop:
-        """Put a loop of one iteration around a loop or a block."""
+        """Add a loop with one iteration around a loop or a block."""
         if isinstance(target, Loop):
             op = self.loop_op(target)
             handle = self._recorder.loop(op)
@@ -186,10 +186,10 @@ class Schedule:
         unit = add_unit_loop(self._state, op)
         return self._add_loops(sched.AddUnitLoopOp(handle), [unit])[0]
 
-    # Kinds of loops.
+    # Loop kinds.
 
     def parallel(self, loop: Loop) -> None:
-        """Run a loop's iterations on several threads."""
+        """Run the iterations of a loop on several threads."""
         op = self.loop_op(loop)
         value = self._recorder.loop(op)
         parallel(self._state, op)
@@ -210,14 +210,14 @@ class Schedule:
         self._recorder.add(sched.UnrollOp(value))
 
     def virtual_thread(self, loop: Loop) -> None:
-        """Interleave a loop's iterations in one stream."""
+        """Interleave the iterations of a loop in one instruction stream."""
         op = self.loop_op(loop)
         value = self._recorder.loop(op)
         virtual_thread(self._state, op)
         self._recorder.add(sched.VirtualThreadOp(value))
 
     def bind(self, loop: Loop, axis: ThreadAxis | str) -> None:
-        """Run a loop's iterations on a thread axis such as `threadIdx.x`."""
+        """Run the iterations of a loop on a thread axis such as `threadIdx.x`."""
         op = self.loop_op(loop)
         value = self._recorder.loop(op)
         known = [each.value for each in ThreadAxis]
@@ -226,17 +226,17 @@ class Schedule:
         bind(self._state, op, ThreadAxis(axis))
         self._recorder.add(sched.BindOp(value, ThreadAxis(axis)))
 
-    # Where blocks compute.
+    # Block placement.
 
     def compute_at(self, block: BlockLike, loop: Loop) -> None:
-        """Move a producer into a loop of its consumers."""
+        """Move a producer into a loop around its consumers."""
         op, target = self.block_op(block), self.loop_op(loop)
         values = self._recorder.block(_name(block)), self._recorder.loop(target)
         compute_at(self._state, op, target)
         self._recorder.add(sched.ComputeAtOp(*values))
 
     def reverse_compute_at(self, block: BlockLike, loop: Loop) -> None:
-        """Move a consumer into a loop of its producers."""
+        """Move a consumer into a loop around its producers."""
         op, target = self.block_op(block), self.loop_op(loop)
         values = self._recorder.block(_name(block)), self._recorder.loop(target)
         reverse_compute_at(self._state, op, target)
@@ -257,14 +257,20 @@ class Schedule:
     # Reductions.
 
     def decompose_reduction(self, block: BlockLike, loop: Loop) -> Block:
-        """Split off the initialisation of a reduction before a loop; returns its block."""
+        """Split off the initialisation of a reduction, before `loop`; return its block."""
         op, target = self.block_op(block), self.loop_op(loop)
         values = self._recorder.block(_name(block)), self._recorder.loop(target)
         made = decompose_reduction(self._state, op, target)
         return self._add_block(sched.DecomposeReductionOp(*values), made)
 
     def rfactor(self, loop: Loop, axis: int = 0) -> Block:
-        """Give each iteration of a reduction's loop a partial result; returns their block."""
+        """Compute partial results of a reduction, one for each iteration of `loop`, in a new block.
+
+        Args:
+            axis: the dimension of the partial results' buffer that `loop` indexes.
+        Returns:
+            The block that computes the partial results.
+        """
         op = self.loop_op(loop)
         value = self._recorder.loop(op)
         return self._add_block(sched.RfactorOp(value, axis), rfactor(self._state, op, axis))
@@ -296,7 +302,7 @@ class Schedule:
         scope: Scope | str,
         steps: Sequence[int] | None = None,
     ) -> Block:
-        """Let a block read a copy of a buffer; returns the copying block.
+        """Make a block read a copy of a buffer; return the copying block.
 
         Args:
             buffer: its name, or its position among the block's reads.
@@ -308,20 +314,20 @@ class Schedule:
         return self._add_block(sched.CacheReadOp(value, buffer, where, steps), made)
 
     def cache_write(self, block: BlockLike, scope: Scope | str) -> Block:
-        """Let a block write a new buffer; returns the block that copies it to the old one."""
+        """Make a block write a new buffer; return the block that copies it to the old one."""
         op, value = self.block_op(block), self._recorder.block(_name(block))
         where = _scope("cache_write", scope)
         made = cache_write(self._state, op, where)
         return self._add_block(sched.CacheWriteOp(value, where), made)
 
     def compute_in_place(self, block: BlockLike, buffer: int) -> None:
-        """Let a block overwrite the buffer at a position among its reads."""
+        """Make a block overwrite one of the buffers it reads, given by its position."""
         op, value = self.block_op(block), self._recorder.block(_name(block))
         compute_in_place(self._state, op, buffer)
         self._recorder.add(sched.ComputeInPlaceOp(value, buffer))
 
     def set_scope(self, block: BlockLike, scope: Scope | str) -> None:
-        """Move the buffer that a block writes to another memory."""
+        """Move the buffer that a block writes to another memory scope."""
         op, value = self.block_op(block), self._recorder.block(_name(block))
         where = _scope("set_scope", scope)
         set_scope(self._state, op, where)
@@ -335,15 +341,18 @@ class Schedule:
         self._recorder.add(sched.StorageAlignOp(value, dim, factor, offset))
 
     def permute_layout(self, block: BlockLike, order: Sequence[int]) -> None:
-        """Store the buffer that a block writes with its dimensions in another order, which names
-        the old ones."""
+        """Permute the dimensions of the buffer that a block writes; `order` lists old
+        dimensions."""
         op, value = self.block_op(block), self._recorder.block(_name(block))
         permute_layout(self._state, op, order)
         self._recorder.add(sched.PermuteLayoutOp(value, order))
 
     def double_buffer(self, block: BlockLike, slots: int = 2) -> None:
-        """Fetch the next tile of the buffer that a block fills while one is used; in an
-        accelerator's memory tiles have any number of slots."""
+        """Fetch the next tile of the buffer that a block fills while the current tile is in use.
+
+        Args:
+            slots: number of tiles held at once; more than two in an accelerator's memory only.
+        """
         op, value = self.block_op(block), self._recorder.block(_name(block))
         double_buffer(self._state, op, slots)
         self._recorder.add(sched.DoubleBufferOp(value, slots))

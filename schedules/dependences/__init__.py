@@ -1,8 +1,8 @@
-"""What reads and writes say about the order of a function's steps.
+"""Dependences: which reorderings of a function's accesses are legal.
 
-Every primitive asks here before it changes an order. Most functions need no more than one look:
-where each element of a buffer is computed once, whole, and before anything reads it
-(`single_assignment`), the rules of the primitives keep results as they are. Accesses to all other
-buffers (`touches`) are compared in pairs (`overlap`), and a step that would exchange two of which
-one writes and which may meet in an element is refused (`order`).
+Every primitive checks here before it changes an order. For most functions one check is enough: if
+each element of a buffer is computed once, completely, and before it is read (`single_assignment`),
+the preconditions of the primitives preserve results. Accesses to all other buffers (`touches`) are
+compared in pairs (`overlap`). A step is illegal if it would exchange two accesses that may alias
+and of which at least one writes (`order`).
 """

@@ -1,4 +1,4 @@
-"""May the iterations of a loop run at the same time?"""
+"""Checks that the iterations of a loop may run concurrently."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from tcopt.schedules.state.state import (
 
 
 def check_serial(primitive: str, loop: ForOp) -> None:
-    """Raises ScheduleError unless the loop still has no kind."""
+    """Raise ScheduleError unless the loop is still serial."""
     if loop.loop_kind is not LoopKind.SERIAL:
         raise illegal(primitive, "loop", f"it is already {loop.loop_kind.value}", op=loop)
 
 
 def check_independent(state: State, primitive: str, loop: ForOp) -> None:
-    """Check that no two iterations of `loop` touch an element that one of them writes.
+    """Check that no two iterations of `loop` access the same element if one of them writes it.
 
     Raises:
-        ScheduleError: a reduction runs over the loop, two iterations write one element, or one
-            reads what another writes.
+        ScheduleError: a reduction runs over the loop, two iterations may write the same element, or
+            one may read an element that another writes.
     """
     blocks = list(blocks_under(loop))
     for block in blocks:
@@ -55,7 +55,7 @@ def check_independent(state: State, primitive: str, loop: ForOp) -> None:
 
 
 def check_not_reduced(primitive: str, loop: ForOp, block: BlockOp) -> None:
-    """Raises ScheduleError if a reduce variable of `block` runs over `loop`."""
+    """Raise ScheduleError if a reduce variable of `block` runs over `loop`."""
     for position, kind in enumerate(block.iter_kinds):
         bound = loop.induction_variable in binding_values(block, position)
         if kind is IterKind.REDUCE and bound:
@@ -70,11 +70,11 @@ def check_not_reduced(primitive: str, loop: ForOp, block: BlockOp) -> None:
 
 
 def combines_terms(loop: ForOp, block: BlockOp, primitive: str) -> bool:
-    """Whether all that a block does in a loop is to combine terms with an element, by an
-    associative operation, and to read that element for nothing else.
+    """Whether a loop only combines terms of a reduction in a block, by an associative operation, so
+    that the block reads the accumulator for nothing else.
 
     Raises:
-        ScheduleError: it does so, but its terms have to keep their order.
+        ScheduleError: the terms must be combined in their order.
     """
     variable = loop.induction_variable
     kinds = [k for p, k in enumerate(block.iter_kinds) if variable in binding_values(block, p)]

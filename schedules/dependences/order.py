@@ -1,4 +1,4 @@
-"""Which changes of order keep the results: what primitives ask before they edit."""
+"""Legality of reorderings: checks that primitives make before they edit."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tcopt.schedules.state.state import ancestor_in, common_block, is_inside, lo
 
 
 class Dependences:
-    """What is known of the order in which a function's buffers are used.
+    """Dependences between accesses to a function's buffers.
 
-    It is found once, before the first step; steps keep it true, and say what they replace.
+    Computed once, before the first step; steps update it when they replace a buffer.
 
     Attributes:
-        shared: buffers whose reads and writes may depend on any order, with the reason.
+        shared: buffers whose reads and writes may depend on order, with the reason.
         ordered: buffers whose elements are each computed once, by updates that do not commute.
-        fence: an op that stands in an order with all memory, if there is one.
+        fence: an op that is ordered with all memory accesses, if there is one.
     """
 
     def __init__(self, func: FuncOp):
@@ -43,25 +43,25 @@ class Dependences:
 
     @property
     def is_free(self) -> bool:
-        """Whether every buffer is written once and then read, so that no pair of accesses has
-        to be looked at."""
+        """Whether every buffer is written once and then read, so that no pairs of accesses need to
+        be compared."""
         return not self.shared and not self.ordered and self.fence is None
 
     def replace(self, old: SSAValue, new: SSAValue) -> None:
-        """A buffer took the place of another."""
+        """Record that buffer `new` replaced `old`."""
         for found in (self.shared, self.ordered):
             if old in found:
                 found[new] = found.pop(old)
 
     def touched(self, root: Operation, buffers: Iterable[SSAValue]) -> Iterator[list[Touch]]:
-        """The accesses at or below `root` to each of `buffers` that has any writes there."""
+        """Yield the accesses at or below `root` to each of `buffers` that is written there."""
         for buffer in buffers:
             found = touches(buffer, root)
             if any(touch.is_write for touch in found):
                 yield found
 
     def check_fences(self, primitive: str, argument: str, op: Operation) -> None:
-        """Raises ScheduleError if the function holds what orders all memory."""
+        """Raise ScheduleError if the function contains an op that orders all memory accesses."""
         if self.fence is not None:
             reason = f"a {self.fence.name} of the function stands in an order with all memory"
             raise illegal(primitive, argument, reason, op=op)
@@ -70,12 +70,12 @@ class Dependences:
 def check_single(
     known: Dependences, primitive: str, block: BlockOp, buffer: SSAValue, *, any_order: bool = True
 ) -> None:
-    """Check that each element of what a block writes is computed once, before it is read.
+    """Check that each element that a block writes is computed once, before it is read.
 
     Args:
-        any_order: whether the order of the terms of a reduction may change too.
+        any_order: whether the terms of a reduction may be reordered too.
     Raises:
-        ScheduleError: saying why it is not so.
+        ScheduleError: with the reason, if this does not hold.
     """
     known.check_fences(primitive, "block", block)
     reason = known.shared.get(buffer)
@@ -92,16 +92,18 @@ def check_single(
 
 
 def check_runs(primitive: str, block: BlockOp) -> None:
-    """Raises ScheduleError if a block never runs: what is put beside it would run instead."""
+    """Raise ScheduleError if a block never runs: code that is moved next to it might run
+    instead."""
     if 0 in block.domain or any(loop.trip_count == 0 for loop in loops_of(block)):
         raise illegal(primitive, "block", "it never runs", op=block)
 
 
 def check_iterations(known: Dependences, primitive: str, loop: ForOp) -> None:
-    """Check that no two iterations of `loop` touch an element of a shared buffer that one writes.
+    """Check that no two iterations of `loop` access the same element of a shared buffer if one of
+    them writes it.
 
     Raises:
-        ScheduleError: naming the two accesses.
+        ScheduleError: the message names the two accesses.
     """
     if known.is_free:
         return
@@ -132,10 +134,10 @@ def _between_iterations(primitive: str, a: Touch, b: Touch, loop: ForOp) -> Exce
 def check_permutation(
     known: Dependences, primitive: str, chain: Sequence[ForOp], order: Sequence[ForOp]
 ) -> None:
-    """Check that accesses that meet keep their order as the loops of `chain` take another one.
+    """Check that accesses which may alias keep their order if the loops of `chain` are permuted.
 
     Raises:
-        ScheduleError: naming the two accesses and the loops.
+        ScheduleError: the message names the two accesses and the loops.
     """
     if known.is_free:
         return
@@ -157,8 +159,9 @@ def check_permutation(
 def _exchanged(
     chain: Sequence[ForOp], order: Sequence[ForOp]
 ) -> Iterator[tuple[Mapping[ForOp, Relation], ForOp, ForOp]]:
-    """The ways in which one iteration comes before another now, and after it in the new order:
-    relations of the loops, the loop that decides now, and the one that will decide."""
+    """Yield the cases in which one iteration precedes another in the old order but not in the new
+    one: relations of the loops, the loop that decides the old order, and the one that decides the
+    new order."""
     for place, outer in enumerate(chain):
         for new_place, inner in enumerate(order):
             if chain.index(inner) <= place or order.index(outer) <= new_place:
@@ -170,7 +173,7 @@ def _exchanged(
 
 
 def _commute(a: Touch, b: Touch) -> bool:
-    """Whether two accesses are parts of one block's update, whose terms come in any order."""
+    """Whether two accesses belong to the same update of a block, with terms that commute."""
     if a.block is None or a.block is not b.block:
         return False
     stores = [op for op in a.block.body.walk() if isinstance(op, StoreOp) and op.memref is a.buffer]
@@ -203,13 +206,13 @@ def check_move(
     moved: Iterable[SSAValue],
     argument: str = "block",
 ) -> None:
-    """Check that what a block reads does not change on its way to another place.
+    """Check that moving a block does not change the values that it reads.
 
     Args:
-        to: where it goes; what lies at or between the two places, but for the block, is passed.
+        to: the destination; the block passes every other op from its old position to here.
         moved: buffers that the block reads.
     Raises:
-        ScheduleError: naming the two accesses.
+        ScheduleError: the message names the two accesses.
     """
     if known.is_free:
         return
@@ -227,10 +230,10 @@ def check_passed(
     passed: Sequence[Operation],
     argument: str = "block",
 ) -> None:
-    """Check that accesses of a block may change places with others of ops in one body.
+    """Check that accesses of a block may be exchanged with those of other ops in one body.
 
     Args:
-        moved: buffers of the block whose accesses go; the others stay.
+        moved: buffers whose accesses by the block move; accesses to other buffers stay.
     """
     if known.is_free:
         return
@@ -251,7 +254,7 @@ def check_passed(
 
 
 def _span(one: Operation, other: Operation) -> Iterator[Operation]:
-    """The ops of one body from one to another, whichever comes first."""
+    """Yield the ops of a body between two ops, both included, in program order."""
     first, last = (one, other) if one is other or one.is_before_in_block(other) else (other, one)
     op: Operation | None = first
     while op is not None:
@@ -260,7 +263,7 @@ def _span(one: Operation, other: Operation) -> Iterator[Operation]:
 
 
 def check_blocks_only(primitive: str, argument: str, loop: ForOp) -> None:
-    """Raises ScheduleError if code outside of blocks uses the loop's variable."""
+    """Raise ScheduleError if code outside of blocks uses the loop's variable."""
     for use in loop.induction_variable.uses:
         op = use.operation
         if not isinstance(op, BlockOp):
@@ -270,8 +273,8 @@ def check_blocks_only(primitive: str, argument: str, loop: ForOp) -> None:
 
 
 def check_repeatable(primitive: str, argument: str, loop: ForOp) -> None:
-    """Raises ScheduleError if a loop holds code outside of blocks, which nothing would keep from
-    running in iterations that are added."""
+    """Raise ScheduleError if a loop contains code outside of blocks: no guard would keep it from
+    running in added iterations."""
     rest: list[Operation] = list(loop.body.block.ops)
     for op in rest:
         match op:

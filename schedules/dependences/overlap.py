@@ -1,10 +1,10 @@
-"""May two accesses meet in an element, while their loops stand in given relations?
+"""Alias test for two accesses whose enclosing loops are in given relations.
 
 The variables of the loops around both are `x` for the first access and `x + e` for the second;
-other loops have variables of their own. The accesses meet where all differences of their indices
-are 0. Each difference is bounded and divided by what its terms have in common; one of a single
-term decides that variable, and the others are looked at again (the delta test of Goff, Kennedy and
-Tseng, 1991). What that leaves open is counted out, where the iterations are few.
+other loops have separate variables. The accesses alias where all differences of their indices are
+0. Each difference is tested by its bounds and by the gcd of its coefficients. A difference with a
+single term fixes that variable, after which the others are tested again (the delta test of Goff,
+Kennedy and Tseng, 1991). Undecided cases are enumerated if there are few iterations.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from tcopt.support.affine import (
 )
 
 _POINTS = 1 << 15
-"""How many pairs of iterations are counted out at most; more would be felt in a compile."""
+"""Maximum number of pairs of iterations to enumerate; more would slow down a compile."""
 
 
 class Relation(Enum):
-    """How the iteration of a loop that the first access runs in lies to that of the second."""
+    """Order of a loop's iteration in the first access relative to that in the second."""
 
     EQUAL = 0
     BEFORE = 1
@@ -44,10 +44,10 @@ class Relation(Enum):
 
 
 def may_meet(first: Touch, second: Touch, relations: Mapping[ForOp, Relation]) -> bool:
-    """Whether two accesses to one buffer may touch one element.
+    """Whether two accesses to one buffer may alias.
 
     Args:
-        relations: for loops around both; `ANY` for those that are left out.
+        relations: for loops around both accesses; `ANY` for loops that are not listed.
     """
     space = _Space(first, second, relations)
     if space.is_empty:
@@ -67,15 +67,15 @@ def may_meet(first: Touch, second: Touch, relations: Mapping[ForOp, Relation]) -
 
 
 class _Difference:
-    """An expression that is 0, give or take what lies between `low` and `high`, where accesses
-    meet."""
+    """An index difference: the accesses may alias where `expr` plus a value from `low` to `high` is
+    0."""
 
     def __init__(self, expr: AffineExpr, low: int, high: int):
         self.expr, self.low, self.high = expr, low, high
 
 
 class _Space:
-    """The variables of two accesses: of loops around both, then of others."""
+    """Loop variables of two accesses: those of common loops, then those of the other loops."""
 
     def __init__(self, first: Touch, second: Touch, relations: Mapping[ForOp, Relation]):
         self.ranges: list[Range] = []
@@ -111,7 +111,7 @@ class _Space:
 
 
 def _feasible(differences: Sequence[_Difference], ranges: Sequence[Range]) -> bool:
-    """Whether all differences may be 0 at once, as far as each shows by itself."""
+    """Whether all differences may be 0 at once, judged one difference at a time."""
     known = list(ranges)
     while True:
         decided = False
@@ -134,14 +134,14 @@ def _feasible(differences: Sequence[_Difference], ranges: Sequence[Range]) -> bo
 
 
 def _divides(total: LinearSum, difference: _Difference) -> bool:
-    """Whether some number in reach is a multiple of what all factors have in common."""
+    """Whether a value within the bounds is a multiple of the gcd of all coefficients."""
     common = gcd(*(factor for _, factor in total.terms))
     low, high = total.constant + difference.low, total.constant + difference.high
     return low <= 0 <= high if common == 0 else low <= high // common * common
 
 
 def _decided(total: LinearSum, difference: _Difference) -> tuple[int, int] | None:
-    """The variable of a difference of one term, and its value."""
+    """Return the variable of a difference with a single term, and its value."""
     if difference.low or difference.high or len(total.terms) != 1:
         return None
     atom, factor = total.terms[0]
@@ -151,7 +151,7 @@ def _decided(total: LinearSum, difference: _Difference) -> tuple[int, int] | Non
 def _has_point(
     differences: Sequence[_Difference], space: _Space, first: Touch, second: Touch
 ) -> bool:
-    """Whether some iterations meet, found by going through all; True where they are many."""
+    """Whether some pair of iterations aliases, by enumeration; True if there are too many pairs."""
     ranges = space.ranges
     sizes = [high - low + 1 for low, high in ranges]
     if not differences or prod(sizes) > _POINTS:

@@ -1,15 +1,15 @@
-"""Which buffers hold one value for each element, computed whole before anything reads it.
+"""Find the buffers whose elements are computed once, completely, before anything reads them.
 
-Of such a buffer nothing depends on the order in which its elements come, nor on how often one is
-computed, so a primitive has to see to it only that values are there when they are read. Functions
-that are made of tensor expressions have no other buffers. One look at the uses of a buffer decides:
+Results do not depend on the order in which elements of such a buffer are computed, nor on how
+often, so a primitive only needs to ensure that values are computed before they are read. Functions
+lowered from tensor expressions have no other buffers. The uses of a buffer decide:
 
-- each block that writes it does so by one store, whose indices tell the points of the block apart,
-  or by a reduction with its start, whose combiner is associative and commutative (of floats: has
-  `fastmath<reassoc>`);
-- the block runs once for each of its points, in loops of their own;
-- blocks that write it write different parts of it;
-- whatever else reads it stands in nests behind those of all that write it.
+- each block that writes it does so by one store, whose indices are distinct for distinct points of
+  the block, or by a reduction with its initialisation, whose combiner is associative and
+  commutative (for floats: has `fastmath<reassoc>`);
+- the block runs exactly once for each of its points;
+- different blocks write disjoint parts of it;
+- all other readers are in nests after those of all writers.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ from tcopt.support.affine import extents_to_ranges
 from tcopt.support.literals import integers
 
 _FENCES = (BarrierOp, CallOp, PopTokenOp, PushTokenOp)
-"""What stands in an order with all memory."""
+"""Ops that are ordered with all memory accesses."""
 
 
 class NotSingle(Exception):
-    """Why a buffer is not written once and then read."""
+    """The reason why a buffer is not written once and then read."""
 
 
 @dataclass
 class _Uses:
-    """What is done with one buffer; blocks in no particular order."""
+    """Uses of one buffer; blocks are in no particular order."""
 
     readers: dict[BlockOp | None, Operation] = field(default_factory=lambda: {})
     writers: dict[BlockOp | None, list[StoreOp]] = field(default_factory=lambda: {})
@@ -77,12 +77,12 @@ class _Uses:
 
 @dataclass
 class Classes:
-    """The buffers of a function that are not as said above, each with the reason.
+    """Buffers of a function that are not single-assignment as defined above, with the reasons.
 
     Attributes:
-        shared: those whose reads and writes may depend on any order.
-        ordered: those that are single but for an update that does not commute.
-        fence: an op that stands in an order with all memory, if there is one.
+        shared: buffers whose reads and writes may depend on order.
+        ordered: buffers that are single-assignment except for an update that does not commute.
+        fence: an op that is ordered with all memory accesses, if there is one.
     """
 
     shared: dict[SSAValue, str] = field(default_factory=lambda: {})
@@ -91,7 +91,7 @@ class Classes:
 
 
 def classify(func: FuncOp) -> Classes:
-    """Look at every buffer of a function."""
+    """Classify every buffer of a function."""
     classes = Classes()
     buffers: list[SSAValue] = list(func.body.block.args)
     for op in _outside_blocks(func):
@@ -120,7 +120,7 @@ def updates_commute(store: StoreOp) -> bool:
 
 
 def _outside_blocks(func: FuncOp) -> Iterator[Operation]:
-    """The ops of a function, but for those of blocks."""
+    """Yield the ops of a function, except blocks and their contents."""
     rest = [func.body.block]
     while rest:
         for op in rest.pop().ops:
@@ -153,7 +153,13 @@ def _uses_of(buffer: SSAValue) -> _Uses:
 
 
 def _check_buffer(buffer: SSAValue, uses: _Uses, func: FuncOp) -> str | None:
-    """Raises NotSingle; returns why the order of updates counts, if it does."""
+    """Check that a buffer is single-assignment.
+
+    Returns:
+        Why the order of its updates matters; None if it does not.
+    Raises:
+        NotSingle: the buffer is not single-assignment.
+    """
     order: str | None = None
     for block, stores in uses.writers.items():
         if block is None:
@@ -167,7 +173,11 @@ def _check_buffer(buffer: SSAValue, uses: _Uses, func: FuncOp) -> str | None:
 
 
 def _check_writer(block: BlockOp, stores: list[StoreOp]) -> str | None:
-    """Check that a block computes each element by itself, from nothing that it wrote."""
+    """Check that a block computes each element separately, from nothing that it wrote itself.
+
+    Returns:
+        Why the order of its updates matters; None if it does not.
+    """
     steps = [op for op in stores if op.parent_op() is block]
     starts = [op for op in stores if isinstance(op.parent_op(), InitOp)]
     if len(steps) != 1 or len(starts) != block.is_reduction or len(stores) != len(steps + starts):
@@ -196,7 +206,7 @@ def _loads(block: BlockOp) -> Iterator[LoadOp]:
 
 
 def _check_apart(block: BlockOp, store: StoreOp) -> None:
-    """Check that different points of a block are different elements."""
+    """Check that distinct points of a block write distinct elements."""
     variables = block.iter_vars
     kinds = block.iter_kinds
     used = {
@@ -222,7 +232,7 @@ def _check_apart(block: BlockOp, store: StoreOp) -> None:
 
 
 def _plain(expr: AffineExpr) -> int | None:
-    """The dimension that an expression is, or is a constant apart from."""
+    """Return the dimension if `expr` is a dimension, or one plus a constant."""
     if isinstance(expr, AffineBinaryOpExpr) and expr.kind is AffineBinaryOpKind.Add:
         expr = expr.lhs if isinstance(expr.rhs, AffineConstantExpr) else expr
     return expr.position if isinstance(expr, AffineDimExpr) else None
@@ -242,14 +252,14 @@ def _check_points(block: BlockOp) -> None:
         elif extent != 1 or expr != AffineConstantExpr(0):
             raise NotSingle(f"loops of block {block_label(block)} are not its variables")
     if any(not isinstance(op, ForOp | BlockOp) for op in path_to(block)):
-        raise NotSingle(f"block {block_label(block)} stands under a condition")
+        raise NotSingle(f"block {block_label(block)} is inside a conditional")
     around = [o.induction_variable for o in enclosing_loops(block) if o.trip_count != 1]
     if len(set(bound)) != len(bound) or not set(around) <= set(bound):
         raise NotSingle(f"block {block_label(block)} does not run once for each of its points")
 
 
 def _check_parts(buffer: SSAValue, uses: _Uses, func: FuncOp) -> None:
-    """Check that no two blocks, and no border, write one element."""
+    """Check that no two blocks, and no border, write the same element."""
     boxes: list[tuple[BlockOp | None, list[tuple[int, int]]]] = []
     for block, stores in uses.writers.items():
         (access,) = accesses(stores[-1])
@@ -271,17 +281,17 @@ def _check_parts(buffer: SSAValue, uses: _Uses, func: FuncOp) -> None:
 
 
 def _spans(box: Box) -> list[tuple[int, int]]:
-    """First and last place, the last one excluded; bases of a whole function are constant."""
+    """Return start and end (exclusive) along each dimension, which are constant in a function."""
     spans: list[tuple[int, int]] = []
     for dim in box.dims:
         if not isinstance(dim.base, AffineConstantExpr):
-            raise NotSingle("its parts are not known")
+            raise NotSingle("the bounds of its parts are not constant")
         spans.append((dim.base.value, dim.base.value + dim.extent))
     return spans
 
 
 def _check_readers(buffer: SSAValue, uses: _Uses, func: FuncOp) -> None:
-    """Check that whoever reads a buffer and does not write it comes behind all that do."""
+    """Check that blocks which read a buffer without writing it come after all of its writers."""
     readers = [op for block, op in uses.readers.items() if block not in uses.writers]
     if not readers:
         return

@@ -1,4 +1,4 @@
-"""How messages tell accesses."""
+"""Texts of accesses for messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcopt.support.access_syntax import print_expr
 
 
 def access_text(op: Operation, buffer: SSAValue) -> str:
-    """An access with its block: `the store %y[%v + 1] of block "scan"`."""
+    """Return an access with its block: `the store %y[%v + 1] of block "scan"`."""
     place = value_label(buffer)
     if isinstance(op, LoadOp | StoreOp):
         indices = [_index_text(op, position) for position in range(len(op.map.data.results))]
@@ -25,12 +25,12 @@ def access_text(op: Operation, buffer: SSAValue) -> str:
 
 
 def block_text(block: BlockOp | None) -> str:
-    """`block "mm"`, or what there is outside of blocks."""
+    """Return `block "mm"`, or a text for code outside of blocks."""
     return "code outside of blocks" if block is None else f"block {block_label(block)}"
 
 
 class _Names(Printer):
-    """Prints values by the names they have in the text."""
+    """Prints values by their names in the source."""
 
     def print_ssa_value(self, value: SSAValue) -> str:
         text = value_label(value)

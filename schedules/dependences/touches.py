@@ -1,4 +1,4 @@
-"""Accesses to buffers, with their indices over the loops around them."""
+"""Accesses to buffers, with indices over the loops around them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class Touch:
     """One access to a buffer.
 
     Attributes:
-        reach: how far below and above its index each dimension is touched, for a vector or tile.
+        reach: for each dimension, the number of elements below and above the index that a vector or
+            tile access covers.
     """
 
     op: Operation
@@ -52,14 +53,14 @@ class Touch:
 
     @cached_property
     def loops(self) -> tuple[ForOp, ...]:
-        """The loops around it, outermost first."""
+        """The loops around the access, outermost first."""
         return tuple(loops_of(self.op))
 
     @cached_property
     def indices(self) -> tuple[AffineExpr | None, ...] | None:
-        """Each index over the variables of `loops`; None where it is computed from data.
+        """Each index over the variables of `loops`; None for an index computed from data.
 
-        None for all of them where nothing is known.
+        None instead of the tuple if nothing is known about the indices.
         """
         if self._map is None:
             return None
@@ -68,7 +69,8 @@ class Touch:
 
     @cached_property
     def domain(self) -> tuple[tuple[AffineExpr, int], ...]:
-        """Expressions over `loops`, each at least 0 and below an extent where the access runs."""
+        """Expressions over `loops` with extents: the access runs where each is at least 0 and below
+        its extent."""
         if self.block is None:
             return ()
         operands = [self._expand(value) for value in self.block.operands_]
@@ -97,7 +99,7 @@ def _apply(expr: AffineExpr, operands: list[AffineExpr | None]) -> AffineExpr | 
 
 
 def touches(buffer: SSAValue, root: Operation) -> list[Touch]:
-    """All accesses to `buffer` at or below `root`, in program order."""
+    """Return all accesses to `buffer` at or below `root`, in program order."""
     ops = {use.operation for use in buffer.uses}
     return [touch for op in root.walk() if op in ops for touch in _touches_of(op, buffer)]
 

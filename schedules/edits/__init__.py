@@ -1,1 +1,1 @@
-"""Edits of loop nests that primitives are made of."""
+"""Edits of loop nests, from which primitives are built."""

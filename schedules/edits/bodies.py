@@ -1,4 +1,4 @@
-"""Edits of what is inside a block: its indices."""
+"""Edits of the index expressions inside a block."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ IndexedOp = LoadOp | StoreOp | IndexOp | IntrinOp
 
 @dataclass(frozen=True)
 class IndexExpr:
-    """An index: `expr` over `values`."""
+    """An affine index expression `expr` over `values`."""
 
     expr: AffineExpr
     values: tuple[SSAValue, ...]
 
 
 def substitute_indices(body: Block, replaced: Mapping[SSAValue, IndexExpr]) -> None:
-    """Put index expressions in place of index values, everywhere in `body`.
+    """Replace index values by index expressions everywhere in `body`.
 
-    Accesses take the expression into their maps; any other use gets a `loop.index` for it.
+    Accesses compose the expression with their maps; other uses get a `loop.index` op.
     """
     made: dict[SSAValue, SSAValue] = {}
     for op in list(body.walk()):
@@ -45,7 +45,7 @@ def substitute_indices(body: Block, replaced: Mapping[SSAValue, IndexExpr]) -> N
 def compose(
     map: AffineMap, operands: Sequence[SSAValue], replaced: Mapping[SSAValue, IndexExpr]
 ) -> tuple[AffineMap, list[SSAValue]]:
-    """A map over `operands` with expressions in place of some of them, simplified."""
+    """Return `map` over `operands` with some operands replaced by expressions, simplified."""
     values: list[SSAValue] = []
     dims: list[AffineExpr] = []
     for operand in operands:
@@ -68,7 +68,7 @@ def _substitute_access(op: IndexedOp, replaced: Mapping[SSAValue, IndexExpr]) ->
 
 
 def _materialize(body: Block, value: SSAValue, index: IndexExpr) -> SSAValue:
-    """A `loop.index` where all values of the expression are known: after their definitions."""
+    """Insert a `loop.index` after the definitions of all values of the expression."""
     op = IndexOp(AffineMap(len(index.values), 0, (index.expr,)), index.values)
     op.result.name_hint = value.name_hint
     last: Operation | None = None

@@ -1,4 +1,4 @@
-"""Edits of buffers together with their accesses."""
+"""Edits of buffers and their accesses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcopt.dialects.loop import AllocOp, LoadOp, StoreOp
 
 
 def with_shape(alloc: AllocOp, shape: Sequence[int]) -> AllocOp:
-    """Put a buffer of another shape in the place of one; its accesses stay as they are."""
+    """Replace a buffer by one of another shape; its accesses do not change."""
     type_ = alloc.result.type
     assert isa(type_, MemRefType)
     new_type = MemRefType(type_.get_element_type(), shape, type_.layout, type_.memory_space)
@@ -27,6 +27,6 @@ def with_shape(alloc: AllocOp, shape: Sequence[int]) -> AllocOp:
 
 
 def permute_indices(op: LoadOp | StoreOp, order: Sequence[int]) -> None:
-    """Give an access its indices in another order."""
+    """Permute the indices of an access."""
     map = op.map.data
     op.map = AffineMapAttr(AffineMap(map.num_dims, 0, tuple(map.results[dim] for dim in order)))

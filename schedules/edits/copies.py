@@ -1,4 +1,4 @@
-"""Copy blocks between two buffers of one shape."""
+"""Copy blocks between two buffers."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def copy_nest(
     low: Sequence[int] | None = None,
     steps: Sequence[int] | None = None,
 ) -> tuple[BlockOp, Operation]:
-    """A block that copies a part of `source` to `target`, for the op `origin`.
+    """Build a block that copies a part of `source` to `target`, with the location of `origin`.
 
     Args:
-        box: the part, by the indices of `source`, or of `target` with steps.
-        low: if given, how much further an element lies in `target` along each dimension.
-        steps: if given, how far `source` moves along each dimension for a step of `target`.
+        box: the copied part, in indices of `source`, or of `target` if `steps` are given.
+        low: offset of the elements in `target` along each dimension; 0 by default.
+        steps: stride in `source` of one step in `target`, along each dimension; 1 by default.
     Returns:
         The block, and its outermost loop, detached.
     """
@@ -53,7 +53,7 @@ def copy_nest(
 
 
 def shift(block: BlockOp, buffer: SSAValue, low: Sequence[int]) -> None:
-    """Move every load and store of `block` from and to `buffer` by `low` towards its start."""
+    """Subtract `low` from the indices of every load and store of `buffer` in `block`."""
     for op in block.body.walk():
         if isinstance(op, LoadOp | StoreOp) and op.memref is buffer:
             exprs = zip(op.map.data.results, low, strict=True)
@@ -63,7 +63,7 @@ def shift(block: BlockOp, buffer: SSAValue, low: Sequence[int]) -> None:
 
 
 def redirect(block: BlockOp, source: SSAValue, target: SSAValue) -> None:
-    """Let every access of `block` to `source` go to `target`."""
+    """Redirect every access of `block` from `source` to `target`."""
     for op in block.body.walk():
         for index, operand in enumerate(op.operands):
             if operand is source:

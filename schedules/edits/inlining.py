@@ -1,4 +1,4 @@
-"""What the two inlining primitives share: one block's computation as an expression."""
+"""Common parts of the two inlining primitives."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tcopt.schedules.state.state import State, alloc_of, block_label, value_labe
 
 
 def pointwise_store(state: State, block: BlockOp, buffer: SSAValue, primitive: str) -> StoreOp:
-    """The single store of a block that computes each element of `buffer` by itself.
+    """Return the only store of a block that computes `buffer` element by element.
 
     Raises:
-        ScheduleError: the block reduces, stores more than once, or does not write each element
-            of the buffer at an index of its own.
+        ScheduleError: the block reduces, stores more than once, or its store is not indexed by its
+            variables.
     """
     label = block_label(block)
     if block.is_reduction:
@@ -34,14 +34,14 @@ def pointwise_store(state: State, block: BlockOp, buffer: SSAValue, primitive: s
 
 
 def check_temporary(state: State, buffer: SSAValue, block: BlockOp, primitive: str) -> None:
-    """Raises ScheduleError if `buffer` is an argument of the function."""
+    """Raise ScheduleError if `buffer` is an argument of the function."""
     if alloc_of(buffer) is None:
         reason = f"{value_label(buffer)} is an argument of the function and must be written"
         raise illegal(primitive, "block", reason, op=block)
 
 
 def check_body(block: BlockOp, primitive: str) -> None:
-    """Raises ScheduleError unless the body is straight-line code of loads and values."""
+    """Raise ScheduleError unless the body is straight-line scalar code."""
     for op in block.body.block.ops:
         vector = isinstance(op, LoadOp | StoreOp) and op.lanes is not None
         if op.regions or vector:
@@ -49,13 +49,13 @@ def check_body(block: BlockOp, primitive: str) -> None:
 
 
 def erase_alloc(buffer: SSAValue) -> None:
-    """Erase the allocation of a buffer that nothing uses any more."""
+    """Erase the allocation of a buffer that has no uses left."""
     alloc = alloc_of(buffer)
     if alloc is not None and buffer.first_use is None:
         erase(alloc)
 
 
 def erase(op: Operation) -> None:
-    """Take an op out of its block and erase it."""
+    """Detach an op from its block and erase it."""
     op.detach()
     op.erase()

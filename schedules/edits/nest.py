@@ -1,4 +1,4 @@
-"""Edits of loop nests that primitives are made of."""
+"""Edits of loop nests: new loops, bindings, guards and allocations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _CONCURRENT = (LoopKind.PARALLEL, LoopKind.THREAD, LoopKind.VIRTUAL)
 
 @dataclass(frozen=True)
 class Span:
-    """`extent` consecutive values from `base`, an expression over values given beside it."""
+    """`extent` consecutive values from `base`, an expression over values that are passed
+    separately."""
 
     base: AffineExpr
     extent: int
@@ -38,7 +39,7 @@ class Span:
 def new_loop(
     extent: int, name: str | None, origin: Operation, kind: LoopKind = LoopKind.SERIAL
 ) -> ForOp:
-    """An empty loop whose variable is called `name`, and which comes from where `origin` does."""
+    """Create an empty loop whose variable is called `name`, with the location of `origin`."""
     body = Block(arg_types=[IndexType()])
     body.args[0].name_hint = name
     loop = ForOp(extent, Region(body), kind)
@@ -47,7 +48,7 @@ def new_loop(
 
 
 def loop_name(variable: SSAValue) -> str | None:
-    """The name of a loop over an iteration variable: `vj` gives `j`."""
+    """Return the name of a loop over an iteration variable: `j` for `vj`."""
     hint = variable.name_hint
     return hint[1:] if hint and hint[0] == "v" and hint[1:2].isalpha() else hint
 
@@ -62,7 +63,7 @@ def set_bindings(block: BlockOp, exprs: Sequence[AffineExpr], values: Sequence[S
 
 
 def replace_variable(loop: ForOp, expr: AffineExpr, values: Sequence[SSAValue]) -> None:
-    """Put `expr` over `values` in place of a loop's variable in every binding."""
+    """Replace a loop's variable by `expr` over `values` in every binding."""
     variable = loop.induction_variable
     for block in bound_blocks(loop):
         operands = list(block.operands_)
@@ -76,7 +77,7 @@ def replace_variable(loop: ForOp, expr: AffineExpr, values: Sequence[SSAValue]) 
 
 
 def bound_blocks(loop: ForOp) -> list[BlockOp]:
-    """Blocks with a binding over the loop's variable."""
+    """Return the blocks with a binding over the loop's variable."""
     users = dict.fromkeys(use.operation for use in loop.induction_variable.uses)
     return [op for op in users if isinstance(op, BlockOp)]
 
@@ -89,9 +90,9 @@ def move_ops(source: Block, target: Block) -> None:
 
 
 def add_guard(block: BlockOp, expr: AffineExpr, values: Sequence[SSAValue], extent: int) -> None:
-    """Run `block` only where `0 <= expr < extent`, by one more iteration variable.
+    """Run `block` only where `0 <= expr < extent`, by adding an iteration variable.
 
-    It is spatial even over loops of a reduction, whose start it has no part in.
+    The variable is spatial even over loops of a reduction: it takes no part in the reduction.
     """
     operands = list(block.operands_)
     shift: list[AffineExpr] = [AffineDimExpr(len(operands) + i) for i in range(len(values))]
@@ -103,15 +104,15 @@ def add_guard(block: BlockOp, expr: AffineExpr, values: Sequence[SSAValue], exte
 
 
 def set_variables(block: BlockOp, kinds: Sequence[IterKind], extents: Sequence[int]) -> None:
-    """Replace the kinds and extents of a block's variables."""
+    """Replace the kinds and extents of a block's iteration variables."""
     block.kinds = ArrayAttr([IterKindAttr(kind) for kind in kinds])
     block.extents = DenseArrayBase.from_list(i64, extents)
 
 
 def bound_values(block: BlockOp, kind: IterKind) -> set[SSAValue]:
-    """Loop variables that the block's variables of one kind are bound to.
+    """Return the loop variables to which the block's variables of one kind are bound.
 
-    Spatial variables that the body does not use only guard it, and are left out.
+    Spatial variables that the body does not use only guard it, and are excluded.
     """
     return {
         value
@@ -123,7 +124,8 @@ def bound_values(block: BlockOp, kind: IterKind) -> set[SSAValue]:
 
 
 def is_guard(block: BlockOp, position: int) -> bool:
-    """Whether a variable only guards part of another's binding, as `split` makes them."""
+    """Whether a variable only guards part of another variable's binding, as `split` creates
+    them."""
     if block.iter_vars[position].first_use is not None:
         return False
     if block.iter_kinds[position] is not IterKind.SPATIAL:
@@ -141,10 +143,10 @@ def is_guard(block: BlockOp, position: int) -> bool:
 
 
 def drop_guards(block: BlockOp) -> list[int]:
-    """Remove variables that guard loops which are going away.
+    """Remove the guards of loops that are about to be removed.
 
     Returns:
-        The positions of the variables that stay.
+        The positions of the remaining variables.
     """
     count = len(block.iter_vars)
     kept = [p for p in range(count) if not is_guard(block, p)]
@@ -161,7 +163,7 @@ def drop_guards(block: BlockOp) -> list[int]:
 
 
 def check_movable(primitive: str, block: BlockOp) -> None:
-    """Raises ScheduleError if a variable relates others, so that none has loops of its own."""
+    """Raise ScheduleError if a variable relates others, so that they have no loops of their own."""
     for position, variable in enumerate(block.iter_vars):
         unused = variable.first_use is None and block.iter_kinds[position] is IterKind.SPATIAL
         if unused and block.domain[position] > 1 and not is_guard(block, position):
@@ -175,7 +177,7 @@ def check_movable(primitive: str, block: BlockOp) -> None:
 
 
 def overshoot_is_clipped(block: BlockOp, loop: ForOp, padded: int) -> bool:
-    """Whether a domain excludes every point where the loop runs from its extent to `padded`."""
+    """Whether the block's domain excludes every iteration from the trip count up to `padded`."""
     values = list(block.operands_)
     if loop.induction_variable not in values:
         return False
@@ -194,7 +196,7 @@ def build_nest(
     values: Sequence[SSAValue],
     kinds: Sequence[LoopKind] | None = None,
 ) -> Operation:
-    """Wrap a detached block in one loop for each span longer than 1 and bind it to them.
+    """Wrap a detached block in one loop for each span longer than 1, and bind it to the loops.
 
     Returns:
         The outermost op, detached.
@@ -220,12 +222,12 @@ def build_nest(
 
 
 def full_spans(extents: Sequence[int]) -> list[Span]:
-    """Spans over whole domains."""
+    """Return spans that cover whole domains."""
     return [Span(AffineConstantExpr(0), extent) for extent in extents]
 
 
 def sink_alloc(state: State, buffer: SSAValue) -> None:
-    """Move a buffer's allocation to the innermost body that holds all that use it."""
+    """Move a buffer's allocation to the innermost body that contains all of its users."""
     alloc = alloc_of(buffer)
     users = {*state.readers(buffer), *state.writers(buffer)}
     if alloc is None or len(users) < 2:
@@ -247,8 +249,8 @@ def check_visible(
     """Check that buffers of `block` may be made visible at `place`, outside their loops.
 
     Raises:
-        ScheduleError: a buffer belongs to one iteration of a loop whose iterations run at the
-            same time, and would be shared by them.
+        ScheduleError: a buffer is private to an iteration of a concurrent loop, and would become
+            shared between iterations.
     """
     visible = loops_of(place)
     for buffer in buffers:
@@ -265,7 +267,7 @@ def check_visible(
 
 
 def hoist_alloc(state: State, buffer: SSAValue) -> None:
-    """Move a buffer's allocation in front of all that use it, where it is not so already."""
+    """Move a buffer's allocation before all of its users, unless it already is."""
     alloc = alloc_of(buffer)
     users = [*state.readers(buffer), *state.writers(buffer)]
     if alloc is not None and not all(_is_visible(alloc, user) for user in users):
@@ -274,7 +276,7 @@ def hoist_alloc(state: State, buffer: SSAValue) -> None:
 
 
 def insert_first(op: Operation, body: Block) -> None:
-    """Put `op` at the start of `body`."""
+    """Insert `op` at the start of `body`."""
     if (first := body.first_op) is None:
         body.add_op(op)
     else:
@@ -282,7 +284,7 @@ def insert_first(op: Operation, body: Block) -> None:
 
 
 def alloc_like(state: State, alloc: AllocOp, users: Sequence[Operation]) -> None:
-    """Place a new allocation in front of its users, in the innermost body that holds them."""
+    """Insert a new allocation before its users, in the innermost body that contains them."""
     body = common_block(users, state.func)
     first = min((ancestor_in(body, u) for u in users), key=lambda op: _position(body, op))
     body.insert_op_before(alloc, first)

@@ -1,4 +1,4 @@
-"""Sequences carried out on the functions that they are for."""
+"""The pass `apply-schedule`: apply each sequence to its function."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tcopt.support.rewriting import rewrite
 
 @dataclass(frozen=True)
 class ApplySequence(RewritePattern):
-    """Carry out a sequence on its function, and erase it.
+    """Apply a sequence to its function, and erase the sequence.
 
         loop.func @f(...) { loop.for %i = 0 to 64 {...} }
         sched.sequence @f_schedule for @f { ... sched.split %i by [?, 16] ... }
@@ -28,7 +28,7 @@ class ApplySequence(RewritePattern):
         loop.func @f(...) { loop.for %io = 0 to 4 { loop.for %ii = 0 to 16 {...} } }
 
     Attributes:
-        functions: by their names.
+        functions: the functions of the module, by name.
     """
 
     functions: Mapping[str, FuncOp]

@@ -1,7 +1,7 @@
 """The pass `apply-tuning`.
 
-A walk by hand: it looks each function and operator up in a file, and writes beside them what the
-file has.
+It is not a rewrite pattern: it looks each function and operator up in a lock file, and adds the
+schedules and choices found there next to them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class ApplyTuningPass(ModulePass):
-    """Gives kernels and operators what a lock file says of them.
+    """Attaches the schedules and choices of a lock file to kernels and operators.
 
         te.func @conv(...) {...}
     ->
@@ -55,15 +55,17 @@ class ApplyTuningPass(ModulePass):
     ->
         %y = graph.conv %x, %w {tune.winograd = 4 : i64} : ...
 
-    It runs at the graph level, for operators, and at the te level, for kernels. An entry is for
-    what computes the same on the same target, whatever it is called. `schedule` leaves functions
-    alone that have a sequence, and has the rule write one that says no more than `choice`.
+    It runs at the graph level for operators, and at the te level for kernels. An entry applies to
+    every kernel or operator with the same computation on the same target, whatever its name. The
+    pass `schedule` skips functions that have a sequence; if the sequence has only a `choice`, the
+    rule writes its steps.
 
     Options:
         file: the lock file.
-        digest: of what it held when the model was loaded; by default what it holds now counts.
-        locked: every kernel needs an entry, and every schedule has to apply; without it, the
-            default replaces what does not apply, and malformed entries are left out.
+        digest: expected hash of the lock file, from when the model was loaded; not checked by
+            default.
+        locked: require an entry for every kernel, and that every schedule applies. Otherwise the
+            default replaces schedules that do not apply, and malformed entries are skipped.
     """
 
     name = "apply-tuning"
@@ -81,7 +83,7 @@ class ApplyTuningPass(ModulePass):
             _tell_operators(op, lock, key_of(target_text(op)))
             return
         for error in lock.refused:
-            text = f"an entry of the lock file is left out: {error.message}; tune again"
+            text = f"skipped an entry of the lock file: {error.message}; tune again"
             replay([Remark(self.name, "lock file", error.where or self.file, text, True, True)])
         missing: list[str] = []
         targets: set[str] = set()
@@ -97,7 +99,7 @@ class ApplyTuningPass(ModulePass):
 
     def _tell_kernel(self, module: ModuleOp, function: FuncOp, entry: LockEntry) -> None:
         if not entry.has_steps and entry.choice is None:
-            return  # The default is what was found best.
+            return  # The default schedule was the fastest.
         sequence = entry.sequence.clone()
         sequence.location = entry.sequence.location
         for copy, step in zip(sequence.walk(), entry.sequence.walk(), strict=True):
@@ -143,5 +145,5 @@ def _tell_operators(module: ModuleOp, lock: LockFile, target: str) -> None:
 
 
 def operator_key(op: GraphOp) -> str:
-    """A hash of an operator: its kind, attributes and types."""
+    """Return a hash of an operator's kind, attributes and types."""
     return key_of(canonical_text(op))

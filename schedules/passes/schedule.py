@@ -1,6 +1,7 @@
 """The pass `schedule`.
 
-A walk by hand: rules are asked about functions one by one, and write sequences beside them.
+It is not a rewrite pattern: it asks the rules about one function after another, and adds the
+sequences next to the functions.
 """
 
 from __future__ import annotations
@@ -55,17 +56,17 @@ class SchedulePass(ModulePass):
           ...
         }
 
-    The function itself is left alone, unless the option says otherwise. `rule` is the rule
-    that wrote the sequence, `choice` what it chose where it left something open, and `declined`
-    the rules asked before it with their reasons; a rule whose step fails has declined too. The
-    target is the module's attribute `tcopt.target`.
+    The function itself is not changed unless `now` is set. `rule` is the rule that wrote the
+    sequence, `choice` the values of its knobs if it has any, and `declined` the rules asked before
+    it, with their reasons. A rule declines also if one of its steps fails. The target is the
+    module's attribute `tcopt.target`.
 
-    A sequence without steps that has a `rule` and a `choice` is replaced by what the rule makes of
-    the choice.
+    A sequence without steps that has a `rule` and a `choice` is replaced by the steps that the rule
+    writes for the choice.
 
     Options:
-        now: put what the rule has made in the function's place, instead of its sequence; the
-            same function as `apply-schedule` makes, without doing every step once more.
+        now: replace the function by the scheduled one instead of adding a sequence. The result is
+            the same as after `apply-schedule`, without applying every step twice.
     """
 
     name = "schedule"
@@ -106,17 +107,17 @@ class SchedulePass(ModulePass):
 
 
 def is_unwritten(sequence: SequenceOp) -> bool:
-    """Whether a sequence names a rule and a choice, for the steps that the rule then writes."""
+    """Whether a sequence has a rule and a choice, but no steps: the rule has yet to write them."""
     return sequence.body.block.first_op is None and CHOICE in sequence.attributes
 
 
 def _written(
     sequence: SequenceOp, function: FuncOp, rules: Sequence[AnyRule], facts: object
 ) -> Schedule:
-    """What the rule that a sequence names makes of its choice; the sequence is erased."""
+    """Return the schedule that a sequence's rule writes for its choice; erase the sequence."""
     rule, choice = sequence.attributes.get("rule"), choice_of(sequence)
     if not isinstance(rule, StringAttr):
-        raise ScheduleError("the sequence has a choice, and no rule to ask", op=sequence)
+        raise ScheduleError("the sequence has a choice, but no rule", op=sequence)
     try:
         schedule = find_schedule(function, rules, facts, rule=rule.data, choice=choice)
     except (InputError, ScheduleError) as error:
@@ -127,7 +128,7 @@ def _written(
 
 
 def write_schedule(function: FuncOp, rules: Sequence[AnyRule], facts: object) -> SequenceOp | None:
-    """The schedule that the first rule which does not decline writes; None if all do."""
+    """Return the sequence of the first rule that does not decline; None if all decline."""
     schedule = find_schedule(function, rules, facts)
     return None if schedule is None else schedule.sequence
 
@@ -140,23 +141,23 @@ def find_schedule(
     rule: str | None = None,
     choice: Mapping[str, int | str] | None = None,
 ) -> Schedule | None:
-    """What the first rule that does not decline makes of a copy of a function; None if all do.
+    """Schedule a copy of a function by the first rule that does not decline; None if all decline.
 
     Args:
-        rule: the name of the only rule to ask; the first that does not decline if None.
-        choice: what that rule shall choose, kinds by number or word; its default if None.
+        rule: name of the only rule to ask; by default, rules are asked in order.
+        choice: knob values for that rule, kinds as number or label; its default choice if None.
     Raises:
-        InputError: there is no such rule, or it has no such choice.
-        ScheduleError: the rule named declines the function.
+        InputError: there is no such rule, or the choice is not one of its space.
+        ScheduleError: the named rule declines the function.
     """
     if rule is not None:
         return _schedule_by(function, _rule_named(rule, rules), facts, choice)
     if choice is not None:
-        raise InputError("a choice is one of a rule's", hint="name the rule as well")
+        raise InputError("a choice needs a rule", hint="name the rule as well")
     declined: dict[str, StringAttr] = {}
     schedule: Schedule | None = None
     for each in rules:
-        # What a rule left untouched serves the next one.
+        # A schedule that a declining rule did not change is reused for the next rule.
         if schedule is None or schedule.sequence.body.block.first_op is not None:
             schedule = Schedule(function.clone())
         try:
@@ -176,14 +177,14 @@ def find_schedule(
 def spaces_of(
     function: FuncOp, rules: Sequence[AnyRule], facts: object
 ) -> list[tuple[AnyRule, Space]]:
-    """The rules that take a function, with what each leaves open; the first is the one that
-    schedules it where nobody chooses.
+    """Return the rules that apply to a function, each with its space of choices.
 
-    A rule that leaves nothing open has a space of one choice without knobs.
+    The first one schedules the function by default. A rule without choices has a space of one
+    choice without knobs.
     """
     found: list[tuple[AnyRule, Space]] = []
     for rule in rules:
-        # A space refers to blocks, which rules change, so that its own stay as they are.
+        # A space refers to blocks, which rules change, so it gets a copy of its own.
         opened, tried = Schedule(function.clone()), Schedule(function.clone())
         try:
             space = space_of(rule, opened, facts)
@@ -200,7 +201,7 @@ def _schedule_by(
     facts: object,
     choice: Mapping[str, int | str] | None,
 ) -> Schedule:
-    """What one rule makes of a copy of a function."""
+    """Schedule a copy of a function by one rule."""
     schedule = Schedule(function.clone())
     answer = _ask(rule, schedule, facts, choice)
     if isinstance(answer, Declined):
@@ -222,7 +223,7 @@ def _ask(
     facts: object,
     words: Mapping[str, int | str] | None,
 ) -> Declined | None:
-    """Let a rule write a schedule, and record its name and what it chose."""
+    """Let a rule write a schedule; record its name and choice."""
     space = space_of(rule, schedule, facts)
     if isinstance(space, Declined):
         return space

@@ -1,1 +1,1 @@
-"""Spaces of choices: what rules leave open, as knobs with validity and an estimate."""
+"""Spaces of choices: the knobs of a schedule rule, with validity and a cost estimate."""

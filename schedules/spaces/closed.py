@@ -1,4 +1,4 @@
-"""The space of a rule that leaves nothing open."""
+"""The space of a rule without choices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tcopt.schedules.spaces.space import Column, LoopLevel, Operand, Point, Spac
 
 
 class Closed(Space):
-    """One choice, without knobs."""
+    """Space with a single choice and no knobs."""
 
     def __init__(self) -> None:
         super().__init__(())

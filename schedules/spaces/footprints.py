@@ -1,4 +1,4 @@
-"""What a part of a loop nest touches of an operand, as a formula over sizes."""
+"""Footprint of an operand in a part of a loop nest, as a formula over tile sizes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tcopt.support.columns import least
 
 
 def footprint(operand: Operand, sizes: Mapping[int, Column]) -> Column:
-    """Bytes of an operand that are touched while variables go through so many values.
+    """Return the bytes of an operand that are accessed while variables run over given sizes.
 
     Args:
-        sizes: how far each variable goes, by position; those that are not named stay.
+        sizes: number of values of each variable, by position; other variables are fixed.
     """
     total: Column = operand.element_bytes
     for dim, extent in enumerate(operand.shape):

@@ -1,17 +1,17 @@
-"""Sizes of tiles that are worth trying."""
+"""Candidate tile sizes."""
 
 from __future__ import annotations
 
 LARGEST = 512
-"""Iterations of a tile's loop at most."""
+"""Maximum trip count of a tile's loop."""
 
 
 def sizes_up_to(extent: int, most_values: int = 10, largest: int = LARGEST) -> tuple[int, ...]:
-    """Divisors of an extent and powers of two up to it, the smallest of them.
+    """Return the smallest divisors of an extent and powers of two up to it.
 
     Args:
-        most_values: how many there are at most.
-        largest: none is larger.
+        most_values: maximum number of sizes.
+        largest: maximum size.
     """
     largest = min(extent, largest)
     divisors = {n for n in range(1, largest + 1) if extent % n == 0}

@@ -1,6 +1,6 @@
-"""A space of choices: what a rule leaves open.
+"""Spaces of choices of schedule rules.
 
-A rule that has a choice states it beside itself:
+A rule with tunable parameters defines a space for them:
 
     class TileSpace(Space):
         def __init__(self, product: Product, facts: CpuFacts):
@@ -17,14 +17,14 @@ A rule that has a choice states it beside itself:
         def estimate(self, k: Point) -> Column:
             return ...
 
-All formulas are over a `Point`, whose attributes are numbers for one choice and numpy columns for
-many: who searches judges a hundred thousand choices without building one. Branches are
-`numpy.where`, or lie in what does not depend on the choice.
+All formulas are over a `Point`, whose attributes are integers for one choice and numpy columns for
+many: a search evaluates a hundred thousand choices without building one. Use `numpy.where` instead
+of branches on knob values.
 
-Domains that depend on each other are supersets, which `valid` filters.
+Domains of knobs that depend on each other are supersets, which `valid` filters.
 
-An estimate weighs some knobs, the leading ones, and what it takes for the best of these says what
-the others are by default: `complete` fills them in.
+The estimate depends only on the leading knobs. `complete` derives default values of the other knobs
+from these.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Choice = Mapping[str, int]
 
 
 class NestKind(IntEnum):
-    """How a loop of a nest runs, as a number that columns hold."""
+    """How a loop of a nest runs, as an integer that numpy columns can hold."""
 
     SERIAL = 0
     PARALLEL = 1
@@ -61,13 +61,13 @@ class NestKind(IntEnum):
 
 @dataclass(frozen=True)
 class Knob:
-    """One thing to choose.
+    """One tunable parameter.
 
     Attributes:
         name: unique in its space.
-        values: what it may be, each once; increasing where they are sizes.
-        labels: words for the values where they are not sizes, but kinds.
-        is_quiet: its first value goes without saying.
+        values: its possible values, without duplicates; increasing if they are sizes.
+        labels: names of the values if they are kinds instead of sizes.
+        is_quiet: omitted from the printed choice when it has its first value.
     """
 
     name: str
@@ -84,12 +84,12 @@ class Knob:
             )
 
     def word(self, value: int) -> str:
-        """A value as people read it."""
+        """Return a value as printed: its label, or the number."""
         return self.labels[self.values.index(value)] if self.labels else str(value)
 
 
 class Point:
-    """The values of all knobs, as attributes: numbers, or columns of many choices."""
+    """Values of all knobs as attributes: integers, or columns for many choices."""
 
     def __init__(self, values: Mapping[str, Column]):
         self.__dict__.update(values)
@@ -100,15 +100,15 @@ class Point:
 
 @dataclass(frozen=True)
 class LoopLevel:
-    """One loop of the nest that a choice makes, for features.
+    """One loop of the nest that a choice creates, as input of cost model features.
 
-    Loops that a choice fuses are levels of their own. One that a choice does not make has one
-    iteration.
+    Loops that a choice fuses are separate levels. A loop that a choice does not create has extent
+    1.
 
     Attributes:
-        variable: the iteration variable of the block that it belongs to, by position; a column
-            where choices differ in the order of loops.
-        extent: its iterations.
+        variable: position of the block's iteration variable that it moves; a column if choices
+            differ in loop order.
+        extent: its trip count.
         kind: a `NestKind`, or a column of them.
     """
 
@@ -119,12 +119,12 @@ class LoopLevel:
 
 @dataclass(frozen=True)
 class Operand:
-    """A buffer that the block reads or writes, for features.
+    """A buffer that the block reads or writes, as input of cost model features.
 
     Attributes:
         shape: its extents.
         element_bytes: size of an element.
-        steps: for each iteration variable how far it moves each index.
+        steps: for each iteration variable, its stride in each index.
         is_output: whether it is written.
     """
 
@@ -135,12 +135,12 @@ class Operand:
 
 
 class Grid:
-    """All values of some knobs with each other.
+    """Cartesian product of the values of some knobs.
 
-    Choices are rows of positions: a column for each knob, a position among its values.
+    Choices are rows of positions: one column for each knob, holding a position among its values.
 
     Args:
-        knobs: in the order in which people read them.
+        knobs: in the order in which they are printed.
     """
 
     def __init__(self, knobs: Sequence[Knob]):
@@ -151,7 +151,7 @@ class Grid:
 
     @property
     def size(self) -> int:
-        """How many choices there are, valid or not."""
+        """Number of choices, valid or not."""
         return prod(len(knob.values) for knob in self.knobs)
 
     @cached_property
@@ -159,78 +159,84 @@ class Grid:
         return [np.asarray(knob.values, dtype=np.int64) for knob in self.knobs]
 
     def points(self, numbers: Sequence[int] | range) -> NDArray[np.int64]:
-        """Rows of positions from numbers below `size`, the last knob changing first."""
+        """Convert linear indices below `size` to rows of positions; the last knob varies
+        fastest."""
         shape = tuple(len(knob.values) for knob in self.knobs)
         if not shape:
             return np.zeros((len(numbers), 0), dtype=np.int64)
         return np.stack(np.unravel_index(np.asarray(numbers, dtype=np.int64), shape), axis=1)
 
     def at(self, points: NDArray[np.int64]) -> Point:
-        """The values at rows of positions, as columns."""
+        """Return the values at rows of positions, as columns."""
         columns = (table[points[:, i]] for i, table in enumerate(self._tables))
         return Point(dict(zip((knob.name for knob in self.knobs), columns, strict=True)))
 
     def choice(self, point: NDArray[np.int64]) -> dict[str, int]:
-        """The choice at one row of positions."""
+        """Return the choice at one row of positions."""
         rows = zip(self.knobs, point, strict=True)
         return {knob.name: knob.values[int(position)] for knob, position in rows}
 
     def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Rows of positions at random, valid or not; spaces may be larger than any number of 64
-        bits."""
+        """Draw rows of positions at random, valid or not.
+
+        The size of the space may exceed 64 bits, so each knob is drawn separately.
+        """
         columns = [rng.integers(0, len(knob.values), count) for knob in self.knobs]
         return np.stack(columns, axis=1) if columns else np.zeros((count, 0), dtype=np.int64)
 
 
 class Space(Grid, ABC):
-    """What a rule may choose for one function."""
+    """Space of the choices that a rule has for one function."""
 
     @abstractmethod
     def valid(self, k: Point) -> Column:
-        """Whether a choice can be carried out: registers, memory and threads suffice."""
+        """Whether choices are legal: registers, memory and threads suffice."""
 
     @abstractmethod
     def estimate(self, k: Point) -> Column:
-        """About how long it takes; only the order counts."""
+        """Return a cost estimate, of which only the order matters."""
 
     @abstractmethod
     def nest(self, k: Point) -> Sequence[LoopLevel]:
-        """The loops around the block that counts, outermost first."""
+        """Return the loops around the main block, outermost first."""
 
     @abstractmethod
     def operands(self) -> Sequence[Operand]:
-        """What that block reads and writes."""
+        """Return the buffers that the main block reads and writes."""
 
     @property
     def leading(self) -> tuple[str, ...]:
-        """The knobs that the estimate weighs; the others follow from them by default."""
+        """The knobs that the estimate depends on; the others follow from them by default."""
         return tuple(knob.name for knob in self.knobs)
 
     @property
     def untold(self) -> tuple[str, ...]:
-        """The knobs that `nest` does not tell all about. Choices that agree in these, and whose
-        loops are the same, are one schedule: who searches tries one of them."""
+        """The knobs whose values do not follow from `nest`.
+
+        Choices with equal values of these and equal nests are the same schedule, of which a search
+        tries only one.
+        """
         return tuple(knob.name for knob in self.knobs)
 
     def usual(self, k: Point) -> Column:
-        """Whether the default may have these values of the leading knobs; others are for those
-        who measure."""
+        """Whether the default may have these values of the leading knobs; other values are only
+        considered by a search that measures."""
         return self.valid(k)
 
     def ties(self, k: Point) -> Sequence[Column]:
-        """What decides, the least first, between choices of equal estimates."""
+        """Return tie-breakers between choices of equal estimates; smaller is better."""
         del k
         return ()
 
     def complete(self, leading: Choice) -> dict[str, int]:
-        """A choice with values for the knobs that follow from the leading ones."""
+        """Return a complete choice: derive the other knobs from the leading ones."""
         return dict(leading)
 
     def default(self) -> dict[str, int]:
-        """What is chosen where nobody has measured: the usual choice of least estimate.
+        """Return the choice used without measurements: the usual one with the lowest estimate.
 
         Raises:
-            InputError: nothing is usual.
+            InputError: no choice is usual.
         """
         first = Grid([knob for knob in self.knobs if knob.name in self.leading])
         points = first.points(range(first.size))
@@ -245,16 +251,16 @@ class Space(Grid, ABC):
         return self.complete(first.choice(points[best]))
 
     def point(self, choice: Choice) -> NDArray[np.int64]:
-        """The row of positions of a choice.
+        """Return the row of positions of a choice.
 
         Raises:
-            InputError: a knob is missing, unknown, or has another value.
+            InputError: a knob is missing, unknown, or has an illegal value.
         """
         self.check(choice)
         return np.asarray([knob.values.index(choice[knob.name]) for knob in self.knobs])
 
     def check(self, choice: Choice) -> None:
-        """Refuse what is not a choice of this space."""
+        """Raise InputError unless `choice` is a choice of this space."""
         names = [knob.name for knob in self.knobs]
         if unknown := sorted(set(choice) - set(names)):
             raise InputError(
@@ -271,7 +277,7 @@ class Space(Grid, ABC):
                 )
 
     def words(self, choice: Choice) -> dict[str, int | str]:
-        """A choice as people read it, and as schedules record it: kinds by their labels."""
+        """Return a choice as printed and as recorded in schedules: kinds by their labels."""
         return {
             knob.name: knob.word(choice[knob.name]) if knob.labels else choice[knob.name]
             for knob in self.knobs
@@ -279,10 +285,10 @@ class Space(Grid, ABC):
         }
 
     def from_words(self, words: Mapping[str, int | str]) -> dict[str, int]:
-        """The choice that `words` describes.
+        """Return the choice that `words` describes.
 
         Raises:
-            InputError: a knob is missing, unknown, or has another value.
+            InputError: a knob is missing, unknown, or has an illegal value.
         """
         known = {knob.name: knob for knob in self.knobs}
         choice = {knob.name: knob.values[0] for knob in self.knobs if knob.is_quiet}
@@ -301,11 +307,11 @@ class Space(Grid, ABC):
         return choice
 
     def is_valid(self, choice: Choice) -> bool:
-        """Whether one choice can be carried out."""
+        """Whether one choice is legal."""
         return bool(self.valid(Point(dict(choice))))
 
     def choices(self) -> Iterator[dict[str, int]]:
-        """All valid choices."""
+        """Yield all valid choices."""
         for number in range(self.size):
             choice = self.choice(self.points([number])[0])
             if self.is_valid(choice):

@@ -1,1 +1,1 @@
-"""The function under schedule."""
+"""State of the function under schedule."""

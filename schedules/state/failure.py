@@ -1,4 +1,4 @@
-"""How a schedule primitive says that it cannot be applied."""
+"""Errors of schedule primitives that cannot be applied."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def illegal(
     op: Operation | None = None,
     hint: str | None = None,
 ) -> ScheduleError:
-    """The error for one wrong argument: `split: argument 'factors': reason`.
+    """Return the error for an illegal argument: `split: argument 'factors': reason`.
 
     Args:
-        primitive: the primitive's name.
-        argument: the name of the argument at fault.
-        reason: what is wrong with it and why.
+        primitive: name of the primitive.
+        argument: name of the illegal argument.
+        reason: why the argument is illegal.
         op: the loop or block concerned.
         hint: what to do instead.
     """

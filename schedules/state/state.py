@@ -1,7 +1,8 @@
-"""The loop function under schedule, and what primitives ask about it.
+"""The loop function under schedule, and queries of primitives about it.
 
-Nothing is cached but the blocks' names: uses of a buffer's value say who reads and writes it,
-parents say which loops are around, so a primitive costs what it touches.
+Only block names are cached. Readers and writers of a buffer are found through the uses of its
+value, enclosing loops through parents, so the cost of a primitive depends only on the part of the
+function that it edits.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class State:
         func: the function, edited in place.
         blocks: its blocks by name.
         gone: loops and blocks that a primitive removed, with the reason.
-        known: in which order its buffers are used.
+        known: dependences between accesses to its buffers.
     """
 
     def __init__(self, func: FuncOp, known: Dependences):
@@ -47,10 +48,10 @@ class State:
         self.gone: dict[Operation | str, str] = {}
 
     def block(self, name: str) -> BlockOp:
-        """The block of this name.
+        """Return the block of the given name.
 
         Raises:
-            ScheduleError: there is none, or it was removed.
+            ScheduleError: there is no such block, or it was removed.
         """
         if (block := self.blocks.get(name)) is not None:
             return block
@@ -60,11 +61,11 @@ class State:
         raise ScheduleError(f'there is no block "{name}"', op=self.func, hint=f"there are {known}")
 
     def add_block(self, block: BlockOp) -> None:
-        """Make a new block known."""
+        """Register a new block."""
         self.blocks[block.block_name.data] = block
 
     def remove_block(self, block: BlockOp, reason: str) -> None:
-        """Erase a block and the loops that it leaves empty."""
+        """Erase a block and the loops that become empty."""
         name = block.block_name.data
         del self.blocks[name]
         self.gone[name] = reason
@@ -74,7 +75,7 @@ class State:
         self.prune(parent, reason)
 
     def prune(self, op: Operation | None, reason: str) -> None:
-        """Erase `op` and the loops around it as far as they hold nothing but unused buffers."""
+        """Erase `op` and enclosing loops as long as they contain nothing but unused buffers."""
         while isinstance(op, ForOp) and all(
             isinstance(child, AllocOp) and child.result.first_use is None
             for child in op.body.block.ops
@@ -86,7 +87,7 @@ class State:
             op = parent
 
     def fresh_name(self, base: str) -> str:
-        """`base`, or `base_1`, ... where a block of that name exists or existed."""
+        """Return `base`, or `base_1`, ... if a block of that name exists or existed."""
         name, count = base, 0
         while name in self.blocks or name in self.gone:
             count += 1
@@ -94,11 +95,11 @@ class State:
         return name
 
     def readers(self, buffer: SSAValue) -> list[BlockOp]:
-        """Blocks that read `buffer`, in no particular order."""
+        """Return the blocks that read `buffer`, in no particular order."""
         return _owners(buffer, (LoadOp, IntrinOp))
 
     def writers(self, buffer: SSAValue) -> list[BlockOp]:
-        """Blocks that write `buffer`, in no particular order."""
+        """Return the blocks that write `buffer`, in no particular order."""
         return _owners(buffer, (StoreOp, IntrinOp))
 
 
@@ -108,7 +109,7 @@ def _owners(buffer: SSAValue, kinds: tuple[type[Operation], ...]) -> list[BlockO
         op = use.operation
         if not isinstance(op, kinds):
             continue
-        # The indices of an intrinsic follow its inputs; outputs come first.
+        # The operands of an intrinsic are its outputs, its inputs, and then the indices.
         if isinstance(op, IntrinOp):
             is_output = use.index < len(op.outputs)
             if not is_output if kinds[0] is StoreOp else is_output and not op.reads_outputs:
@@ -119,7 +120,7 @@ def _owners(buffer: SSAValue, kinds: tuple[type[Operation], ...]) -> list[BlockO
 
 
 def blocks_under(op: Operation) -> Iterator[BlockOp]:
-    """Blocks at or below a function or loop, in program order."""
+    """Yield the blocks at or below a function or loop, in program order."""
     if isinstance(op, BlockOp):
         yield op
     elif isinstance(op, ForOp | FuncOp):
@@ -128,12 +129,12 @@ def blocks_under(op: Operation) -> Iterator[BlockOp]:
 
 
 def loops_of(op: Operation) -> list[ForOp]:
-    """The loops around `op`, outermost first."""
+    """Return the loops around `op`, outermost first."""
     return list(enclosing_loops(op))[::-1]
 
 
 def buffers_read(block: BlockOp) -> list[SSAValue]:
-    """Buffers that `block` reads, in the order of their first load."""
+    """Return the buffers that `block` reads, in the order of their first load."""
     found: dict[SSAValue, None] = {}
     for op in block.body.walk():
         match op:
@@ -148,7 +149,7 @@ def buffers_read(block: BlockOp) -> list[SSAValue]:
 
 
 def buffers_written(block: BlockOp) -> list[SSAValue]:
-    """Buffers that `block` writes, in the order of their first store."""
+    """Return the buffers that `block` writes, in the order of their first store."""
     found: dict[SSAValue, None] = {}
     for op in block.body.walk():
         match op:
@@ -162,10 +163,10 @@ def buffers_written(block: BlockOp) -> list[SSAValue]:
 
 
 def written_buffer(block: BlockOp, primitive: str) -> SSAValue:
-    """The one buffer that `block` writes.
+    """Return the only buffer that `block` writes.
 
     Raises:
-        ScheduleError: it writes none, or several.
+        ScheduleError: the block writes no buffer, or several.
     """
     buffers = buffers_written(block)
     if len(buffers) != 1:
@@ -176,18 +177,18 @@ def written_buffer(block: BlockOp, primitive: str) -> SSAValue:
 
 
 def alloc_of(buffer: SSAValue) -> AllocOp | None:
-    """The allocation of `buffer`; None for an argument of the function."""
+    """Return the allocation of `buffer`; None for an argument of the function."""
     return buffer.owner if isinstance(buffer.owner, AllocOp) else None
 
 
 def is_inside(buffer: SSAValue, loop: ForOp) -> bool:
-    """Whether each iteration of a loop has a buffer of its own."""
+    """Whether `buffer` is allocated inside `loop`, so that each iteration has its own."""
     alloc = alloc_of(buffer)
     return alloc is not None and loop.is_ancestor(alloc)
 
 
 def precedes(first: Operation, second: Operation) -> bool:
-    """Whether `first` comes before `second` in the text of the function."""
+    """Whether `first` precedes `second` in program order."""
     for a, b in zip(path_to(first), path_to(second), strict=False):
         if a is not b:
             return a.is_before_in_block(b)
@@ -195,7 +196,7 @@ def precedes(first: Operation, second: Operation) -> bool:
 
 
 def common_block(ops: Iterable[Operation], func: FuncOp) -> Block:
-    """The innermost loop body, or function body, that holds all of `ops`."""
+    """Return the innermost loop body, or the function body, that contains all of `ops`."""
     chains = [path_to(op)[:-1] for op in ops]
     body = func.body.block
     for level in zip(*chains, strict=False):
@@ -206,7 +207,8 @@ def common_block(ops: Iterable[Operation], func: FuncOp) -> Block:
 
 
 def meeting_block(block: Operation, others: Iterable[Operation], func: FuncOp) -> Block:
-    """The innermost body that `block` shares with any of `others`; the function's without any."""
+    """Return the innermost body that contains `block` and at least one of `others`; the function
+    body if there are no others."""
     shared = [common_block([block, other], func) for other in others]
     return max(shared, key=_depth, default=func.body.block)
 
@@ -217,17 +219,17 @@ def _depth(body: Block) -> int:
 
 
 def ancestor_in(block: Block, op: Operation) -> Operation:
-    """The op of `block` that is, or holds, `op`."""
+    """Return the op of `block` that is or contains `op`."""
     found = block.find_ancestor_op_in_block(op)
     assert found is not None
     return found
 
 
 def block_label(block: BlockOp) -> str:
-    """The block's name in quotes, for messages."""
+    """Return the block's name in quotes, for messages."""
     return f'"{block.block_name.data}"'
 
 
 def value_label(value: SSAValue) -> str:
-    """`%name` of a value, for messages."""
+    """Return `%name` of a value, for messages."""
     return f"%{value.name_hint or 'unnamed'}"

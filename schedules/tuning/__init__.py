@@ -1,1 +1,1 @@
-"""Tuned schedules: what a lock file says of a model's kernels, and how they are told apart."""
+"""Tuned schedules: lock files, and the keys by which their entries are found."""

@@ -1,4 +1,4 @@
-"""Lock files: the schedules that were found for a model, as text that stands beside it.
+"""Lock files: the tuned schedules of a model, as text stored next to it.
 
     builtin.module attributes {tuned.version = 1 : i64,
         tuned.targets = {"9f0c" = #target.cpu<...>}} {
@@ -12,8 +12,8 @@
           choice = {winograd = 4 : i64}}
     }
 
-What counts of a sequence are its steps. One without steps stands for what its rule makes of
-`choice`, and without that for the default schedule.
+The steps of a sequence take precedence. A sequence without steps stands for the steps that its rule
+writes for `choice`, and without `choice` for the default schedule.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ GAIN = "tuned.gain"
 RULE = "rule"
 
 OPTIONAL = "tuned.optional"
-"""On a sequence: the default schedule takes its place where it does not apply."""
+"""On a sequence: use the default schedule instead if the sequence does not apply."""
 
 _ENTRY = re.compile(r"^[ \t]*sched\.(?:sequence|operator)\b", re.M)
-"""How an entry begins."""
+"""Matches the beginning of an entry."""
 _COMMENT = re.compile(r"//[^\n]*")
 _HEADER = re.compile(r"^builtin\.module\b[^\n]*\{[ \t]*\n", re.M)
 
@@ -62,12 +62,12 @@ _FIX = "correct the line, tune the model again, or compile without it: --no-tune
 
 @dataclass(frozen=True)
 class LockEntry:
-    """What a lock file says of one kernel.
+    """Entry of a lock file for one kernel.
 
     Attributes:
         sequence: its schedule.
-        rule, choice: what wrote it, if that is said.
-        gain: how many times as fast as the default it was when it was measured.
+        rule, choice: the rule and choice that wrote the schedule, if recorded.
+        gain: measured speed-up over the default schedule.
     """
 
     sequence: SequenceOp
@@ -79,19 +79,19 @@ class LockEntry:
 
     @property
     def has_steps(self) -> bool:
-        """Whether the steps are written out."""
+        """Whether the entry contains the steps of the schedule."""
         return self.sequence.body.block.first_op is not None
 
 
 @dataclass
 class LockFile:
-    """What a lock file says.
+    """Contents of a lock file.
 
     Attributes:
-        kernels: by workload and target.
-        operators: choices for operators of the graph, by operator and target.
-        targets: what is compiled for, by its key.
-        refused: the errors of entries that are left out.
+        kernels: entries by workload key and target key.
+        operators: choices for operators of the graph, by operator key and target key.
+        targets: targets by key.
+        refused: errors of the entries that were skipped.
     """
 
     path: str = ""
@@ -109,10 +109,10 @@ def read_lock(path: str | Path, digest: str = "") -> LockFile:
     """Read a lock file.
 
     Args:
-        digest: of what it held when a model was loaded, which is what counts then.
+        digest: hash of the contents when the model was loaded; selects these contents.
     Raises:
-        InputError: there is no such file, or it is none that this version knows.
-        ParsingError: it does not parse as a whole, and its entries cannot be told apart.
+        InputError: the file does not exist, or is not a lock file of this version.
+        ParsingError: the file does not parse, and cannot be split into entries.
     """
     return _read(str(path), content(path, digest))
 
@@ -129,7 +129,7 @@ def _read(path: str, data: bytes) -> LockFile:
 def parse_lock(text: str, path: str) -> LockFile:
     """Parse the text of a lock file; see `read_lock`.
 
-    An entry that is malformed is left out, and its error is in `refused`.
+    Malformed entries are skipped; their errors are in `refused`.
     """
     lock = LockFile(path)
     try:
@@ -159,17 +159,17 @@ def _parse(text: str, path: str) -> ModuleOp:
 def _parse_apart(
     text: str, path: str, lock: LockFile, error: TcoptError
 ) -> tuple[ModuleOp, list[Operation]]:
-    """Parse the entries of a text one by one, where the whole does not parse.
+    """Parse the entries of a text one by one, after parsing the whole text failed.
 
     Returns:
         The module without entries, and the entries that parse.
     Raises:
-        TcoptError: the given error, if no entry begins a line or the rest does not parse.
+        TcoptError: the given error, if no line starts an entry or the rest does not parse.
     """
     starts = [match.start() for match in _ENTRY.finditer(text)]
     header = _HEADER.search(text)
     if header is not None:
-        # Damage may hide how the first entry begins.
+        # The first entry is taken to start after the header, in case its first line is damaged.
         starts = [header.end(), *(start for start in starts if start > header.end())]
     if not starts:
         raise error
@@ -180,7 +180,7 @@ def _parse_apart(
     found: list[Operation] = []
     last = len(text.rstrip().removesuffix("}"))
     for start, end in zip(starts, [*starts[1:], last], strict=True):
-        # Blank lines keep the numbers of lines.
+        # Blank lines preserve line numbers.
         lines, entry = "\n" * text.count("\n", 0, start), text[start : max(start, end)]
         if not _COMMENT.sub("", entry).strip():
             continue
@@ -239,15 +239,15 @@ def _entry(op: SequenceOp) -> LockEntry:
         gain.value.data if isinstance(gain, FloatAttr) else 1.0,
     )
     if entry.choice is not None and not entry.rule:
-        raise _wrong(op, f"{CHOICE} says what a rule is to choose, and there is no {RULE}")
+        raise _wrong(op, f"the entry has a {CHOICE}, but no {RULE}")
     return entry
 
 
 def choice_of(op: Operation) -> dict[str, int | str] | None:
-    """The choice that an entry names; None if it names none.
+    """Return the choice of an entry; None if it has none.
 
     Raises:
-        InputError: it is not one whole number or word for each name.
+        InputError: a value is neither an integer nor a string.
     """
     found = op.attributes.get(CHOICE)
     if found is None:

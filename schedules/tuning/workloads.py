@@ -1,7 +1,7 @@
-"""What a kernel computes, whatever it is called and whatever it is compiled for.
+"""Workload keys: what a kernel computes, independent of its name and target.
 
-Records and lock files are about workloads. The text of one is that of its `te.func` without names;
-the target is not part of it, so that what one machine has learned can be asked for on another.
+Records and lock files are keyed by workload. The text of a workload is that of its `te.func`
+without names. It excludes the target, so that results from one machine can be reused on another.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ _KEY_BYTES = 12
 
 
 def workload_text(function: FuncOp) -> str:
-    """The canonical text of a function under the name `@kernel`; it does not say where the
-    function is placed."""
+    """Return the canonical text of a function under the name `@kernel`, without its target."""
     placed = function.attributes.pop(TARGET_ATTRIBUTE, None)
     try:
         return canonical_text(function, "kernel")
@@ -29,21 +28,21 @@ def workload_text(function: FuncOp) -> str:
 
 
 def workload_key(function: FuncOp) -> str:
-    """A hash of the text: equal for equal kernels of any model and any target."""
+    """Return a hash of the workload's text: equal for equal kernels of any model and any target."""
     return key_of(workload_text(function))
 
 
 def key_of(text: str) -> str:
-    """A hash of a workload's, a target's or a schedule's text."""
+    """Return a hash of the text of a workload, target or schedule."""
     return hashlib.blake2b(
         text.encode("utf-8", "surrogatepass"), digest_size=_KEY_BYTES
     ).hexdigest()
 
 
 def anchor_key(function: FuncOp) -> str:
-    """A hash of the stage that takes longest: equal where epilogues alone differ.
+    """Return a hash of the most expensive stage: equal for kernels that differ only in epilogues.
 
-    What was learned of one such workload is where to begin with another.
+    Results for a workload are a starting point for others with the same key.
     """
     stages = list(function.body.block.ops)
     computes = [op for op in stages if isinstance(op, ComputeOp)]
@@ -59,10 +58,10 @@ def _points(stage: ComputeOp) -> tuple[bool, int]:
 
 
 def target_text(module: ModuleOp, function: FuncOp | None = None) -> str:
-    """What a module is compiled for, as text; empty where it does not say.
+    """Return the target of a module as text; empty if the module has none.
 
     Args:
-        function: one of it, which may be placed on an accelerator.
+        function: a function of the module, which may be placed on an accelerator instead.
     """
     whole = module.attributes.get(TARGET_ATTRIBUTE)
     target = whole if function is None else function.attributes.get(TARGET_ATTRIBUTE, whole)
