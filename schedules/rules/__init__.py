@@ -1,1 +1,1 @@
-"""Schedule rules: who writes the schedule of a function for a target."""
+"""Schedule rules: classes that write the schedule of a function for a target."""

@@ -1,4 +1,4 @@
-"""What follows a reduction: computed on each tile while it is still in registers."""
+"""Epilogues: pointwise consumers of a reduction, computed on each tile while it is in registers."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from tcopt.schedules.state.state import alloc_of, buffers_read
 
 
 def take_epilogue(sch: Schedule, block: Block) -> Block:
-    """The block that turns a reduction's results into the output.
+    """Return the block that turns a reduction's results into the output.
 
-    That is its consumer, where it has one that reads each result at its own place; otherwise
-    a copy out of a buffer of its own.
+    This is its only consumer if that reads the results pointwise, and otherwise a new block that
+    copies the results from a buffer in registers.
     """
     return pointwise_consumer(sch, block) or sch.cache_write(block, "register")
 
 
 def pointwise_consumer(sch: Schedule, block: Block) -> Block | None:
-    """The one consumer of a block, if it reads each result at its own place."""
+    """Return the only consumer of a block, if it reads the results pointwise; else None."""
     consumers = sch.consumers(block)
     if len(consumers) == 1 and reads_pointwise(sch, consumers[0], block):
         return consumers[0]
@@ -48,7 +48,8 @@ def pointwise_consumer(sch: Schedule, block: Block) -> Block | None:
 
 
 def reads_pointwise(sch: Schedule, consumer: Block, producer: Block) -> bool:
-    """Whether each element of `consumer` reads just an own element of `producer`."""
+    """Whether each element of `consumer` reads exactly one element of `producer`, a different
+    one."""
     pattern, source = match_block(sch.block_op(consumer)), match_block(sch.block_op(producer))
     if pattern is None or source is None or sch.block_op(consumer).is_reduction:
         return False
@@ -57,7 +58,8 @@ def reads_pointwise(sch: Schedule, consumer: Block, producer: Block) -> bool:
 
 
 def blocks_beside(sch: Schedule, block: Block, epilogue: Block) -> list[Block]:
-    """What else computes element by element, in program order: nests of their own."""
+    """Return the other blocks that are not reductions, in program order; they get separate
+    nests."""
     return [
         each
         for each in sch.blocks()
@@ -66,7 +68,7 @@ def blocks_beside(sch: Schedule, block: Block, epilogue: Block) -> list[Block]:
 
 
 def blocks_behind(sch: Schedule, block: Block) -> list[Block]:
-    """The blocks that read what a block computes, at once or through others, in program order."""
+    """Return the direct and indirect consumers of a block, in program order."""
     found = {block}
     for each in sch.blocks():
         if not found.isdisjoint(sch.producers(each)):
@@ -75,10 +77,9 @@ def blocks_behind(sch: Schedule, block: Block) -> list[Block]:
 
 
 def follows_pointwise(sch: Schedule, block: Block, behind: Sequence[Block]) -> bool:
-    """Whether each element of the blocks behind a block is made of those of the same place, and
-    the last of them alone is a result.
+    """Whether the consumers of a block form a pointwise chain that ends in a single result.
 
-    Diamonds are such: which of them reads what is not asked.
+    Each may read any of the blocks before it, at its own position: diamonds are included.
     """
     chain = [block, *behind]
     ends = [each for each in chain if not sch.consumers(each)]
@@ -91,7 +92,7 @@ def follows_pointwise(sch: Schedule, block: Block, behind: Sequence[Block]) -> b
 
 
 def reads_in_place(sch: Schedule, consumer: Block, producer: Block) -> bool:
-    """Whether each element of `consumer` reads that of the same place of `producer` alone."""
+    """Whether `consumer` reads `producer` only at the position of the element that it computes."""
     pattern, source = match_block(sch.block_op(consumer)), match_block(sch.block_op(producer))
     if pattern is None or source is None or pattern.reduce:
         return False
@@ -101,7 +102,7 @@ def reads_in_place(sch: Schedule, consumer: Block, producer: Block) -> bool:
 
 
 def stores_apart(sch: Schedule, epilogue: Block) -> bool:
-    """Whether what vectors lie along is not a row of the output."""
+    """Whether the store of an epilogue is not contiguous along its innermost variable."""
     pattern = match_block(sch.block_op(epilogue))
     if pattern is None:
         return False
@@ -114,7 +115,7 @@ def stores_apart(sch: Schedule, epilogue: Block) -> bool:
 
 
 def _runs_through(read: StridedAccess, pattern: BlockPattern) -> bool:
-    """Whether a consumer's variables are the indices of what it reads, in order."""
+    """Whether a consumer's variables are the indices of the access, in order."""
     moving = [v for v in pattern.spatial if pattern.extents[v] > 1]
     found: list[int] = []
     for v in moving:
@@ -130,23 +131,24 @@ _BESIDE = (
     FPToSIOp, FPToUIOp,
 )  # fmt: skip
 _INSTRUCTIONS = frozenset({"math.absf", "math.ceil", "math.floor", "math.roundeven", "math.trunc"})
-"""What CPUs have instructions for, of math's functions."""
+"""Functions of the math dialect for which CPUs have an instruction."""
 
 LONG = 8
-"""Arithmetic of an epilogue from which on it has much code: that of one mathematical function."""
+"""Operations from which an epilogue counts as long: the cost of one math function."""
 
 MANY_VECTORS = 8
-"""Vectors of a tile from which on a long epilogue is a loop over them."""
+"""Minimum number of vectors of a tile for which a long epilogue becomes a loop over them."""
 
 SIDE_BY_SIDE = 4
-"""Vectors for which a long epilogue is written out, so that their operations overlap."""
+"""Vectors of a long epilogue that are unrolled together, so that their operations overlap."""
 
 
 def attach_epilogue(sch: Schedule, epilogue: Block, outer: Sequence[Loop], lanes: int) -> None:
-    """Compute an epilogue inside the innermost of the loops between tiles, in vectors.
+    """Compute an epilogue inside the innermost loop between tiles, vectorised.
 
-    All of a tile is written out, as its sums are in registers. But the code of a long epilogue
-    would be many times that of the sums: it is a loop over vectors, for which these are stored.
+    The whole tile is unrolled, because its sums are in registers. The unrolled code of a long
+    epilogue would be much larger than that of the sums, so it becomes a loop over vectors, for
+    which the sums are stored to a local buffer.
     """
     if outer:
         sch.reverse_compute_at(epilogue, outer[-1])
@@ -168,14 +170,14 @@ def attach_epilogue(sch: Schedule, epilogue: Block, outer: Sequence[Loop], lanes
 
 
 def _arithmetic(block: BlockOp) -> int:
-    """The cost of what a block computes, beside reading, writing, converting and constants."""
+    """Return the cost of a block without loads, stores, conversions and constants."""
     ops = list(block.body.block.ops)
     beside = sum(isinstance(op, _BESIDE) for op in ops)
     return body_cost(block) - beside - (FUNCTION - 1) * sum(op.name in _INSTRUCTIONS for op in ops)
 
 
 def _sums(sch: Schedule, epilogue: Block) -> int | None:
-    """Which of the buffers that an epilogue reads is in registers."""
+    """Return the position of the first buffer in registers that an epilogue reads; None if none."""
     for number, buffer in enumerate(buffers_read(sch.block_op(epilogue))):
         alloc = alloc_of(buffer)
         if alloc is not None and alloc.scope.data.in_registers:
@@ -184,7 +186,8 @@ def _sums(sch: Schedule, epilogue: Block) -> int | None:
 
 
 def _in_vectors(sch: Schedule, block: Block, depth: int, lanes: int, most: int | None) -> None:
-    """Vectorise a block inside of some loops, and write out all vectors, or about as many."""
+    """Vectorise a block inside of some loops, and unroll its vectors, at most about `most` of
+    them."""
     loops = sch.get_loops(block)[depth:]
     last = loops.pop()
     if sch.extent(last) > lanes:

@@ -1,4 +1,4 @@
-"""The block of a function that templates are made for."""
+"""Select the most expensive block of a function, which templates schedule."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from tcopt.schedules.state.state import blocks_under
 
 
 def heaviest(sch: Schedule) -> BlockPattern | None:
-    """The block that takes most of the time, among those that store once and have a nest of
-    loops of their own; one that reduces, if there is any."""
+    """Return the most expensive block with a single store and a loop nest of its own.
+
+    Reductions are preferred; None if there is no such block.
+    """
     found: list[tuple[bool, int, int, BlockPattern]] = []
     for number, block in enumerate(sch.blocks()):
         op = sch.block_op(block)

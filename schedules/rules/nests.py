@@ -1,4 +1,4 @@
-"""Which loop moves which variable of a block."""
+"""Relation between the loops and the iteration variables of a block."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tcopt.schedules.api.schedule import Schedule
 
 
 def variable_loops(sch: Schedule, block: Block) -> dict[int, Loop]:
-    """The loop of each variable that is bound to one loop as it is.
+    """Return the loop of each variable that is bound directly to a loop variable.
 
     Args:
-        block: a block that was not tiled yet; variables of one point have no loop.
+        block: a block that is not tiled yet; variables with extent 1 have no loop.
     Returns:
         Loops by the variable's position.
     """
@@ -29,14 +29,14 @@ def variable_loops(sch: Schedule, block: Block) -> dict[int, Loop]:
 
 
 def loop_variables(sch: Schedule, block: Block) -> list[int]:
-    """The variables that are bound to one loop as it is, in the order of these, outermost first."""
+    """Return the variables that are bound directly to a loop variable, outermost loop first."""
     found = variable_loops(sch, block)
     by_loop = {each: variable for variable, each in found.items()}
     return [by_loop[each] for each in sch.get_loops(block) if each in by_loop]
 
 
 def own_loops(sch: Schedule, block: Block, around: Loop | None) -> dict[int, Loop]:
-    """The loops of a block inside of `around`, by the variable that each moves."""
+    """Return the loops of a block inside of `around`, by the variable that each moves."""
     op, loops = sch.block_op(block), sch.get_loops(block)
     if around is not None:
         loops = loops[loops.index(around) + 1 :]

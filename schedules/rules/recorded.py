@@ -1,10 +1,10 @@
-"""What a rule chose, as its schedule records it.
+"""The choice of a rule, as recorded in its schedule.
 
     sched.sequence @f_schedule for @f attributes {
         rule = "cpu-matmul", choice = {rows = 6, vectors = 2, order = "rows outside"}} {...}
 
-The steps hold plain numbers that follow from the choice. Another choice is another schedule: it is
-made by asking the rule again (`find_schedule` with `rule` and `choice`).
+The steps contain plain numbers that follow from the choice. To change the choice, ask the rule for
+another schedule (`find_schedule` with `rule` and `choice`).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from xdsl.ir import Attribute
 from tcopt.dialects.sched import KnobOp, SequenceOp
 
 CHOICE = "choice"
-"""The attribute of a sequence."""
+"""Name of the attribute of a sequence that holds the choice."""
 
 
 def choice_attribute(words: Mapping[str, int | str]) -> DictionaryAttr:
-    """A choice as an attribute."""
+    """Return a choice as an attribute."""
     attributes: dict[str, Attribute] = {}
     for name, word in words.items():
         attributes[name] = StringAttr(word) if isinstance(word, str) else IntegerAttr(word, i64)
@@ -29,7 +29,7 @@ def choice_attribute(words: Mapping[str, int | str]) -> DictionaryAttr:
 
 
 def recorded_choice(sequence: SequenceOp) -> dict[str, int | str]:
-    """What a sequence records that its rule chose; empty if there was nothing to choose."""
+    """Return the choice recorded in a sequence; empty if its rule has no knobs."""
     attribute = sequence.attributes.get(CHOICE)
     found: dict[str, int | str] = {}
     for name, value in attribute.data.items() if isinstance(attribute, DictionaryAttr) else ():
@@ -41,7 +41,7 @@ def recorded_choice(sequence: SequenceOp) -> dict[str, int | str]:
 
 
 def knobs_of(sequence: SequenceOp) -> dict[str, int | str]:
-    """What was chosen: by a rule, or by the knobs of a sequence written by hand."""
+    """Return the values of all knobs, of the rule and of a hand-written sequence."""
     found = recorded_choice(sequence)
     for op in sequence.body.walk():
         if isinstance(op, KnobOp):

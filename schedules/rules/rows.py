@@ -1,11 +1,11 @@
-"""Rows: the variables of a function's last block that all its reductions keep.
+"""Rows: variables of a function's last block over which none of its reductions runs.
 
     softmax[i, j] = exp[i, j] * inverse[i]      inverse[i] = 1 / sum[i]
     sum[i] += exp[i, k]                         exp[i, j] = exp(x[i, j] - max[i])
     max[i] max= x[i, k]
 
-All that one value of `i` needs is computed from one row `x[i, ...]`, so everything can happen
-inside a loop over `i`. `j` is not such a variable: `sum` runs over all of it.
+Everything for one value of `i` is computed from one row `x[i, ...]`, so all blocks can be computed
+inside a loop over `i`. `j` is not such a variable, because `sum` runs over all of it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tcopt.schedules.api.schedule import Schedule
 
 
 class Rows:
-    """The dataflow between a function's blocks, as far as rows are concerned."""
+    """Dataflow between a function's blocks, from which row variables are derived."""
 
     def __init__(self, sch: Schedule):
         self.patterns: dict[Block, BlockPattern] = {}
@@ -44,10 +44,10 @@ class Rows:
                 self.reducing.add(block)
 
     def kept(self, block: Block, variable: int) -> int | None:
-        """How many values of a variable share what is reduced for one of them.
+        """Return the number of values of a variable that share the same reduced results.
 
-        1 if each value has results of its own, `s` if the reductions are read at `variable
-        floordiv s`, and None if a reduction runs over the variable, or its results serve all.
+        1 if each value has its own results, `s` if the reductions are read at `variable floordiv
+        s`, and None if a reduction runs over the variable or its results serve all values.
         """
         pattern = self.patterns[block]
         shared = 1
@@ -62,7 +62,8 @@ class Rows:
         return shared
 
     def is_contiguous(self, block: Block, variable: int) -> bool:
-        """Whether vectors can lie along a kept variable in all reductions too."""
+        """Whether a row variable is contiguous in all reductions too, so that vectors can run along
+        it."""
         pattern = self.patterns[block]
         if block in self.reducing and not all(
             not access.uses(variable) or access.is_strided(variable)
@@ -84,7 +85,7 @@ class Rows:
     def _through(
         self, term: StridedAccess, pattern: BlockPattern, variable: int, writer: Block
     ) -> int | None:
-        """What one read of a writer's results says of a variable."""
+        """Return `kept` of a variable for one read of a writer's results."""
         source = self.patterns[writer]
         value = pattern.block.iter_vars[variable]
         for dim, expr in enumerate(term.op.map.data.results):
@@ -99,7 +100,7 @@ class Rows:
 
 
 def _divisor(expr: AffineExpr, indices: tuple[SSAValue, ...], value: SSAValue) -> int | None:
-    """1 if an index is the value itself, `s` if it is `value floordiv s`."""
+    """Return 1 if an index is the value itself, `s` if it is `value floordiv s`, None otherwise."""
     match expr:
         case AffineDimExpr():
             return 1 if indices[expr.position] is value else None
@@ -114,7 +115,7 @@ def _divisor(expr: AffineExpr, indices: tuple[SSAValue, ...], value: SSAValue) -
 
 
 def _variable(source: BlockPattern, dim: int) -> int | None:
-    """The variable that a block's store has as its index in one dimension."""
+    """Return the variable that indexes one dimension of a block's store; None if there is none."""
     store = source.store.op
     expr = store.map.data.results[dim]
     if not isinstance(expr, AffineDimExpr):

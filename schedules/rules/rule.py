@@ -1,6 +1,6 @@
-"""Schedule rules: who writes the schedule of a function for a target.
+"""Schedule rules: classes that write the schedule of a function for a target.
 
-A rule is a class in a file of its own below `schedules/<target kind>/`:
+A rule is a class in a separate file under `schedules/rules/<target kind>/`:
 
     @schedule_rule(target="cpu", priority=10)
     class Elementwise:
@@ -11,23 +11,23 @@ A rule is a class in a file of its own below `schedules/<target kind>/`:
                 return Declined("a block reduces")
             ...
 
-Rules are asked from the highest priority to the lowest. The first that does not decline has
-written the schedule; the last one should take everything.
+Rules are asked in order of decreasing priority. The first one that does not decline writes the
+schedule; the last one should accept every function.
 
-A rule that leaves something open says so by a `Space` (`schedules/spaces/space.py`), and takes its
-decisions from a choice alone:
+A rule with tunable parameters defines a `Space` for them (`schedules/spaces/space.py`), and takes
+its decisions only from a choice of that space:
 
         def space(self, sch: Schedule, target: CpuFacts) -> TileSpace | Declined: ...
         def apply(self, sch, target, space: TileSpace, choice: Choice) -> Declined | None: ...
 
-A rule of CPUs or GPUs without a space says in one line, `closed`, why there is nothing to choose.
-`space` looks at the function, declines or not, and edits nothing. What is chosen is recorded in the
-schedule, and others are tried by asking the rule again. A rule with `template = True` is a template
-for any function, and asked only where schedules are searched. One with `last_resort = True` is
-there for what no other takes, and not searched where there is another.
+A rule for CPUs or GPUs without a space has a one-line attribute `closed`, which says why there is
+nothing to choose. `space` inspects the function, declines or not, and edits nothing. The choice is
+recorded in the schedule; to try another one, ask the rule again. A rule with `template = True`
+applies to any function, and is asked only by a schedule search. One with `last_resort = True` is a
+fallback, searched only if no other rule applies.
 
-A pass on graphs that chooses a form of an operator counts on a rule that carries it out. A rule
-says which forms it is for (`provides`), and may look at an operator first (`accepts`).
+A graph pass that chooses a form of an operator relies on a rule that can schedule it. A rule lists
+the forms that it schedules (`provides`), and may inspect an operator first (`accepts`).
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Declined:
-    """A rule's answer that it does not schedule this function, and why.
+    """Answer of a rule that does not schedule a function, with the reason.
 
     Attributes:
-        reason: what it misses.
-        quiet: it is for a rare kind of function that this one plainly is not, so that the
-            reason would tell nobody anything; it is not recorded.
+        reason: the precondition that the function does not meet.
+        quiet: do not record the reason: the rule is for a rare kind of function that this one
+            clearly is not.
     """
 
     reason: str
@@ -67,14 +67,14 @@ class Declined:
 
 
 class ScheduleRule(Protocol):
-    """What a rule has: a name, and the schedule it makes.
+    """Interface of a rule without choices.
 
-    `apply` calls the primitives of `sch`. Its second argument is what `target_facts` made of
-    the target. What it did to the function before it declines is forgotten.
+    `apply` calls the primitives of `sch`. Its second argument is the result of `target_facts` for
+    the target. If it declines, its changes to the function are discarded.
 
-    A rule may have `provides`, the names of the forms of operators that it is for, as a graph
-    op's `COUNTS_ON` names them; and `accepts`, which is asked before an operator is given such a
-    form, and declines what the rule would decline.
+    A rule may also have `provides`, the names of the operator forms that it schedules, as in a
+    graph op's `COUNTS_ON`, and `accepts`, which is asked before an operator gets such a form, and
+    declines whatever the rule would decline.
     """
 
     name: str
@@ -83,8 +83,7 @@ class ScheduleRule(Protocol):
 
 
 class TunableRule(Protocol):
-    """What a rule that leaves something open has: a space for a function, and a schedule for each
-    choice of it."""
+    """Interface of a rule with choices: a space for a function, and a schedule for each choice."""
 
     name: str
 
@@ -102,22 +101,22 @@ _Rule = TypeVar("_Rule", bound=type[Any])
 _Facts = TypeVar("_Facts", bound=Callable[[Attribute | None], object])
 
 RULES: Registry[tuple[str, str], tuple[int, AnyRule]] = Registry("schedule rule")
-"""Priority and rule by target kind and the rule's name."""
+"""Priority and rule, by target kind and name of the rule."""
 
 ESTIMATES: Registry[str, Callable[[FuncOp, FuncOp, Any], Estimate | None]] = Registry(
     "estimate of target"
 )
-"""What estimates the time of scheduled functions, by target kind."""
+"""Functions that estimate the time of scheduled functions, by target kind."""
 
 FACTS: Registry[str, Callable[[Attribute | None], object]] = Registry("facts of target")
-"""What turns a target's attribute into facts, by target kind."""
+"""Functions that convert a target's attribute to facts, by target kind."""
 
 
 def schedule_rule(*, target: str, priority: int) -> Callable[[_Rule], _Rule]:
     """Register a rule class for a target kind such as `cpu`.
 
     Raises:
-        InputError: the kind has a rule of that name.
+        InputError: the target kind already has a rule of that name.
     """
 
     def register(rule: _Rule) -> _Rule:
@@ -129,7 +128,7 @@ def schedule_rule(*, target: str, priority: int) -> Callable[[_Rule], _Rule]:
 
 
 def target_facts(target: str) -> Callable[[_Facts], _Facts]:
-    """Register what turns a target's attribute into the facts its rules are given."""
+    """Register the function that converts a target's attribute to the facts passed to its rules."""
 
     def register(read: _Facts) -> _Facts:
         FACTS[target] = read
@@ -140,12 +139,12 @@ def target_facts(target: str) -> Callable[[_Facts], _Facts]:
 
 @dataclass(frozen=True)
 class Estimate:
-    """How long a scheduled function takes, against what its target allows.
+    """Estimated time of a scheduled function, compared with the limit of its target.
 
     Attributes:
-        ns: nanoseconds of the loops as they are.
-        limit_ns: nanoseconds that its operations and its bytes take at best.
-        reason: what costs most, for people.
+        ns: estimated nanoseconds of the scheduled loops.
+        limit_ns: lower bound from the number of operations and bytes, in nanoseconds.
+        reason: the main cost, as text for messages.
     """
 
     ns: float
@@ -154,15 +153,15 @@ class Estimate:
 
     @property
     def share(self) -> float:
-        """The part of what the target allows that is reached, about; 1 is all."""
+        """Approximate fraction of the attainable performance; 1 is optimal."""
         return self.limit_ns / self.ns if self.ns else 1.0
 
 
 def target_estimate(target: str) -> Callable[[_Estimate], _Estimate]:
-    """Register what estimates scheduled functions of a target kind.
+    """Register the function that estimates scheduled functions of a target kind.
 
-    It is given a function before and after scheduling, and the facts that rules are given; None
-    says that it cannot tell.
+    It gets a function before and after scheduling, and the facts that rules get; it returns None if
+    it has no estimate.
     """
 
     def register(read: _Estimate) -> _Estimate:
@@ -173,17 +172,17 @@ def target_estimate(target: str) -> Callable[[_Estimate], _Estimate]:
 
 
 def target_kind(target: Attribute | None) -> str:
-    """What rules for a target are registered for: `cpu` without one."""
+    """Return the key under which rules of a target are registered; `cpu` without a target."""
     if target is None:
         return HOST_KIND
     return target.rules if isinstance(target, TargetFacts) else target.name.rpartition(".")[2]
 
 
 def rules_for(kind: str, *, templates: bool = False) -> list[AnyRule]:
-    """The rules of a target kind, highest priority first, then by name.
+    """Return the rules of a target kind, highest priority first, then by name.
 
     Args:
-        templates: also those that are asked only where schedules are searched.
+        templates: include the rules that only a schedule search asks.
     """
     _import_rules(kind)
     known = [item for (target, _), item in RULES.items() if target == kind]
@@ -195,36 +194,36 @@ def rules_for(kind: str, *, templates: bool = False) -> list[AnyRule]:
 
 @cache
 def _import_rules(kind: str) -> None:
-    """Let what a target kind has register itself, once."""
+    """Import everything that a target kind registers, once."""
     package = f"tcopt.schedules.rules.{kind}"
     if find_spec(package) is not None:
         import_all(package)
 
 
 def is_template(rule: AnyRule) -> bool:
-    """Whether a rule is asked only where schedules are searched."""
+    """Whether a rule is asked only by a schedule search."""
     return bool(getattr(rule, "template", False))
 
 
 def is_last_resort(rule: AnyRule) -> bool:
-    """Whether a rule is there for what no other takes."""
+    """Whether a rule is a fallback for functions that no other rule accepts."""
     return bool(getattr(rule, "last_resort", False))
 
 
 def space_of(rule: AnyRule, sch: Schedule, facts: object) -> Space | Declined | None:
-    """What a rule leaves open for a function; None for a rule that leaves nothing open."""
+    """Return a rule's space of choices for a function; None for a rule without choices."""
     ask: Callable[[Schedule, object], Space | Declined] | None = getattr(rule, "space", None)
     return None if ask is None else ask(sch, facts)
 
 
 def provides(rule: AnyRule, form: str) -> bool:
-    """Whether a rule carries out a form of operators."""
+    """Whether a rule schedules a form of operators."""
     return form in getattr(rule, "provides", ())
 
 
 @answers_for_forms
 def form_declined(form: str, op: Operation, target: Attribute | None) -> str | None:
-    """Why no rule of a target would carry out an operator in a form; None if one would."""
+    """Return why no rule of a target would schedule an operator in a form; None if one would."""
     kind = target_kind(target)
     reasons: list[str] = []
     for rule in rules_for(kind):
@@ -239,7 +238,7 @@ def form_declined(form: str, op: Operation, target: Attribute | None) -> str | N
 
 
 def facts_of(target: Attribute | None) -> object:
-    """What rules are given for a target: its attribute unless its kind registered more."""
+    """Return the facts for the rules of a target; its attribute if no conversion is registered."""
     kind = target_kind(target)
     _import_rules(kind)
     read = FACTS.get(kind)

@@ -1,4 +1,4 @@
-"""What a written schedule says about itself, as remarks, and what it leaves of its target."""
+"""Remarks on schedules: knobs, rules that declined, and missed performance."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tcopt.schedules.rules.rule import AnyRule, Estimate, provides
 from tcopt.support.remarks import remark
 
 SCHEDULED = "scheduled"
-"""How the remark of the rule that wrote a schedule begins."""
+"""Prefix of the remark by the rule that wrote a schedule."""
 
 SLOW_SHARE = 0.1
-"""The part of what a target allows below which a kernel is said to be slow."""
+"""Fraction of the attainable performance below which a kernel is reported as slow."""
 
 LEAST_NS = 10_000
-"""Kernels that take less are not worth a word."""
+"""Minimum time of a kernel in nanoseconds to be reported as slow."""
 
 
 def remark_schedule(function: FuncOp, sequence: SequenceOp) -> None:
-    """Remark on the rule and its knobs, the rules that declined, and what is left out."""
+    """Remark on the rule and its knobs, rules that declined, and missing vectors or threads."""
     rule = sequence.attributes.get("rule")
     by = rule.data if isinstance(rule, StringAttr) else "schedule"
     ops = list(sequence.body.walk())
@@ -40,13 +40,13 @@ def remark_schedule(function: FuncOp, sequence: SequenceOp) -> None:
 
 
 def remark_difference(function: FuncOp, sequence: SequenceOp, default: SequenceOp | None) -> None:
-    """Remark on what a schedule that was told chose, and the default would not have."""
+    """Remark on the differences between a tuned schedule and the default one."""
     if default is None:
         return
     told, own = (each.attributes.get("rule") for each in (sequence, default))
     rule = own.data if isinstance(own, StringAttr) else "another rule"
     if told != own:
-        remark("apply-tuning", function, f"the default would be of {rule}")
+        remark("apply-tuning", function, f"by default, {rule} would schedule it")
         return
     before, after = knobs_of(default), knobs_of(sequence)
     changed = [
@@ -64,8 +64,10 @@ def remark_slow(
     rules: Iterable[AnyRule],
     estimate: Estimate | None,
 ) -> None:
-    """Remark on a kernel far below what its target allows, and on one for which a pass chose a
-    form of an operator that the rule which took it does not carry out."""
+    """Remark on a kernel that is estimated to be far below its target's limits.
+
+    Remark also if a graph pass chose a form of an operator that the rule does not implement.
+    """
     if estimate is not None and estimate.ns < LEAST_NS:
         return
     taken = sequence.attributes.get("rule")
@@ -90,7 +92,7 @@ def remark_unscheduled(function: FuncOp) -> None:
 
 
 def forms_of(function: FuncOp) -> Sequence[str]:
-    """The forms in which a function's operators are."""
+    """Return the forms of the operators in a function."""
     named = function.attributes.get(COUNTS_ON_ATTRIBUTE)
     if not isa(named, ArrayAttr[StringAttr]):
         return ()

@@ -1,4 +1,4 @@
-"""Which loops move what a block computes, and not what it adds up."""
+"""Queries for loops that move only spatial variables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tcopt.schedules.api.schedule import Schedule
 
 
 def is_spatial(sch: Schedule, each: Loop, block: loop.BlockOp) -> bool:
-    """Whether a loop moves spatial variables of a block only."""
+    """Whether a loop moves only spatial variables of a block."""
     variable = sch.loop_op(each).induction_variable
     positions = {i for i, v in enumerate(block.operands) if v is variable}
     bindings = zip(block.bindings.data.results, block.iter_kinds, strict=True)
@@ -19,7 +19,7 @@ def is_spatial(sch: Schedule, each: Loop, block: loop.BlockOp) -> bool:
 
 
 def spatial_loops(sch: Schedule, block: Block) -> list[Loop]:
-    """The outermost loops of a block that run over spatial variables alone."""
+    """Return the outermost loops of a block, as long as they move only spatial variables."""
     op = sch.block_op(block)
     found: list[Loop] = []
     for each in sch.get_loops(block):

@@ -1,4 +1,4 @@
-"""The blocks of a convolution through small transforms, told apart by what they compute."""
+"""Identify the blocks of a Winograd convolution by what they compute."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from tcopt.schedules.rules.rule import Declined
 
 @dataclass(frozen=True)
 class Stages:
-    """The blocks of a transformed convolution, in the order in which they run.
+    """Blocks of a transformed convolution, in program order.
 
     Attributes:
-        pad: the covered input, where the input has no room for all tiles.
-        left, data: the transform of rows, then of columns.
+        pad: the padded input, if the input has no room for all tiles.
+        left, data: the input transform: of rows, then of columns.
         products: the contraction over channels.
-        right, result: the transform back of rows, then of columns with the start of the epilogue.
-        epilogue: the rest of it, each element from those of the same place.
-        others: blocks that compute something else, element by element: what the epilogue reads
-            beside the result, or what reads the result in another order.
+        right, result: the output transform: of rows, then of columns, with the beginning of the
+            epilogue.
+        epilogue: the remaining pointwise blocks.
+        others: other pointwise blocks: additional inputs of the epilogue, or consumers that read
+            the result in another order.
     """
 
     pad: Block | None
@@ -36,12 +37,12 @@ class Stages:
 
     @property
     def last(self) -> Block:
-        """What stores the results."""
+        """The block that stores the results."""
         return (self.result, *self.epilogue)[-1]
 
 
 def find_stages(sch: Schedule) -> Stages | Declined:
-    """Tell the blocks apart by what they compute."""
+    """Identify the blocks of a function, or decline."""
     blocks = sch.blocks()
     patterns = {block: match_block(sch.block_op(block)) for block in blocks}
     sums = [b for b, p in patterns.items() if p is not None and p.is_contraction]
@@ -55,7 +56,7 @@ def find_stages(sch: Schedule) -> Stages | Declined:
     left = None if data is None else _only(sch, sch.producers(data))
     result = None if right is None else _only(sch, sch.consumers(right))
     if data is None or right is None or left is None or result is None:
-        return Declined("the contraction does not lie between two pairs of transforms")
+        return Declined("the contraction is not between two pairs of transforms")
     if sch.block_op(result).is_reduction:
         return Declined("the last transform is part of a reduction")
     before = sch.producers(left)
@@ -70,5 +71,5 @@ def find_stages(sch: Schedule) -> Stages | Declined:
 
 
 def _only(sch: Schedule, blocks: list[Block]) -> Block | None:
-    """The only block, if it is a transform."""
+    """Return the only block if it is a transform; None otherwise."""
     return blocks[0] if len(blocks) == 1 and scales(sch.block_op(blocks[0])) else None

@@ -1,1 +1,1 @@
-"""Schedule rules for CPUs: one workload shape a file, the first that matches wins."""
+"""Schedule rules for CPUs: one file for each kind of workload; the first that matches is used."""

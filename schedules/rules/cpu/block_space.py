@@ -1,4 +1,4 @@
-"""What rules leave open whose kernels have vectors and threads, but no tiles."""
+"""Base of the spaces of rules that choose vectors and threads, but no tiles."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from tcopt.schedules.spaces.space import (
 from tcopt.support.columns import ceil_div, where
 
 MOST_PARALLEL = 3
-"""Outer loops that one parallel loop is made of, at most."""
+"""Maximum number of outer loops that are fused into one parallel loop."""
 
 
 class BlockSpace(Space):
-    """Vectors, and threads, of the block that takes most of the time.
+    """Vectors and threads of the most expensive block.
 
     Args:
-        knobs: of all blocks; `parallel` and `vectors`, if it has these, are of the heaviest, whose
-            name they begin with where there are several.
+        knobs: knobs of all blocks. For the most expensive block these may be `parallel` and
+            `vectors`, prefixed with its name if there are several blocks.
     """
 
     def __init__(self, sch: Schedule, knobs: Sequence[Knob], facts: CpuFacts):
@@ -58,14 +58,14 @@ class BlockSpace(Space):
         return True
 
     def estimate(self, k: Point) -> Column:
-        """Nothing is known but what the estimates of the knobs know."""
+        """Rank choices by the number of knobs that differ from their estimated values."""
         changed: Column = 0
         for knob in self.knobs:
             changed = changed + where(getattr(k, knob.name) != knob.values[0], 1, 0)
         return changed
 
     def default(self) -> dict[str, int]:
-        """All is left to the estimates: the first value of each knob."""
+        """Return the first value of each knob, which leaves it to its estimate."""
         return {knob.name: knob.values[0] for knob in self.knobs}
 
     def complete(self, leading: Choice) -> dict[str, int]:
@@ -100,7 +100,7 @@ class BlockSpace(Space):
         return () if self._pattern is None else operands_of(self._pattern)
 
     def _knob(self, k: Point, name: str, usual: int) -> Column:
-        """What a knob of the heaviest block says, or else what is usual."""
+        """Return the value of a knob of the most expensive block; `usual` if it has none."""
         block = "" if self.heaviest is None else self.heaviest.name
         for full in (name, f"{block}.{name}"):
             if full in k.__dict__:

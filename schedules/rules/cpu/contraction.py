@@ -10,12 +10,12 @@ registers through the whole reduction:
         for each vector: multiply-add
       for each row and vector: epilogue (bias, activation, residual), one store
 
-*Columns* are a variable that is contiguous in the output and in one factor, or absent from
-it: vectors lie along it. *Rows* are a variable that the other factor alone depends on, so
-that each loaded vector serves all rows. Which variable plays which part follows from the
-accesses: a matrix product has its output columns as columns and output rows as rows, a
-convolution over NCHW its width as columns and its channels as rows, one over channels in
-blocks the channels of a block as columns and the width as rows.
+*Columns* are a variable that is contiguous in the output and in one factor, or absent from that
+factor: vectors run along it. *Rows* are a variable on which only the other factor depends, so that
+each loaded vector is used for all rows. The accesses determine these roles: a matrix product has
+output columns as columns and output rows as rows, an NCHW convolution its width as columns and its
+channels as rows, a convolution with blocked channels the channels of a block as columns and the
+width as rows.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from tcopt.schedules.spaces.space import Choice
 
 @schedule_rule(target="cpu", priority=100)
 class Contraction:
-    """Rule for functions with a block that sums products: convolution, matmul, depthwise."""
+    """Rule for functions with one block that sums products: convolution, matmul, depthwise."""
 
     name = "cpu-contraction"
     provides = (CONTRACTION,)
@@ -70,7 +70,7 @@ class Contraction:
 
 
 def find_roles(pattern: BlockPattern, facts: CpuFacts, dot: Dot | None = None) -> Roles | Declined:
-    """Assign the parts, or say why the block has no vector form."""
+    """Assign roles to the variables, or decline if the block has no vector form."""
     spatial = [v for v in reversed(pattern.spatial) if pattern.extents[v] > 1]
     columns = next((v for v in spatial if pattern.store.is_unit(v)), None)
     if columns is None:
@@ -79,7 +79,7 @@ def find_roles(pattern: BlockPattern, facts: CpuFacts, dot: Dot | None = None) -
     scalars = [t for t in pattern.terms if not t.uses(columns)]
     if not all(t.is_strided(columns) or t.is_unit(columns, lane_dim(t, dot)) for t in vectors):
         return Declined("an operand is not contiguous along the output's last dimension")
-    # Whether a term is left out is asked for a tile, not for each of its rows, or written out.
+    # The check for skipped terms is made per tile, not per row, unless it is unrolled.
     left_out = left_out_along(pattern) if pattern.is_contraction else set[int]()
     last = next((v for v in spatial if v in left_out), None)
     if last is not None and written_taps(pattern, last) is not None:
@@ -96,7 +96,7 @@ def find_roles(pattern: BlockPattern, facts: CpuFacts, dot: Dot | None = None) -
 
 
 def _reuses(variable: int, kept: list[StridedAccess], moving: list[StridedAccess]) -> bool:
-    """Whether stepping along `variable` keeps what one factor loaded and moves the other."""
+    """Whether a step along `variable` reuses the loaded `kept` factor and moves the other."""
     return (
         bool(kept)
         and not any(t.uses(variable) for t in kept)
@@ -108,7 +108,7 @@ def schedule_tiles(sch: Schedule, space: TileSpace, choice: Choice) -> list[Bloc
     """Tile one reduction, and compute its epilogue tile by tile.
 
     Returns:
-        The other blocks, which are left as they are: they compute element by element.
+        The other, pointwise blocks, which are not scheduled.
     """
     pattern, dot, taps = space.pattern, space.dot, space.taps
     block = sch.get_block(pattern.block.block_name.data)
@@ -151,13 +151,13 @@ def schedule_tiles(sch: Schedule, space: TileSpace, choice: Choice) -> list[Bloc
 
 @dataclass(frozen=True)
 class _Loops:
-    """The loops of a contraction whose reduction is divided.
+    """Loops of a contraction whose reduction is divided into parts.
 
     Attributes:
-        outer: outside of the parts of the reduction.
-        tiles: between tiles, inside of them.
-        reduce: the reduction.
-        inner: those of a tile.
+        outer: loops outside of the loop over the parts.
+        tiles: loops between tiles, inside of it.
+        reduce: loops of the reduction.
+        inner: loops of a tile.
     """
 
     outer: list[Loop]
@@ -169,9 +169,9 @@ class _Loops:
 def _accumulate_in_parts(
     sch: Schedule, block: Block, space: TileSpace, choice: Choice, epilogue: Block, loops: _Loops
 ) -> None:
-    """Give all tiles of a chunk one part of the reduction after the other.
+    """Process all tiles of a chunk for one part of the reduction before the next part.
 
-    Each part leaves a partial result, and rows of these are added up when all are there.
+    Each part leaves a partial result; rows of these are summed after the last part.
     """
     tiles, inner = loops.tiles, loops.inner
     part, rest = sch.split(loops.reduce[0], factors=[choice["parts"], None])
@@ -198,7 +198,11 @@ def _accumulate_in_parts(
 def _tile(
     sch: Schedule, block: Block, space: TileSpace, choice: Choice
 ) -> tuple[dict[int, Loop], list[Loop]]:
-    """Split the roles' loops: the spatial loops between tiles by variable, and those of a tile."""
+    """Split the loops of rows and columns.
+
+    Returns:
+        The spatial loops between tiles, by variable, and the loops of a tile.
+    """
     loops = variable_loops(sch, block)
     pattern, roles, lanes = space.pattern, space.roles, space.lanes
     extents = pattern.extents
@@ -226,7 +230,7 @@ def _tile(
 
 
 def write_out(sch: Schedule, reduce: list[Loop], choice: Choice) -> None:
-    """Write out so many innermost reduce loops, and so many steps of the next one."""
+    """Unroll the chosen number of innermost reduce loops, and of iterations of the next one."""
     count = choice["unroll"]
     for each in reversed(reduce[len(reduce) - count :]):
         sch.unroll(each)

@@ -1,4 +1,4 @@
-"""Contractions whose reduction is so deep that the vectors of a tile do not stay in cache.
+"""Contractions with a reduction too deep for the vectors of a tile to stay in cache.
 
     parallel over chunks of columns, images, chunks of rows
       for each part of the reduction
@@ -8,9 +8,10 @@
       for each row of the chunks
         add up the parts, epilogue
 
-Otherwise every tile of rows would read all weights of its columns from L2 or L3. In parts, the
-weights of one part stay in cache for all tiles of rows, and the rows of a chunk for all tiles of
-columns. This is the blocking of matrix products by `cpu-matmul`, for sums over several variables.
+Without parts, every tile of rows would read all weights of its columns from L2 or L3. With parts,
+the weights of one part stay in cache for all tiles of rows, and the rows of a chunk for all tiles
+of columns. `cpu-matmul` blocks matrix products in the same way; this is for sums over several
+variables.
 """
 
 from __future__ import annotations
@@ -29,41 +30,41 @@ if TYPE_CHECKING:
     from tcopt.schedules.rules.cpu.tile_space import TileSpace
 
 MAX_PARTS = 16
-"""Upper bound on the parts of a reduction: each has a buffer of partial results."""
+"""Maximum number of parts of a reduction: each has a buffer of partial results."""
 
 DEEP_SHARE = 4
-"""A reduction is deep if its terms for a single vector of columns exceed this part of L2."""
+"""A reduction is deep if its terms for one vector of columns exceed this fraction of L2 (1/n)."""
 
 PART_SHARE = 6
-"""A part of the vectors of a tile takes up at most this part of L2."""
+"""Maximum size of the vectors of one tile and part, as a fraction of L2 (1/n)."""
 
 CHUNK_SHARE = 2
-"""The rows of a chunk take up about this part of L2."""
+"""Approximate size of the rows of a chunk, as a fraction of L2 (1/n)."""
 
 NEAR = 4
-"""Chunks are larger than wanted if there are none of at least this part of the wanted size."""
+"""Chunks may be smaller than the wanted size by this factor; otherwise larger ones are chosen."""
 
 PARTIAL_SIZE = 2
-"""Partial results of a chunk, which are written and read once, take up to this many times L2."""
+"""Maximum size of a chunk's partial results, which are written and read once, as multiple of L2."""
 
 MIN_TILES = 8
-"""Tiles of rows that share a part of the weights, at least."""
+"""Minimum number of tiles of rows that share a part of the weights."""
 
 MIN_TASKS = 2
-"""Chunks for each core, at least."""
+"""Minimum number of chunks for each core."""
 
 
 def in_parts(problem: TileProblem, parts: Column) -> TileProblem:
-    """The problem that tiles solve for each part of a reduction, as often as there are parts."""
+    """Return the problem for one part of a reduction, repeated for each part."""
     return replace(problem, steps=problem.steps // parts, repeats=problem.repeats * parts)
 
 
 def part_counts(problem: TileProblem, extent: int, row_extents: int, facts: CpuFacts) -> list[int]:
-    """The numbers of equal parts that a reduction may be divided into.
+    """Return the numbers of equal parts into which a reduction may be divided.
 
     Args:
-        extent: iterations of its outermost loop.
-        row_extents: product of the extents of all variables that rows may lie along.
+        extent: trip count of its outermost loop.
+        row_extents: product of the extents of all variables along which rows may run.
     """
     vector = problem.lanes * problem.element_bytes * problem.steps
     is_deep = problem.broadcasts and vector > facts.l2 // DEEP_SHARE
@@ -73,7 +74,7 @@ def part_counts(problem: TileProblem, extent: int, row_extents: int, facts: CpuF
 
 
 def plan_parts(problem: TileProblem, counts: list[int], facts: CpuFacts) -> tuple[Plan, int]:
-    """The fewest parts for which the vectors of the best tile fit their share of the cache."""
+    """Return the best tile and the minimum number of parts for which its vectors fit the cache."""
     for parts in counts[1:]:
         plan = plan_tile(in_parts(problem, parts), facts)
         tile = plan.tile
@@ -86,12 +87,12 @@ def plan_parts(problem: TileProblem, counts: list[int], facts: CpuFacts) -> tupl
 
 @dataclass(frozen=True)
 class Division:
-    """How the loops between tiles are divided by that over the parts of a reduction.
+    """Placement of the loops between tiles relative to the loop over parts of the reduction.
 
     Attributes:
-        outside: variables whose loops are outside of the parts, outermost first.
-        inside: those whose loops are inside of them.
-        chunks: variables with a loop on both sides, and the tiles of the inner one.
+        outside: variables whose loops are outside of the loop over parts, outermost first.
+        inside: variables whose loops are inside of it.
+        chunks: variables with a loop on both sides, and the trip count of the inner one.
     """
 
     outside: tuple[int, ...]
@@ -100,12 +101,12 @@ class Division:
 
     @property
     def outer_variables(self) -> list[int]:
-        """The variables of the loops outside of the parts, chunks included, outermost first."""
+        """Variables of the loops outside of the parts, chunks included, outermost first."""
         return [*self.outside, *(v for v in self.chunks if v not in self.outside)]
 
 
 def divide(space: TileSpace, choice: Choice) -> Division:
-    """Choose chunks of rows and columns that caches hold, but at least two tasks for each core."""
+    """Choose chunks of rows and columns that fit the caches, with at least two tasks per core."""
     facts, problem, k = space.facts, space.problem, Point(dict(choice))
     order = space.order(choice)
     extents = {v: int(space.tiles_along(v, k)) for v in order}
@@ -137,10 +138,10 @@ def divide(space: TileSpace, choice: Choice) -> Division:
 
 
 def _chunk(extent: int, most: int) -> int:
-    """The size of equal chunks of an extent: about `most`, or less.
+    """Return the size of equal chunks of an extent: at most `most`, or the next larger size if the
+    largest such size is much smaller.
 
-    Chunks of different sizes, of tiles of which the last is smaller, would leave conditions in the
-    innermost loops.
+    Chunks of unequal sizes would need conditions in the innermost loops.
     """
     sizes = [n for n in range(1, extent + 1) if extent % n == 0]
     below = max(n for n in sizes if n <= most)
@@ -150,7 +151,8 @@ def _chunk(extent: int, most: int) -> int:
 def split_chunks(
     sch: Schedule, between: dict[int, Loop], division: Division
 ) -> tuple[list[Loop], list[Loop]]:
-    """The loops outside of the parts of a reduction, and those between tiles inside of them."""
+    """Return the loops outside of the parts of a reduction, and those between tiles inside of
+    them."""
     outer, tiles = dict(between), dict(between)
     for variable, size in division.chunks.items():
         outer[variable], tiles[variable] = sch.split(between[variable], factors=[None, size])

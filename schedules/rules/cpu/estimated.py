@@ -1,7 +1,7 @@
-"""Choices that an estimate makes where nobody does: `estimated`, or a number instead of it.
+"""Knobs with the value `estimated`, which leaves the decision to an estimate during scheduling.
 
-What such a number would be by default depends on loops that are made while a schedule is written,
-so that it is not part of the choice that it was estimated as.
+The estimate depends on loops that are created while a schedule is written, so the estimated number
+is not known when the choice is made.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from tcopt.schedules.spaces.space import Knob
 
 ESTIMATED = -1
-"""The value of such a knob which leaves it to the estimate."""
+"""Knob value that leaves the decision to the estimate."""
 
 
 def estimated_knob(name: str, values: Sequence[int]) -> Knob:
-    """A knob whose first value leaves it to an estimate."""
+    """Return a knob whose first value leaves the decision to an estimate."""
     words = ("estimated", *map(str, values))
     return Knob(name, (ESTIMATED, *values), words, is_quiet=True)
 
 
 def given(value: int) -> int | None:
-    """A value that was chosen; None where it is left to an estimate."""
+    """Return a chosen value; None if it is left to an estimate."""
     return None if value == ESTIMATED else value

@@ -1,4 +1,4 @@
-"""What CPU rules know of their target, with the numbers derived from it."""
+"""Facts about the target for CPU rules, and quantities derived from them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class CpuFacts:
     Attributes:
         vector_bits: width of a vector register.
         registers: number of vector registers.
-        cores: threads that can run at once.
-        l1, l2: bytes of a core's data caches.
-        l3: bytes of the cache that cores share.
+        cores: number of threads that can run concurrently.
+        l1, l2: sizes of a core's data caches in bytes.
+        l3: size of the shared cache in bytes.
         capabilities: features that hardware intrinsics require.
-        fma_units: vector multiply-adds that a core starts in a cycle.
+        fma_units: vector multiply-adds that a core can issue per cycle.
     """
 
     vector_bits: int
@@ -35,7 +35,7 @@ class CpuFacts:
 
     @classmethod
     def of(cls, target: Attribute | None) -> CpuFacts:
-        """Facts of a target; without one, those every 64-bit CPU has."""
+        """Return the facts of a target; without one, those that hold for every 64-bit CPU."""
         units = target.vectors if isinstance(target, TargetFacts) else None
         if units is None:
             return cls(128, 16, 1)
@@ -53,15 +53,15 @@ class CpuFacts:
 
     @property
     def multiplies_by_lane(self) -> bool:
-        """True if a multiply-add can take one lane of a register as a factor, as on Arm."""
+        """Whether a multiply-add can take one lane of a register as a factor, as on Arm."""
         return "neon" in self.capabilities
 
     def lanes(self, bits: int = 32) -> int:
-        """Elements of a width that one vector holds."""
+        """Return the number of elements of a width that one vector holds."""
         return max(1, self.vector_bits // bits)
 
 
 @target_facts("cpu")
 def cpu_facts(target: Attribute | None) -> CpuFacts:
-    """What CPU rules are given for a target."""
+    """Return the facts passed to CPU rules for a target."""
     return CpuFacts.of(target)

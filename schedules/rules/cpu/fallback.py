@@ -1,4 +1,4 @@
-"""The rule that takes everything: loops as they are, the outermost parallel."""
+"""The fallback rule for CPUs: unchanged loops, the outermost ones parallel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcopt.schedules.rules.spatial import spatial_loops
 
 @schedule_rule(target="cpu", priority=0)
 class Fallback:
-    """Rule for whatever no other rule takes."""
+    """Rule for functions that no other rule accepts."""
 
     name = "cpu-fallback"
     closed = "loops stay as they are"
@@ -26,7 +26,7 @@ class Fallback:
 
 
 def parallelize_spatial(sch: Schedule, block: Block, facts: CpuFacts) -> None:
-    """Make the outer loops of a block that run over spatial variables alone parallel."""
+    """Parallelise the outer loops of a block that move only spatial variables."""
     op = sch.block_op(block)
     work = body_cost(op)
     for extent in op.domain:

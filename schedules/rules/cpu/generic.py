@@ -1,14 +1,14 @@
-"""A template for any operator, for those who search: tiles of four levels.
+"""Template for any operator, used by schedule search: tiles of four levels.
 
     for each outer tile                            parallel, some of the loops
       for each tile                                results and producers may be computed here
         for each part of the sum                   producers may be computed here
           for each smaller tile
-            for each term of the part              written out, as far as is chosen
-              for each place of it                 the innermost in vectors
+            for each term of the part              unrolled, as far as chosen
+              for each element of it               innermost loop vectorised
 
-Which variable is which follows from the block that takes most of the time; a block that computes
-for it alone may be computed where it is needed, and one that finishes its results where they are.
+The most expensive block is tiled. Producers that compute only for it may be computed inside its
+loops, and so may its epilogue.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tcopt.schedules.spaces.space import Choice
 
 @schedule_rule(target="cpu", priority=-100)
 class Generic:
-    """Rule for any function with a block that stores once, asked only by those who search."""
+    """Rule for any function with a block that stores once, asked only by a schedule search."""
 
     name = "cpu-generic"
     template = True
@@ -94,13 +94,13 @@ class Generic:
 
 @dataclass(frozen=True)
 class Nest:
-    """The loops of a block that was tiled, outermost first.
+    """The loops of a tiled block, outermost first.
 
     Attributes:
-        outer, middle: the first two levels of its results.
-        sum: the first level of its sum.
-        inner: what is inside of these, without the vector.
-        lane: the vector.
+        outer, middle: the first two levels of spatial loops.
+        sum: the first level of reduce loops.
+        inner: the loops inside of these, except the vector loop.
+        lane: the vector loop.
     """
 
     outer: list[Loop]
@@ -111,7 +111,7 @@ class Nest:
 
 
 def _tile(sch: Schedule, block: Block, space: GenericSpace, choice: Choice) -> Nest:
-    """Cut all loops of a block, and put them in the order of the levels."""
+    """Split all loops of a block, and reorder them by level."""
     loops = variable_loops(sch, block)
     levels: dict[int, list[Loop]] = {}
     for v in space.spatial:
@@ -145,7 +145,7 @@ def _write_out(
 
 
 def _write_out_start(sch: Schedule, init: Block, nest: Nest, choice: Choice) -> None:
-    """Vectorise the start of sums as these are, and write it out where they are registers."""
+    """Vectorise the initialisation of sums; unroll it if the sums are in registers."""
     loops = sch.get_loops(init)
     own = loops[loops.index(nest.middle[-1]) + 1 :]
     if not own:
@@ -157,7 +157,7 @@ def _write_out_start(sch: Schedule, init: Block, nest: Nest, choice: Choice) -> 
 
 
 def _vectorize_last(sch: Schedule, block: Block, around: Loop, lanes: int) -> None:
-    """Let vectors lie along the last loop of a block inside of another."""
+    """Vectorise the last loop of a block inside of another loop."""
     loops: Sequence[Loop] = sch.get_loops(block)
     own = loops[loops.index(around) + 1 :]
     pattern = match_block(sch.block_op(block))

@@ -1,7 +1,7 @@
-"""What `cpu-generic` leaves open: tiles of four levels, and what is done where.
+"""Space of `cpu-generic`: tiles of four levels, and the placement of other blocks.
 
-Each spatial variable of the block that counts is cut into four loops, each variable of its sum into
-two. The levels are S S R S R S, outermost first, as in Ansor's sketches (Zheng et al., 2020).
+Each spatial variable of the main block is split into four loops, each reduce variable into two. The
+levels are S S R S R S, outermost first, as in Ansor's sketches (Zheng et al., 2020).
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ from tcopt.schedules.spaces.space import (
 from tcopt.support.columns import ceil_div, most, where
 
 SPATIAL_LEVELS = 4
-"""Loops of a spatial variable."""
+"""Number of loops of a spatial variable."""
 
 MOST_CODE = 256
-"""Runs of a block's body that are written out at most."""
+"""Maximum number of unrolled copies of a block's body."""
 
 MOST_UNROLLED = 6
-"""Loops that are written out, at most, beside the vector's."""
+"""Maximum number of unrolled loops, not counting the vector loop."""
 
 MOST_VECTOR = 4
-"""Vectors of the machine in a vector of the program at most, a few of which are side by side."""
+"""Maximum width of the vector loop, as a multiple of the machine's vectors."""
 
 MEMORY, REGISTERS = 0, 1
-"""Where sums are while they are added up."""
+"""Where accumulators are kept during the sum."""
 
 AT_ROOT, AT_OUTER, AT_INNER, AT_SUM = 0, 1, 2, 3
-"""Where another block is computed: in a nest of its own, in the loops of the first or second
-level, or of the first level of a sum."""
+"""Where another block is computed: in a separate nest, in the loops of the first or second level,
+or in the outer level of the reduce loops."""
 
 NEAR_RATE, MIDDLE_RATE, FAR_RATE = 32.0, 16.0, 6.0
-"""Bytes a cycle from the first cache, the second, and from behind it."""
+"""Bytes per cycle from L1, from L2, and from beyond L2."""
 
 LOOP_CYCLES = 2.0
-"""Cycles of a round of a loop that is not written out."""
+"""Cycles per iteration of a loop that is not unrolled."""
 
 
 class GenericSpace(Space):
-    """Tiles of a block, and where those around it are computed.
+    """Tiles of a block, and the placement of the blocks around it.
 
     Args:
-        pattern: of the block that counts.
-        producers: blocks that compute for it alone.
+        pattern: the main block.
+        producers: blocks whose only consumer is the main block.
     """
 
     def __init__(
@@ -104,11 +104,12 @@ class GenericSpace(Space):
         return knobs
 
     def size_of(self, k: Point, variable: int, level: int) -> Column:
-        """Iterations of an inner loop of a spatial variable, 1 the outermost of them."""
+        """Return the trip count of an inner loop of a spatial variable; level 1 is the
+        outermost."""
         return getattr(k, f"s{variable}.{level}")
 
     def _part(self, k: Point, variable: int, level: int) -> Column:
-        """How far a variable goes inside of the loops of a level."""
+        """Return the range of a variable inside of the loops of a level."""
         found: Column = 1
         for inner in range(level, SPATIAL_LEVELS):
             found = found * self.size_of(k, variable, inner)
@@ -116,7 +117,7 @@ class GenericSpace(Space):
 
     @property
     def untold(self) -> tuple[str, ...]:
-        """Where other blocks are computed, and where sums are."""
+        """Knobs for the placement of other blocks and of accumulators."""
         names = [knob.name for knob in self.knobs]
         return tuple(n for n in names if n in ("sums", "epilogue") or n.endswith(".at"))
 
@@ -131,7 +132,8 @@ class GenericSpace(Space):
             vector = where(k.vector == v, self.size_of(k, v, SPATIAL_LEVELS - 1), vector)
         short = vector & (vector - 1) == 0
         fine = fine & short & (vector <= MOST_VECTOR * self.lanes)
-        # A body that is written out is short; all of a tile is where its sums are registers.
+        # The unrolled code is limited, and a tile whose sums are in registers is completely
+        # unrolled.
         written = self._written_out(k, vector)
         fine = fine & (written <= MOST_CODE)
         if self.reduce:
@@ -140,7 +142,7 @@ class GenericSpace(Space):
         return fine
 
     def _written_out(self, k: Point, vector: Column) -> Column:
-        """Runs of the body in the code: what is unrolled, by what is not a vector."""
+        """Return the number of copies of the vectorised body in the unrolled code."""
         total: Column = 1
         loops = self.inner_levels(k)
         for number, (_, extent) in enumerate(reversed(loops[: len(loops) - 1]), start=1):
@@ -153,9 +155,10 @@ class GenericSpace(Space):
         return where(k.sums == REGISTERS, most(total, tile // vector), total)
 
     def inner_levels(self, k: Point) -> list[tuple[int, Column]]:
-        """The loops inside of the outer level of a sum, outermost first: variables, iterations.
+        """Return variable and trip count of the loops inside the outer reduce level, outermost
+        first.
 
-        The one that is a vector goes last whatever its variable, and counts as one here.
+        The vector loop comes last whatever its variable, with a trip count of 1.
         """
         third = [(v, self.size_of(k, v, 2)) for v in self.spatial]
         sums = [(v, getattr(k, f"r{v}")) for v in self.reduce]
@@ -166,8 +169,7 @@ class GenericSpace(Space):
         return [*third, *sums, *last, (self.spatial[-1], 1)]
 
     def estimate(self, k: Point) -> Column:
-        """Cycles of the arithmetic with what tiles compute for nothing, of loops, and of what is
-        moved between caches."""
+        """Estimate cycles: arithmetic including partial tiles, loop overhead, and cache traffic."""
         extents = self.pattern.extents
         vector: Column = 1
         points: Column = 1
@@ -204,11 +206,12 @@ class GenericSpace(Space):
 
     @cached_property
     def _contiguous(self) -> set[int]:
-        """Variables along which results are neighbours."""
+        """Variables along which results are contiguous."""
         return {v for v in self.spatial if self.pattern.store.is_unit(v)}
 
     def default(self) -> dict[str, int]:
-        """A plain choice: vectors along the last contiguous variable, and no other tiles."""
+        """Return a simple choice: vectors along the last contiguous variable, and no other
+        tiles."""
         choice = {knob.name: knob.values[0] for knob in self.knobs}
         axis = next((v for v in reversed(self.spatial) if v in self._contiguous), None)
         if axis is not None:
@@ -226,7 +229,7 @@ class GenericSpace(Space):
         return dict(leading) | {"parallel": parallel_loops(counts, self.time, self.facts)}
 
     def outer_order(self, choice: Choice) -> list[int]:
-        """The variables of the outer two levels, outermost first."""
+        """Return the variables of the outer two levels, outermost first."""
         first = choice["first"]
         return [*self.spatial[first:], *self.spatial[:first]]
 
@@ -271,5 +274,5 @@ class GenericSpace(Space):
 
 
 def least_lanes(vector: Column, lanes: int) -> Column:
-    """Elements that an instruction computes of a vector."""
+    """Return the number of elements of a vector that one instruction computes."""
     return where(vector < lanes, vector, lanes)

@@ -1,9 +1,9 @@
-"""Which loops run on several threads, and how finely they are divided.
+"""Decide which loops run on several threads, and how finely they are divided.
 
-A kernel's time on one thread is estimated from its operations and the bytes it moves. If that
-is little more than it costs to start and end a parallel loop, the kernel stays on one thread.
+A kernel's time on one thread is estimated from its operations and the bytes it moves. If that is
+little more than the cost of starting and ending a parallel loop, the kernel stays on one thread.
 Otherwise outer loops are fused until there are many iterations for each core: threads claim
-them as they go, and at the end wait for each other for up to one iteration.
+iterations dynamically, and at the end wait for each other for at most one iteration.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from tcopt.schedules.state.state import blocks_under, buffers_read, buffers_writ
 from tcopt.support.remarks import remark
 
 PARALLEL_NS = 3_000
-"""Estimated time of the shortest kernel worth dividing. A second thread that is awake joins
-in about half a microsecond, and finds the data in another core's cache."""
+"""Minimum estimated time of a kernel that is parallelised. A second thread that is awake joins
+within about half a microsecond, and finds the data in another core's cache."""
 
 TASKS_PER_CORE = 32
-"""Iterations wanted for each core, so that the last one is a few percent of a thread's time."""
+"""Wanted iterations per core, so that the last one is a few percent of a thread's time."""
 
 LEAST_TASKS_PER_CORE = 8
-"""Iterations wanted for each core however short they are; a thread claims several at once."""
+"""Minimum iterations per core however short they are; a thread claims several at once."""
 
 TASK_NS = 2_000
-"""Iterations are not made shorter than this for the sake of balance."""
+"""Minimum time of an iteration if loops are fused only for load balance."""
 
 OPERATIONS_PER_NS = 4
-"""Scalar operations for each vector lane, near what two units do at 2 to 3 GHz."""
+"""Scalar operations per vector lane and nanosecond, close to two units at 2 to 3 GHz."""
 
 BYTES_PER_NS = 16
-"""What one core moves between its registers and the outer caches."""
+"""Bytes per nanosecond between one core's registers and the outer caches."""
 
 
 def parallelize(
@@ -47,14 +47,14 @@ def parallelize(
     facts: CpuFacts,
     count: int | None = None,
 ) -> list[Loop]:
-    """Make the outermost of nested loops parallel, fusing as many as give enough tasks.
+    """Parallelise the outermost of nested loops, fusing as many as give enough tasks.
 
     Args:
         loops: perfectly nested loops, outermost first.
-        work: scalar operations that they do in all, to be done by vectors.
-        count: how many to fuse, as far as there are so many, where that is not estimated.
+        work: total number of scalar operations, which will be vectorised.
+        count: maximum number of loops to fuse; estimated if None.
     Returns:
-        The loops that remain, outermost first.
+        The remaining loops, outermost first.
     """
     if not loops:
         return []
@@ -65,10 +65,10 @@ def parallelize(
 
 
 def parallel_loops(extents: Iterable[int], time: float, facts: CpuFacts) -> int:
-    """How many of the outermost of nested loops make enough tasks; 0 if one thread does it all.
+    """Return the number of outermost loops to fuse for enough tasks; 0 to stay on one thread.
 
     Args:
-        extents: of the loops, outermost first.
+        extents: trip counts of the loops, outermost first.
         time: nanoseconds of the nest on one thread.
     """
     if time < PARALLEL_NS:
@@ -83,14 +83,14 @@ def parallel_loops(extents: Iterable[int], time: float, facts: CpuFacts) -> int:
 
 
 def run_parallel(sch: Schedule, loops: Sequence[Loop], count: int, time: float) -> list[Loop]:
-    """Make the outermost loops one that is parallel.
+    """Fuse the outermost loops into one parallel loop.
 
     Args:
         loops: perfectly nested loops, outermost first.
-        count: how many of them are fused.
-        time: nanoseconds of the nest on one thread, as estimated.
+        count: number of loops to fuse; 0 to stay on one thread.
+        time: estimated nanoseconds of the nest on one thread.
     Returns:
-        The loops that remain, outermost first.
+        The remaining loops, outermost first.
     """
     if not count:
         if loops and time < PARALLEL_NS:
@@ -103,7 +103,7 @@ def run_parallel(sch: Schedule, loops: Sequence[Loop], count: int, time: float) 
 
 
 def has_enough_tasks(extents: Sequence[int], time: float, facts: CpuFacts) -> bool:
-    """Whether the iterations of nested loops divide well among the cores.
+    """Whether nested loops have enough iterations to balance the load between the cores.
 
     Args:
         time: nanoseconds of the nest on one thread.
@@ -112,26 +112,26 @@ def has_enough_tasks(extents: Sequence[int], time: float, facts: CpuFacts) -> bo
 
 
 def _should_divide(tasks: int, parts: int, time: float, facts: CpuFacts) -> bool:
-    """Whether iterations should be divided into some parts each."""
+    """Whether tasks should be divided further, into `parts` each."""
     if tasks < LEAST_TASKS_PER_CORE * facts.cores:
         return True
     return tasks < TASKS_PER_CORE * facts.cores and time / (tasks * parts) >= TASK_NS
 
 
 def estimated_ns(nest: loop.ForOp, work: int, facts: CpuFacts) -> float:
-    """Roughly how long a loop nest takes on one thread.
+    """Return a rough estimate of a loop nest's time on one thread, in nanoseconds.
 
     Args:
-        work: its scalar operations.
+        work: its number of scalar operations.
     """
     return blocks_ns(blocks_under(nest), work, facts)
 
 
 def blocks_ns(blocks: Iterable[loop.BlockOp], work: int, facts: CpuFacts) -> float:
-    """Roughly how long a nest of some blocks takes on one thread.
+    """Return a rough estimate of the time of some blocks on one thread, in nanoseconds.
 
     Args:
-        work: their scalar operations.
+        work: their number of scalar operations.
     """
     lanes = facts.lanes()
     moved = sum(map(_bytes_moved, blocks))
@@ -139,7 +139,7 @@ def blocks_ns(blocks: Iterable[loop.BlockOp], work: int, facts: CpuFacts) -> flo
 
 
 def _bytes_moved(block: loop.BlockOp) -> int:
-    """Bytes of the buffers that a block uses, as far as they can be used."""
+    """Return the bytes that a block moves: its buffers, or one element per iteration if fewer."""
     elements, bits = prod(block.domain), element_bits(block)
     buffers = {*buffers_read(block), *buffers_written(block)}
     return sum(min(elements, prod(buffer_shape(buffer))) * bits // 8 for buffer in buffers)

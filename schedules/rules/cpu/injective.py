@@ -1,4 +1,4 @@
-"""Elementwise, broadcast, copy and padding blocks: parallel over rows, vectors along them."""
+"""Schedule elementwise, broadcast, copy and padding blocks: parallel rows, vectors along them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.spaces.space import Choice, Knob
 
 GROUPS = (1, 2, 4, 8)
-"""Vectors that may be written out side by side."""
+"""Candidate numbers of vectors that are unrolled together."""
 
 
 class Decisions(NamedTuple):
-    """What is chosen for a block; None where it is left to an estimate.
+    """Choices for a block; None where a decision is left to an estimate.
 
     Attributes:
-        parallel: how many outermost loops are fused and parallel.
-        vectors: how many are written out side by side.
+        parallel: number of outermost loops that are fused and parallel.
+        vectors: number of vectors that are unrolled together.
     """
 
     parallel: int | None = None
@@ -35,11 +35,11 @@ class Decisions(NamedTuple):
 
 
 ESTIMATED_DECISIONS = Decisions()
-"""All is left to estimates."""
+"""Leaves all decisions to estimates."""
 
 
 class InjectiveSpace(BlockSpace):
-    """Vectors side by side and parallel loops of each block."""
+    """Unrolled vectors and parallel loops of each block."""
 
     def __init__(self, sch: Schedule, blocks: Sequence[Block], facts: CpuFacts):
         self.blocks = tuple(blocks)
@@ -56,11 +56,11 @@ class InjectiveSpace(BlockSpace):
         super().__init__(sch, knobs, facts)
 
     def name_of(self, block: Block, name: str) -> str:
-        """The knob of a block."""
+        """Return the name of a block's knob."""
         return name if len(self.blocks) == 1 else f"{block.name}.{name}"
 
     def chosen(self, block: Block, choice: Choice) -> Decisions:
-        """What is chosen for a block."""
+        """Return the choices for a block."""
         parallel, vectors = (
             given(choice.get(self.name_of(block, each), ESTIMATED))
             for each in ("parallel", "vectors")
@@ -70,7 +70,7 @@ class InjectiveSpace(BlockSpace):
 
 @schedule_rule(target="cpu", priority=20)
 class Injective:
-    """Rule for functions whose blocks all compute each element on its own."""
+    """Rule for functions without reductions."""
 
     name = "cpu-injective"
 
@@ -91,7 +91,7 @@ class Injective:
 def schedule_injective(
     sch: Schedule, block: Block, facts: CpuFacts, chosen: Decisions = ESTIMATED_DECISIONS
 ) -> None:
-    """Schedule one block in a loop nest of its own."""
+    """Schedule one block in a separate loop nest."""
     op = sch.block_op(block)
     pattern = match_block(op)
     loops = sch.get_loops(block)
@@ -113,7 +113,7 @@ def schedule_injective(
 def vectorize_innermost(
     sch: Schedule, block: Block, facts: CpuFacts, group: int | None = None
 ) -> None:
-    """Cut the innermost loop into vectors, and write several of them out side by side."""
+    """Split the innermost loop into vectors, and unroll several of them together."""
     op = sch.block_op(block)
     lanes = facts.lanes(lane_bits(op))
     last = sch.get_loops(block)[-1]

@@ -1,16 +1,16 @@
-"""Matrix products: register tiles of rows by vectors, over panels of the right operand.
+"""Matrix products: register tiles of rows by vectors, over panels of the RHS.
 
     parallel over chunks of rows and panels of columns
       for each tile of rows
         accumulators = 0                           rows x vectors, in registers
         for each step of the reduction
-          for each row:    broadcast one element of the left operand
+          for each row:    broadcast one element of the LHS
           for each vector: multiply-add with a vector of the panel
         epilogue on the tile, one store
 
-A panel (the reduction's depth by a tile's width) stays in the second level of cache while the
-tiles of a chunk of rows pass over it. Where the reduction is too deep for that, all tiles of a
-chunk are given one part of it after the other, and partial results are added up.
+A panel (the depth of the reduction by the width of a tile) stays in L2 while the tiles of a chunk
+of rows pass over it. If the reduction is too deep for that, it is divided into parts: all tiles of
+a chunk process one part before the next, and partial results are added up.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tcopt.schedules.state.state import buffers_read
 
 @schedule_rule(target="cpu", priority=120)
 class Matmul:
-    """Rule for products of matrices, batched or not, whose right operand has vectors."""
+    """Rule for matrix products, batched or not, whose RHS has contiguous columns."""
 
     name = "cpu-matmul"
     provides = (CONTRACTION,)
@@ -59,7 +59,7 @@ class Matmul:
     def apply(
         self, sch: Schedule, facts: CpuFacts, space: MatmulSpace, choice: Choice
     ) -> Declined | None:
-        """Tile a product, compute its epilogue tile by tile, and schedule what makes its inputs."""
+        """Tile a product, compute its epilogue tile by tile, and schedule the other blocks."""
         block = sch.get_block(space.product.pattern.block.block_name.data)
         epilogue = take_epilogue(sch, block)
         others = blocks_beside(sch, block, epilogue)
@@ -76,14 +76,14 @@ class Matmul:
 
 @dataclass(frozen=True)
 class Tiling:
-    """Loops of a product that was tiled.
+    """Loops of a tiled product.
 
     Attributes:
-        between: batches, chunks of rows and panels, outermost first.
-        tiles: the tiles of a chunk; none for a single row.
+        between: loops over batches, chunks of rows and panels, outermost first.
+        tiles: the loop over the tiles of a chunk; none for a single row.
         depth: the reduction.
-        rows: those of a tile, if there are several.
-        columns: the vectors of a tile, and their lanes.
+        rows: the loop over the rows of a tile, if there are several.
+        columns: the loops over the vectors of a tile and over their lanes.
     """
 
     between: list[Loop]
@@ -94,7 +94,7 @@ class Tiling:
 
 
 class _Carried:
-    """A product that a choice is carried out on."""
+    """Applies a choice to a product."""
 
     def __init__(self, sch: Schedule, space: MatmulSpace, k: Point, block: Block, epilogue: Block):
         self.sch, self.space, self.k = sch, space, k
@@ -102,7 +102,7 @@ class _Carried:
         self.block, self.epilogue = block, epilogue
 
     def tile(self) -> Tiling:
-        """Split the loops of rows and columns."""
+        """Split the loops over rows and columns."""
         product, k = self.product, self.k
         loops = variable_loops(self.sch, self.block)
         depth = loops.pop(product.pattern.reduce[0])
@@ -122,7 +122,7 @@ class _Carried:
         return Tiling(order, tiles, depth, row, column)
 
     def _split_columns(self, loop: Loop | None) -> tuple[Loop | None, list[Loop]]:
-        """The loop over panels of columns; the vectors of a panel and their lanes."""
+        """Split the column loop into a loop over panels, and loops over vectors and lanes."""
         if loop is None:
             return None, []
         if not self.space.has_panels:
@@ -148,10 +148,10 @@ class _Carried:
             self._prefetch_panels(self.block, outer[-1], reduce[0])
 
     def accumulate_in_parts(self, tiling: Tiling) -> None:
-        """Give all tiles of a chunk a part of the reduction's depth after the other.
+        """Process all tiles of a chunk for one part of the depth before the next part.
 
-        Only that part of a panel has to stay in cache. Each leaves a partial result, and rows of
-        these are added up when all are there.
+        Only that part of a panel needs to stay in cache. Each part leaves a partial result; rows of
+        these are summed after the last part.
         """
         sch, product, block = self.sch, self.product, self.block
         part, depth = sch.split(tiling.depth, factors=[self.k.parts, None])
@@ -166,14 +166,16 @@ class _Carried:
         accumulate(sch, partial, around, reduce, store, self.lanes, product.dot)
         if self.k.prefetch:
             self._prefetch_panels(partial, part, reduce[0])
-        # Loops of one iteration move nothing, and have no counterpart in the sum of the parts.
+        # Loops with one iteration are not part of the vectors, and have no counterpart in the final
+        # sum.
         *loops, part = sch.get_loops(block)[len(outer) :]
         rows, columns = loops[: -len(columns)], loops[-len(columns) :]
         sch.reorder(*rows, part, *columns)
         accumulate(sch, block, [*outer, *rows], [part], self.epilogue, self.lanes)
 
     def _split_depth(self, loop: Loop) -> tuple[list[Loop], list[Loop]]:
-        """The loop over steps, that over those of one round, and that over the terms of a dot."""
+        """Split the depth into loops over groups of steps and over the steps of a group, and a loop
+        over the terms of a dot product."""
         group = self.product.group
         if group == 1:
             return self.sch.split(loop, factors=[None, self.k.steps]), []
@@ -181,7 +183,7 @@ class _Carried:
         return reduce, [terms]
 
     def _copy_columns(self, at: Loop) -> None:
-        """Copy what a tile reads of the right operand to where rows follow one another."""
+        """Copy the part of the RHS that a tile reads to a buffer with contiguous rows."""
         sch = self.sch
         place = buffers_read(sch.block_op(self.block)).index(self.product.right.buffer)
         copy = sch.cache_read(self.block, place, "local")
@@ -193,14 +195,14 @@ class _Carried:
         sch.vectorize(column)
 
     def _prefetch_panels(self, block: Block, ahead: Loop, at: Loop) -> None:
-        """While tiles pass over a panel, bring the next one near.
+        """Prefetch the next panel while tiles pass over the current one.
 
-        Without that the first tile on each waits for memory at every step. A single tile has no
-        time to spare: it reads as fast as memory gives.
+        Otherwise the first tile of each panel waits for memory at every step. A single tile gains
+        nothing: it is limited by memory bandwidth.
 
         Args:
-            ahead: the loop whose iterations have a panel each.
-            at: that over steps of the depth.
+            ahead: the loop with one panel per iteration.
+            at: the loop over steps of the depth.
         """
         place = buffers_read(self.sch.block_op(block)).index(self.product.right.buffer)
         self.sch.prefetch(block, place, ahead, at)
@@ -215,7 +217,8 @@ def accumulate(
     lanes: int,
     dot: Dot | None = None,
 ) -> None:
-    """Keep a block's results in registers through a reduction; the loops inside are a tile's."""
+    """Keep a block's results in registers through a reduction; all inner loops belong to the
+    tile."""
     init = sch.decompose_reduction(block, reduce[0])
     if dot is not None:
         sch.tensorize(block, dot.name)

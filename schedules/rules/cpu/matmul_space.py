@@ -1,4 +1,4 @@
-"""What `cpu-matmul` leaves open: register tiles, chunks of rows, parts of the depth, threads."""
+"""Space of `cpu-matmul`: register tiles, chunks of rows, parts of the depth, and threads."""
 
 from __future__ import annotations
 
@@ -28,64 +28,64 @@ from tcopt.support.columns import ceil_div, where
 from tcopt.support.matmul_tiles import MAX_ROWS, MatmulTile, best_tile, fits, tile_cost
 
 STEPS = (1, 2, 4, 8)
-"""How many steps of a reduction may be written out."""
+"""Candidate numbers of unrolled reduction steps."""
 
 MOST_STEPS = 4
-"""How many are without being measured."""
+"""Maximum number of unrolled steps without measuring."""
 
 MOST_ROWS = 14
-"""Rows of a tile at most."""
+"""Maximum number of rows of a tile."""
 
 MOST_VECTORS = 6
-"""Vectors of a tile at most, where the right operand leaves them open."""
+"""Maximum number of vectors of a tile, if the RHS does not determine them."""
 
 MIN_ROUNDS = 8
-"""Rounds of a reduction for which it pays to write out code of its own for the last one."""
+"""Minimum trip count of a reduction for which separate code for the last iteration pays off."""
 
 MAX_PARTS = 16
-"""Parts of a reduction at most: each takes a buffer of partial results."""
+"""Maximum number of parts of a reduction: each takes a buffer of partial results."""
 
 MIN_TASKS = 2
-"""Parallel iterations for each core at least."""
+"""Minimum number of parallel iterations for each core."""
 
 CHUNKS = (1, 2, 4, 8, 16, 32)
-"""Numbers of chunks that are worth trying."""
+"""Candidate numbers of chunks."""
 
 NEAR_TILES = 24
-"""Tiles of rows that justify reading the panels for each chunk: if half of L2 holds this number,
-the rows of a chunk stay there."""
+"""Number of tiles of rows that must fit half of L2 for a chunk to be sized to stay there; it
+justifies reading the panels once per chunk."""
 
 NEAR = 4
-"""Upper bound for the bytes of other chunks, as a multiple of L2: their rows are read from the next
-level of cache once a panel."""
+"""Maximum bytes of other chunks, as a multiple of L2: their rows are read from the next cache level
+once per panel."""
 
 PANEL_SHARE = 6
-"""A panel takes up at most this part of the second level of cache."""
+"""Maximum size of a panel, as a fraction of L2 (1/n)."""
 
 COPY_TILES = 16
-"""Tiles of rows for which it pays to copy the columns of the right operand that they read."""
+"""Minimum number of tiles of rows for which copying the columns that they read pays off."""
 
 MAX_STREAMS = 3
-"""Panels that a single row passes over side by side. Each is a stream of its own to what
-fetches memory ahead, and that begins anew with every page."""
+"""Maximum number of panels that a single row processes together. Each is a separate stream for the
+hardware prefetcher, which restarts at every page."""
 
 MIN_TILES = 4
-"""Tiles of rows in a chunk at least, below which a panel is hardly used more than once."""
+"""Minimum number of tiles of rows in a chunk, below which a panel is hardly reused."""
 
 ROWS_OUTSIDE, COLUMNS_OUTSIDE = 0, 1
-"""The orders of the loops over chunks of rows and panels of columns."""
+"""Orders of the loops over chunks of rows and panels of columns."""
 
 
 @dataclass(frozen=True)
 class Between:
-    """A loop between tiles: the variable that it moves, and its iterations."""
+    """A loop between tiles: the variable that it moves, and its trip count."""
 
     variable: int
     extent: Column
 
 
 class MatmulSpace(Space):
-    """The tiles of a product of matrices, and the loops around them.
+    """Tiles of a matrix product, and the loops around them.
 
     Args:
         moving: the variables that have a loop.
@@ -159,12 +159,12 @@ class MatmulSpace(Space):
         return (k.rows <= MAX_ROWS) & (k.vectors <= 4)
 
     def estimate(self, k: Point) -> Column:
-        """Cycles of one step of the reduction over all tiles."""
+        """Estimate the cycles of one step of the reduction over all tiles."""
         tile = MatmulTile(k.rows, k.vectors)
         return tile_cost(self.product.height, self.product.width, self.lanes, tile)
 
     def default(self) -> dict[str, int]:
-        """The tile of most accumulators among those of nearly the least estimate."""
+        """Return the tile with most accumulators among those with nearly the lowest estimate."""
         return dict(self._first)
 
     def complete(self, leading: Choice) -> dict[str, int]:
@@ -194,7 +194,7 @@ class MatmulSpace(Space):
         return operands_of(self.product.pattern)
 
     def between(self, k: Point) -> list[Between]:
-        """The loops between tiles, outermost first."""
+        """Return the loops between tiles, outermost first."""
         product = self.product
         found = [Between(v, product.pattern.extents[v]) for v in self.batch]
         chunks, panels = self.chunk_count(k), self._panel_count(k)
@@ -217,18 +217,18 @@ class MatmulSpace(Space):
         return found
 
     def chunk(self, k: Point) -> Column:
-        """Tiles of rows in a chunk."""
+        """Return the number of tiles of rows in a chunk."""
         return ceil_div(ceil_div(self.product.height, k.rows), k.chunks)
 
     def chunk_count(self, k: Point) -> Column:
-        """Chunks that there are, where the last one may be shorter."""
+        """Return the number of chunks, the last of which may be shorter."""
         return ceil_div(ceil_div(self.product.height, k.rows), self.chunk(k))
 
     def _panel_count(self, k: Point) -> Column:
         return ceil_div(ceil_div(self.product.width, self.lanes * k.vectors), k.streams)
 
     def _complete(self, tile: MatmulTile) -> dict[str, int]:
-        """What follows from a tile."""
+        """Return the complete choice for a tile."""
         product, facts = self.product, self.facts
         parts = self._parts(tile.rows, tile.vectors * self.lanes)
         row_bytes = product.depth // parts * access_bytes(product.left)
@@ -258,19 +258,21 @@ class MatmulSpace(Space):
 
     @cached_property
     def _may_copy(self) -> bool:
-        """Whether columns of the right operand may be copied to where rows follow one another."""
+        """Whether columns of the RHS may be copied to a buffer with contiguous rows."""
         return not self.product.panel and bool(self.batch or self.has_rows or self.has_panels)
 
     @cached_property
     def _may_prefetch(self) -> bool:
-        """Whether there is a next panel to be brought near."""
+        """Whether there is a next panel to prefetch."""
         found = self.batch or self.has_rows or self.has_panels
         return bool(self.product.panel) and self.product.dot is None and bool(found)
 
     @cached_property
     def _has_conflicts(self) -> bool:
-        """Whether rows of the right operand, as far as a tile reads them, push one another out of
-        the first cache: they lie a multiple of a large power of two apart, and share few sets."""
+        """Whether the rows of the RHS that a tile reads evict one another from L1.
+
+        This happens if their stride is a multiple of a large power of two, as they share few sets.
+        """
         product = self.product
         distance = step_bytes(product.right, product.pattern.reduce[0])
         if product.panel or not distance:
@@ -283,10 +285,10 @@ class MatmulSpace(Space):
         return (self.product.height >= MIN_TILES * rows) & self.has_rows
 
     def _whole_rows(self) -> int:
-        """Columns of a tile that reads all of the right operand in the order of memory; 0 if its
-        rows are too long, or need to be divided among threads.
+        """Return the columns of a tile that reads the whole RHS in memory order; 0 if its rows are
+        too long, or must be divided among threads.
 
-        A single row is done as fast as that comes.
+        The product of a single row is limited by the bandwidth of these reads.
         """
         product, facts = self.product, self.facts
         extents, width = product.pattern.extents, product.width
@@ -297,7 +299,8 @@ class MatmulSpace(Space):
         return width if width % self.lanes == 0 and fits_whole else 0
 
     def _stream_choices(self) -> tuple[int, ...]:
-        """Panels in a tile: several for a single row, which is done as fast as they come."""
+        """Return candidate numbers of panels in a tile: several for a single row, which is limited
+        by memory bandwidth."""
         product, facts = self.product, self.facts
         if product.height > 1 or not product.panel or product.dot is not None:
             return (1,)
@@ -307,8 +310,10 @@ class MatmulSpace(Space):
         return tuple(n for n in range(1, most + 1) if panels % n == 0) or (1,)
 
     def _parts(self, rows: int, width: int) -> int:
-        """As many parts of the reduction's depth as it takes for a panel to fit its share of the
-        cache, where several tiles of rows pass over it."""
+        """Return the number of parts of the depth for which a panel fits its share of the cache.
+
+        1 if there are too few tiles of rows to reuse a panel.
+        """
         product = self.product
         if product.height < MIN_TILES * rows:
             return 1
@@ -319,15 +324,15 @@ class MatmulSpace(Space):
 
 
 def _chunks(tiles: int, size: int, tasks: int, facts: CpuFacts) -> int:
-    """Chunks of rows.
+    """Return the number of chunks of rows.
 
-    Few, so that a panel is read few times; but enough for all threads, and small enough for the
-    left operand's rows to stay near. Chunks of equal size where that is possible.
+    Few chunks, so that a panel is read few times, but enough for all threads, and small enough for
+    the rows of the LHS to stay in cache. Chunks have equal size if possible.
 
     Args:
-        tiles: tiles of rows in all.
-        size: bytes of the left operand that a tile reads.
-        tasks: what may run at the same time beside chunks of rows.
+        tiles: total number of tiles of rows.
+        size: bytes of the LHS that a tile reads.
+        tasks: parallel iterations in addition to the chunks of rows.
     """
     tasks = max(tasks, 1)
     fit = facts.l2 // 2 // max(size, 1)
@@ -339,10 +344,10 @@ def _chunks(tiles: int, size: int, tasks: int, facts: CpuFacts) -> int:
 
 
 def _steps(depth: int, *, whole: bool) -> int:
-    """Steps of the reduction in one round of its loop.
+    """Return the number of reduction steps in one iteration of its loop.
 
     Args:
-        whole: all rounds have to be whole; else the last one of many may be shorter.
+        whole: whether it must divide the depth; otherwise the last iteration may be shorter.
     """
     if depth >= MIN_ROUNDS * MOST_STEPS and not whole:
         return MOST_STEPS

@@ -1,8 +1,8 @@
-"""Words of the bits of neighbouring numbers, all words of a group of numbers at once.
+"""Pack the bits of adjacent values into words, all words of a group of values at once.
 
 parallel over pixels
-  for each group of numbers of a pixel
-    a word for each bit, by one intrinsic
+  for each group of values of a pixel
+    one word for each bit, by one intrinsic
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tcopt.schedules.rules.rule import Declined, schedule_rule
 
 @schedule_rule(target="cpu", priority=130)
 class PackBits:
-    """Rule for functions of one block that packs bits."""
+    """Rule for functions with a single block, which packs bits."""
 
     name = "cpu-pack-bits"
     closed = "an intrinsic fixes the loops that are not parallel"
@@ -54,12 +54,12 @@ class PackBits:
 
 
 def blocks_of(sch: Schedule) -> list[Block]:
-    """The blocks that start a word, and copy it."""
+    """Return the blocks with loops: those that initialise and copy words."""
     return [each for each in sch.blocks() if sch.get_loops(each)]
 
 
 def _intrinsic(sch: Schedule, block: Block, pattern: BlockPattern) -> tuple[str, int] | None:
-    """The intrinsic that a block is, and how many of its innermost loops that has."""
+    """Return the intrinsic that a block computes, and the number of innermost loops it replaces."""
     if len(pattern.terms) != 1 or not pattern.reduce or not pattern.spatial:
         return None
     (term,) = pattern.terms

@@ -1,4 +1,4 @@
-"""Which block is a product of matrices, and what its variables are."""
+"""Recognise matrix products and the roles of their variables."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tcopt.schedules.rules.rule import Declined
 
 @dataclass(frozen=True)
 class Product:
-    """A block that multiplies matrices, and what its variables are.
+    """A block that multiplies matrices, and the roles of its variables.
 
     Attributes:
-        rows: the variable of the tile's rows, on which the right operand does not depend;
-            None for a single row.
-        columns: the variable that vectors lie along.
-        panel: columns of a panel of the right operand; 0 if it is stored row by row.
-        dot: the hardware's dot product that the right operand is stored for, if there is one.
+        rows: the variable of the tile's rows, on which the RHS does not depend; None for a single
+            row.
+        columns: the variable along which vectors run.
+        panel: columns of a panel of the RHS; 0 if it is stored row by row.
+        dot: the hardware dot product that the RHS is stored for, if there is one.
     """
 
     pattern: BlockPattern
@@ -33,12 +33,12 @@ class Product:
 
     @property
     def group(self) -> int:
-        """Terms of a sum that are added at once."""
+        """Number of terms of a sum that are added at once."""
         return 1 if self.dot is None else self.dot.group
 
     @property
     def height(self) -> int:
-        """Rows of the result; 1 where no operand has rows of its own."""
+        """Rows of the result; 1 if no operand has rows."""
         return 1 if self.rows is None else self.pattern.extents[self.rows]
 
     @property
@@ -53,7 +53,7 @@ class Product:
 
 
 def find_product(pattern: BlockPattern, dot: Dot | None = None) -> Product | Declined:
-    """The parts of a block's variables and operands, or why it is not a product of matrices."""
+    """Return the roles of a block's variables and operands; decline if it is no matrix product."""
     if len(pattern.reduce) != 1 or len(pattern.terms) != 2:
         return Declined("it is not a sum over one variable of products of two operands")
     columns = pattern.spatial[-1] if pattern.spatial else -1
@@ -74,7 +74,8 @@ def find_product(pattern: BlockPattern, dot: Dot | None = None) -> Product | Dec
 
 
 def panel_width(access: StridedAccess, variable: int, dim: int = -1) -> int:
-    """The width b of an access at [..., v // b, ..., v % b], v % b at `dim`; 0 if it is none."""
+    """Return the panel width b of an access at [..., v // b, ..., v % b], with v % b at `dim`; 0 if
+    the access has another form."""
     *before, last = access.op.map.data.results[: dim % len(access.op.map.data.results) + 1]
     width = _divisor(last, AffineBinaryOpKind.Mod)
     if width is None or access.steps[variable] is not None:

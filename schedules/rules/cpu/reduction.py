@@ -1,6 +1,6 @@
 """Reductions, alone or with their producers and consumers: softmax, norms, means, pooling.
 
-Everything a row needs is computed while it is in cache:
+All values of a row are computed while it is in cache:
 
     parallel over rows, or over a few short ones at a time
       row maximum           vectors along the row, lanes combined at the end
@@ -8,9 +8,9 @@ Everything a row needs is computed while it is in cache:
       row sum
       quotient              one store
 
-Vectors lie along the output's last dimension. Where reductions keep that dimension (pooling,
-softmax over channels) each lane reduces on its own; where they reduce along it, each lane
-reduces its share of the row first (rfactor).
+Vectors run along the output's last dimension. If the reductions keep that dimension (pooling,
+softmax over channels), each lane reduces separately; if they reduce along it, each lane reduces
+part of the row first (rfactor).
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ from tcopt.schedules.rules.spatial import is_spatial
 from tcopt.schedules.spaces.space import Choice, Knob
 
 TILE_VECTORS = 8
-"""Vectors of a row when each lane reduces on its own: enough to use whole cache lines and
-pages one after the other, few enough for their accumulators to be registers."""
+"""Vectors of a row if each lane reduces separately: enough to use whole cache lines and consecutive
+pages, few enough to keep their accumulators in registers."""
 
 
 ACCUMULATORS = 4
-"""Vectors of a row reduced side by side where little is computed for each: then the latency of
-combining them is all that counts, and their registers are the only ones in use."""
+"""Vectors of a row that are reduced together if few operations are needed for each: the latency of
+combining them dominates, and registers are available."""
 
 FEW_OPERATIONS = 8
-"""Loads, stores and operations of such a reduction."""
+"""Maximum number of loads, stores and operations of such a reduction."""
 
 PAGE_BYTES = 4096
-"""Of memory; what follows in the next page is neither prefetched nor translated ahead."""
+"""Size of a memory page: hardware prefetching and address translation stop at its end."""
 
 
 @schedule_rule(target="cpu", priority=50)
@@ -104,7 +104,7 @@ class Reduction:
 
 
 class RowSpace(BlockSpace):
-    """What rows leave open: how many at a time, vectors side by side, threads."""
+    """Choices for rows: how many at a time, unrolled vectors, threads."""
 
     def __init__(self, sch: Schedule, final: Block, facts: CpuFacts):
         self.final = final
@@ -120,10 +120,10 @@ class RowSpace(BlockSpace):
 def row_loops(
     sch: Schedule, final: Block, facts: CpuFacts, choice: Choice
 ) -> list[Loop] | Declined:
-    """The loops of `final` below which all reductions happen, moved outermost.
+    """Return the loops of `final` inside of which all reductions are computed, moved outermost.
 
-    These are the variables that the reductions keep. Where the last one is contiguous,
-    vectors lie along it, and a few of them make a row.
+    They move the variables over which no reduction runs. If the last one is contiguous, vectors run
+    along it, and a few of them make a row.
     """
     op = sch.block_op(final)
     pattern = match_block(op)
@@ -169,9 +169,10 @@ def row_loops(
 def _are_short(
     sch: Schedule, rows: list[Loop], row: Loop, pattern: BlockPattern, facts: CpuFacts
 ) -> bool:
-    """Whether to go through each step for a vector's worth of rows before the next step.
+    """Whether to process a vector's worth of short rows at each step before the next step.
 
-    The steps of one row wait for each other: a short row is done before its sum is.
+    The steps of one row depend on each other, and a short row has too little work to hide the
+    latency of its sum.
     """
     bits = element_bits(pattern.block)
     count = facts.lanes(bits)
@@ -183,10 +184,10 @@ def _are_short(
 
 
 def _row_tile(sch: Schedule, facts: CpuFacts, bits: int) -> int:
-    """How many neighbours to reduce side by side, each lane on its own.
+    """Return the number of adjacent elements that are reduced together, each lane separately.
 
-    As many as registers have room for; but a whole page where each step of a reduction is in
-    another page anyway, as a page's first touch costs more than keeping sums in a cache.
+    As many as fit the registers; but a whole page if each step of a reduction is in another page
+    anyway, because the first access to a page costs more than keeping sums in a cache.
     """
     for block in sch.blocks():
         op = sch.block_op(block)
@@ -226,7 +227,7 @@ def schedule_in_row(
 def _reduce_in_lanes(
     sch: Schedule, block: Block, spatial: list[Loop], reduce: list[Loop], facts: CpuFacts
 ) -> None:
-    """Each lane reduces on its own: reduce loops go outside of the vector loop."""
+    """Reduce each lane separately: move reduce loops outside of the vector loop."""
     lanes = facts.lanes(element_bits(sch.block_op(block)))
     extent = sch.extent(spatial[-1])
     parts = split_vectors(sch, spatial[-1], lanes, min(-(-extent // lanes), TILE_VECTORS))
@@ -241,8 +242,8 @@ def _reduce_in_lanes(
 def _reduce_across_lanes(
     sch: Schedule, block: Block, reduce: list[Loop], facts: CpuFacts, group: int | None
 ) -> None:
-    """Each lane of several accumulators reduces its share of the last axis; then the
-    accumulators are combined, and at last the lanes of one vector."""
+    """Reduce along the vectors: first into several accumulators, then these into one vector, and
+    finally its lanes."""
     lanes = facts.lanes(element_bits(sch.block_op(block)))
     *outer, last = reduce
     extent = sch.extent(last)
@@ -267,7 +268,7 @@ def _reduce_across_lanes(
 
 
 def _accumulate(sch: Schedule, partial: Block, kept: Loop, lanes: int, facts: CpuFacts) -> None:
-    """Vectorise a reduction that keeps a result for each iteration of `kept`, in registers."""
+    """Vectorise a reduction with one result for each iteration of `kept`, in registers."""
     op = sch.block_op(partial)
     reduce = [each for each in sch.get_loops(partial) if not is_spatial(sch, each, op)]
     parts = split_vectors(sch, kept, lanes, sch.extent(kept) // lanes)
@@ -280,7 +281,7 @@ def _accumulate(sch: Schedule, partial: Block, kept: Loop, lanes: int, facts: Cp
 
 
 def is_vector_loop(sch: Schedule, each: Loop, pattern: BlockPattern) -> bool:
-    """Whether vectors can lie along a loop: each access is contiguous in it, or constant."""
+    """Whether a loop can be vectorised: each access is contiguous along it, or constant."""
     variable = sch.loop_op(each).induction_variable
     block = pattern.block
     positions = [i for i, v in enumerate(block.operands) if v is variable]

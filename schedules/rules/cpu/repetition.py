@@ -1,15 +1,15 @@
-"""Blocks that read each element several times in a row, or one of several rows in turn:
-resizing to nearest neighbours, and weaving phases.
+"""Schedule blocks that read each element several times in a row, or alternate between rows:
+nearest-neighbour resizing, and interleaved phases.
 
     for each tile of columns
       for each of the columns that read the same element   unrolled
         for each lane                                       vectorized
           y[row, column] = x[row floordiv 2, column floordiv 2]
 
-Lanes lie along the elements read, so that these are loaded as they lie in memory. What is
-written has the step of the repetition from lane to lane, and `interleave-scatters` makes
-contiguous stores of it. Rows that read the same row are written together. Where a remainder
-says which row is read, as `x[column mod 2, column floordiv 2]` does, it is a constant in each.
+Lanes run along the elements read, so that these are loaded contiguously. The stores have the stride
+of the repetition between lanes; `interleave-scatters` turns them into contiguous stores. Rows that
+read the same row are written together. If a remainder selects the row that is read, as in `x[column
+mod 2, column floordiv 2]`, it is a constant in each unrolled copy.
 """
 
 from __future__ import annotations
@@ -28,16 +28,15 @@ from tcopt.schedules.rules.cpu.granularity import parallelize
 from tcopt.schedules.rules.nests import variable_loops
 
 MAX_REPEATS = 8
-"""Elements of one vector for each element read, up to which shuffles are cheaper than reading
-one at a time."""
+"""Maximum number of repetitions for which shuffles are cheaper than scalar loads."""
 
 
 LEAST_LANES = 4
-"""Lanes of the shortest vectors that are stored together."""
+"""Minimum lanes of vectors that are stored together."""
 
 MAX_SCALAR = 24
-"""Operations for an element up to which those of a short row are computed one by one: no
-mathematical functions of several."""
+"""Maximum cost of an element for which a short row is computed by scalar code; excludes functions
+of several math operations."""
 
 
 def schedule_repeated(
@@ -47,7 +46,7 @@ def schedule_repeated(
     facts: CpuFacts,
     parallel: int | None = None,
 ) -> bool:
-    """Tile a block that repeats elements; False, and nothing done, if it does not."""
+    """Tile a block that repeats elements; return False, without changes, if it does not."""
     loops = variable_loops(sch, block)
     column = pattern.spatial[-1]
     lanes = facts.lanes(element_bits(pattern.block))
@@ -55,7 +54,7 @@ def schedule_repeated(
     if repeats is None or column not in loops or lanes < 2:
         return False
     while lanes > LEAST_LANES and sch.extent(loops[column]) < repeats * lanes:
-        # A part of a vector that is filled is better than one that is masked.
+        # A shorter vector that is filled is better than a masked one.
         lanes //= 2
     work = total_cost(pattern.block)
     if sch.extent(loops[column]) < repeats * lanes:
@@ -86,9 +85,9 @@ def _written_out(
     facts: CpuFacts,
     parallel: int | None,
 ) -> bool:
-    """Move the elements of a row shorter than vectors one by one, in code of their own.
+    """Unroll rows that are shorter than vectors, as scalar code.
 
-    What a vector would gather is as many loads, and which element is read where is known here.
+    A gather would need the same number of loads, and the indices are constants here.
     """
     if body_cost(pattern.block) > MAX_SCALAR:
         return False
@@ -100,10 +99,10 @@ def _written_out(
 
 
 def _repeats(pattern: BlockPattern, variable: int) -> int | None:
-    """The number that all loads divide a variable by, if it is one and small.
+    """Return the only number by which all loads divide a variable, if it is small; None otherwise.
 
-    None where a buffer is also read without a division: borders repeat elements of it, most
-    elements are read once.
+    None also if a buffer is read without a division too: then it is padding, which repeats elements
+    of the border only.
     """
     value = pattern.block.iter_vars[variable]
     divisors: dict[SSAValue, set[frozenset[int]]] = defaultdict(set)
@@ -124,7 +123,8 @@ _DIVISIONS = (AffineBinaryOpKind.FloorDiv, AffineBinaryOpKind.Mod)
 
 
 def _divisors(expr: AffineExpr, positions: set[int]) -> set[int]:
-    """What an index divides any of some variables by; 0 for what is not a number."""
+    """Return the numbers by which an index divides given variables; 0 for a non-constant
+    divisor."""
     if not isinstance(expr, AffineBinaryOpExpr) or positions.isdisjoint(expr.used_dims()):
         return set()
     if expr.kind in _DIVISIONS and isinstance(expr.rhs, AffineConstantExpr):
@@ -136,8 +136,8 @@ def _divisors(expr: AffineExpr, positions: set[int]) -> set[int]:
 
 
 def _is_remainder(expr: AffineExpr, positions: set[int]) -> bool:
-    """Whether an index depends on variables by remainders of theirs alone, which are constants
-    where these are written out."""
+    """Whether an index depends on variables only through remainders, which are constants in
+    unrolled loops."""
     if not isinstance(expr, AffineBinaryOpExpr) or positions.isdisjoint(expr.used_dims()):
         return positions.isdisjoint(expr.used_dims())
     if expr.kind is AffineBinaryOpKind.Mod:

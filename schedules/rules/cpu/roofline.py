@@ -1,8 +1,8 @@
-"""How long scheduled loops take on a CPU, against what its vectors, cores and caches allow.
+"""Estimate the time of scheduled loops on a CPU, and its lower bound by a roofline model.
 
-Both are rough, and mean something where they are far apart. The limit is that of a roofline:
-operations in full vectors on all cores, or each byte moved once. The estimate looks at the loops
-as they are: lanes, accesses with strides, sums whose terms wait for each other, and threads.
+Both are rough, and only meaningful where they differ by a large factor. The lower bound is that of
+a roofline: all operations in full vectors on all cores, or each byte moved once. The estimate
+depends on the scheduled loops: lanes, strided accesses, dependent sums, and threads.
 """
 
 from __future__ import annotations
@@ -23,22 +23,24 @@ from tcopt.schedules.rules.rule import Estimate, target_estimate
 from tcopt.schedules.state.state import blocks_under, buffers_read, buffers_written
 
 GATHER = 16
-"""Instructions for a vector whose elements lie at computed places, in any schedule."""
+"""Instructions for a vector gathered from computed indices, in any schedule."""
 
 REGISTER_LATENCY = 5
-"""Instructions that could start until a sum in a register can take its next term."""
+"""Instruction slots from one term of a sum in a register to the next."""
 
 MEMORY_LATENCY = 12
-"""The same where the sum is stored and loaded in between."""
+"""The same if the sum is stored and loaded in between."""
 
 WINDOW = 256
-"""Instructions among which a core finds some that need not wait."""
+"""Number of instructions among which a core finds independent ones."""
 
 
 @dataclass(frozen=True)
 class _Stream:
-    """A load or store: how far each loop around moves it, in elements, the innermost first; None
-    where the steps of a loop are not alike."""
+    """A load or store, with its stride in elements along each enclosing loop, innermost first.
+
+    The stride is None if it is not constant.
+    """
 
     buffer: SSAValue
     is_store: bool
@@ -47,14 +49,14 @@ class _Stream:
 
     @property
     def is_register(self) -> bool:
-        """Whether it costs nothing."""
+        """Whether the buffer is in registers, so that the access is free."""
         owner = self.buffer.owner
         return isinstance(owner, loop.AllocOp) and owner.scope.data.in_registers
 
 
 @target_estimate("cpu")
 def estimate(before: loop.FuncOp, after: loop.FuncOp, facts: CpuFacts) -> Estimate | None:
-    """The time of a function as scheduled; None without blocks, whose loops tell everything."""
+    """Return the estimated time of a scheduled function; None if it has no blocks."""
     costs = {block.block_name.data: _cost(block, facts) for block in blocks_under(after)}
     if not costs:
         return None
@@ -64,7 +66,8 @@ def estimate(before: loop.FuncOp, after: loop.FuncOp, facts: CpuFacts) -> Estima
 
 
 def limit_ns(function: loop.FuncOp, facts: CpuFacts) -> float:
-    """What a function takes at best: its operations, or its arguments' bytes."""
+    """Return the lower bound of a function's time: its operations, or the bytes of its
+    arguments."""
     compute, moved = 0.0, dict[SSAValue, int]()
     for block in blocks_under(function):
         count = prod(block.domain)
@@ -82,14 +85,14 @@ def limit_ns(function: loop.FuncOp, facts: CpuFacts) -> float:
 
 
 def _operations(block: loop.BlockOp) -> float:
-    """What one run of a body computes, beside what it moves by vectors."""
+    """Return the operations of one run of a body, without contiguous loads and stores."""
     moved = [op for op in block.body.block.ops if isinstance(op, loop.LoadOp | loop.StoreOp)]
     computed = sum(any(v not in block.iter_vars for v in op.indices) for op in moved)
     return body_cost(block) - len(moved) + computed * GATHER
 
 
 def _cost(block: loop.BlockOp, facts: CpuFacts) -> tuple[float, str]:
-    """Nanoseconds that a block takes, and what costs most."""
+    """Return the time of a block in nanoseconds, and its main cost."""
     loops = list(enclosing_loops(block))
     trips = [each.trip_count for each in loops]
     kinds = [each.loop_kind for each in loops]
@@ -115,7 +118,8 @@ def _cost(block: loop.BlockOp, facts: CpuFacts) -> tuple[float, str]:
 def _issued(
     access: _Stream, trips: Sequence[int], kinds: Sequence[loop.LoopKind], issues: int
 ) -> float:
-    """Instructions of an access for one vector; those that unrolled copies share count once."""
+    """Return the instructions of an access for one vector, divided by the unrolled copies that
+    share it."""
     cost, shared = 1.0, 1
     for step, trip, kind in zip(access.steps, trips, kinds, strict=True):
         if _is_vector(kind) and (access.computed or step is None or abs(step) > 1):
@@ -133,8 +137,8 @@ def _waiting(
     accesses: Sequence[_Stream],
     issued: float,
 ) -> float:
-    """Instructions' time from one term of a sum to its next one, for each of the sums that are
-    under way together."""
+    """Return the latency between terms of a sum, in instruction slots, divided by the number of
+    independent sums."""
     if not block.is_reduction:
         return 0.0
     stores = [access for access in accesses if access.is_store]
@@ -157,9 +161,10 @@ def _is_vector(kind: loop.LoopKind) -> bool:
 
 
 def _accesses(block: loop.BlockOp, loops: Sequence[loop.ForOp]) -> Iterator[_Stream]:
-    """What a body loads and stores, and how `loops` move it."""
+    """Yield the loads and stores of a body, with their strides along `loops`."""
     start = _variables(block, None, 0)
-    # Of a loop that is not written out it counts only whether it moves what a sum is stored to.
+    # For a loop that is not unrolled it only matters whether it moves the element that a sum is
+    # stored to.
     ends = [(each, place) for each in loops for place in _places(each)]
     points = {end: _variables(block, *end) for end in ends if end[1]}
     for op in block.body.block.ops:
@@ -186,14 +191,15 @@ _WRITTEN_OUT = (loop.LoopKind.VECTORIZED, loop.LoopKind.UNROLLED)
 
 
 def _places(each: loop.ForOp) -> tuple[int, int]:
-    """The iterations of a loop to look at: the second, and the last where lanes may differ."""
+    """Return the iterations to sample: the second, and the last if lanes may have uneven
+    strides."""
     last = each.trip_count - 1
     one = min(1, last)
     return one, last if _is_vector(each.loop_kind) else one
 
 
 def _variables(block: loop.BlockOp, moved: loop.ForOp | None, place: int) -> dict[SSAValue, int]:
-    """A block's variables where all loops are at their start, but one."""
+    """Return a block's variables with all loops at their first iteration, except one."""
     value = None if moved is None else moved.induction_variable
     operands = [place if operand is value else 0 for operand in block.operands_]
     bindings = block.bindings.data.results

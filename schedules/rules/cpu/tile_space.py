@@ -1,5 +1,5 @@
-"""What `cpu-contraction` leaves open: register tiles, the order of the loops around them, what is
-written out, threads."""
+"""Space of `cpu-contraction`: register tiles, the order of the loops around them, unrolling, and
+threads."""
 
 from __future__ import annotations
 
@@ -56,35 +56,36 @@ from tcopt.schedules.spaces.space import (
 from tcopt.support.columns import ceil_div, where
 
 UNROLLED_PRODUCTS = 108
-"""Multiply-adds up to which the innermost reduce loops are written out. Larger tiles gain little,
-and where there are 32 registers, loads of several steps grouped by LLVM make them spill."""
+"""Maximum multiply-adds for which the innermost reduce loops are unrolled. Larger tiles gain
+little, and with 32 registers LLVM groups loads of several steps, which spills."""
 
 SQUARE_BITS = 128
-"""Width of the parts of vectors that are transposed where each lane has a row of its own to store
-to."""
+"""Width of the parts of vectors that are transposed if each lane stores to a different row."""
 
 MOST_PRODUCTS = 1024
-"""The same where it is measured: what a kernel's code may grow to."""
+"""Maximum multiply-adds of unrolled code in a schedule search: limits the size of a kernel's
+code."""
 
 STEPS = (1, 2, 4, 8)
-"""Steps of the innermost loop that is not written out which may be done in one round."""
+"""Candidate numbers of iterations to unroll of the innermost loop that is not unrolled
+completely."""
 
 COLUMNS_OUTSIDE, ROWS_OUTSIDE = 0, 1
 """Which of the loops between tiles is outside of the other."""
 
 AS_ORDERED, WHOLE_FIRST, LONGEST_FIRST = 0, 1, 2
-"""What comes outermost: what the order says, loops whose tiles are all of one size, or the longest
-loop whose last tile is smaller."""
+"""Which loops come outermost: as `order` says, those whose tiles all have the same size, or the
+longest loop whose last tile is smaller."""
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Which iteration variable plays which part, by position.
+    """Roles of the iteration variables, by position.
 
     Attributes:
-        columns: vectors lie along it.
-        more_columns: a second variable to take vectors from, when `columns` holds only one.
-        rows: each vector loaded serves this many rows.
+        columns: the variable along which vectors run.
+        more_columns: a second variable to take vectors from, if `columns` fills only one.
+        rows: each loaded vector is used for all rows.
         spans: a second variable for rows, outside of the first.
     """
 
@@ -95,14 +96,14 @@ class Roles:
 
 
 def vector_lanes(pattern: BlockPattern, facts: CpuFacts, dot: Dot | None) -> int:
-    """Elements of a vector: those of a register, or as many as an intrinsic wants."""
+    """Return the elements of a vector: those of a register, or as many as an intrinsic needs."""
     if dot is not None and dot.lanes is not None:
         return dot.lanes
     return facts.lanes(element_bits(pattern.block))
 
 
 class TileSpace(Space):
-    """The tiles of a reduction with rows and columns, and the loops around them."""
+    """Tiles of a reduction with rows and columns, and the loops around them."""
 
     def __init__(
         self,
@@ -129,7 +130,7 @@ class TileSpace(Space):
             written_out=0 if shared or not problem.broadcasts else UNROLLED_PRODUCTS,
             slides=any(_moves_on(t, roles.rows, v) for t in pattern.terms for v in pattern.reduce),
         )
-        # Where each lane has a row of its own to store to, a few rows are finished before the next.
+        # If each lane stores to a different row, a few rows are finished before the next ones.
         self.rows_last = self.taps is not None or square > 0
         work = 2 * pattern.work
         if dot is not None and dot.weights is None:
@@ -170,18 +171,18 @@ class TileSpace(Space):
 
     @property
     def column_loops(self) -> int:
-        """The number of innermost loops of a tile that move its columns."""
+        """Number of innermost loops of a tile that move its columns."""
         return 1 + (self.roles.more_columns is not None or not self._takes_all_columns)
 
     @property
     def column_variable(self) -> int:
-        """The variable that the loop over tiles of columns moves."""
+        """Variable of the loop over tiles of columns."""
         roles = self.roles
         return roles.columns if roles.more_columns is None else roles.more_columns
 
     @property
     def row_variables(self) -> list[int]:
-        """The variables along which the same vectors are used again."""
+        """Variables along which the same vectors are reused."""
         own = self.roles.columns
         vectors = [t for t in self.pattern.terms if t.uses(own)]
         scalars = [t for t in self.pattern.terms if not t.uses(own)]
@@ -192,7 +193,7 @@ class TileSpace(Space):
         ]
 
     def tiles_along(self, variable: int, k: Point) -> Column:
-        """The iterations of the loop between tiles that moves a variable."""
+        """Return the trip count of the loop between tiles that moves a variable."""
         return self._loop(variable, k)[0]
 
     @property
@@ -221,12 +222,12 @@ class TileSpace(Space):
         return fits(self.problem, tile, self.facts) & short & split & whole
 
     def estimate(self, k: Point) -> Column:
-        """Cycles of the whole, see `tiles.py`."""
+        """Estimate the cycles of the whole problem, see `tiles.py`."""
         outside = k.order == COLUMNS_OUTSIDE
         return estimate(in_parts(self.problem, k.parts), self._tile(k), outside, self.facts)
 
     def default(self) -> dict[str, int]:
-        """The tile of `plan_tile`, and what follows from it."""
+        """Return the tile chosen by `plan_tile`, completed."""
         tile = self._plan.tile
         order = COLUMNS_OUTSIDE if self._plan.columns_outside else ROWS_OUTSIDE
         sizes = {"vectors": tile.vectors, "rows": tile.rows, "spans": tile.spans}
@@ -268,10 +269,10 @@ class TileSpace(Space):
         return choice | {"parallel": parallel}
 
     def _written_out(self, accumulators: int) -> int:
-        """How many innermost reduce loops are written out, as far as the code stays short.
+        """Return the number of innermost reduce loops to unroll within the limit on code size.
 
-        Where rows slide along a loop, a step uses again what earlier ones have broadcast. Written
-        out, that is kept for it, though registers are full of accumulators.
+        Loops along which rows slide are not unrolled: a step would reuse what earlier ones have
+        broadcast, which would be kept although accumulators fill the registers.
         """
         products, count = accumulators * self.problem.operations, 0
         for variable, extent in reversed(self._reduce):
@@ -282,7 +283,7 @@ class TileSpace(Space):
         return count
 
     def order(self, choice: Choice) -> list[int]:
-        """The variables of the loops between tiles, outermost first."""
+        """Return the variables of the loops between tiles, outermost first."""
         k = Point(dict(choice))
         loops = [(v, *self._loop(v, k)) for v in self._orders[choice["order"]]]
         last = [loops.pop()] if self.taps is not None else []
@@ -324,7 +325,7 @@ class TileSpace(Space):
         return operands_of(self.pattern)
 
     def _between(self, k: Point) -> list[LoopLevel]:
-        """The loops between tiles, whose order differs from choice to choice."""
+        """Return the loops between tiles, whose order depends on the choice."""
         numbers = not isinstance(k.rows, np.ndarray)
         columns = {name: np.atleast_1d(np.asarray(value)) for name, value in k.__dict__.items()}
         at = Point(columns)
@@ -362,12 +363,12 @@ class TileSpace(Space):
 
     @property
     def _takes_all_columns(self) -> bool:
-        """Whether one vector holds all of the columns."""
+        """Whether a single vector covers all columns."""
         extent = self.pattern.extents[self.roles.columns]
         return self.roles.more_columns is not None or extent <= self.lanes
 
     def _loop(self, variable: int, k: Point) -> tuple[Column, Column]:
-        """The iterations of a loop between tiles, and whether its last tile is smaller."""
+        """Return the trip count of a loop between tiles, and whether its last tile is smaller."""
         roles, extent = self.roles, self.pattern.extents[variable]
         size: Column = 1
         if variable == roles.rows:
@@ -378,14 +379,14 @@ class TileSpace(Space):
             size = k.vectors
         elif variable == roles.columns:
             size = k.vectors * self.lanes
-        # A single tile is not split off.
+        # A single tile has no smaller last tile.
         return ceil_div(extent, size), (extent % size != 0) & (extent > size)
 
     @property
     def _orders(self) -> list[list[int]]:
         """Spatial variables in the order of the loops between tiles, by the value of `order`.
 
-        Variables that both factors depend on come first: nothing is used again along them.
+        Variables on which both factors depend come first: nothing is reused along them.
         """
         scalars = [t for t in self.pattern.terms if not t.uses(self.roles.columns)]
         vectors = [t for t in self.pattern.terms if t.uses(self.roles.columns)]
@@ -407,7 +408,7 @@ class TileSpace(Space):
         return orders
 
     def _reduce_loops(self, sch: Schedule, block: Block) -> list[tuple[int, int]]:
-        """The reduce loops that may be written out or not: variables and iterations."""
+        """Return variable and trip count of the reduce loops that may be unrolled or not."""
         written = self.taps.variables if self.taps is not None else ()
         found: list[tuple[int, int]] = []
         for variable in loop_variables(sch, block):
@@ -419,7 +420,8 @@ class TileSpace(Space):
         return found
 
     def _slides(self, variable: int) -> bool:
-        """Whether a row broadcasts along a reduce variable what the next rows broadcast as well."""
+        """Whether a row broadcasts elements along a reduce variable that the next rows broadcast
+        too."""
         roles, pattern = self.roles, self.pattern
         if roles.rows is None:
             return False
@@ -434,7 +436,7 @@ class TileSpace(Space):
 
 
 def _moves_on(term: StridedAccess, rows: int | None, variable: int) -> bool:
-    """Whether a step along a variable reads what the next row has read."""
+    """Whether a step along a variable reads the elements that the next row has read."""
     if rows is None or not term.uses(rows):
         return False
     return term.steps[rows] is not None and term.steps[rows] == term.steps[variable]
@@ -447,7 +449,7 @@ def _problem(
     taps: WrittenTaps | None,
     dot: Dot | None,
 ) -> TileProblem:
-    """What the tile is chosen for."""
+    """Return the problem for which the tile is chosen."""
     extents, lanes = pattern.extents, vector_lanes(pattern, facts, dot)
     scalars = [t for t in pattern.terms if not t.uses(roles.columns)]
     vectors = [t for t in pattern.terms if t.uses(roles.columns)]
@@ -471,7 +473,7 @@ def _problem(
         return problem
     registers = ceil(lanes / facts.lanes(element_bits(pattern.block)))
     if dot.weights is None:
-        # A step takes an element of each plane, and of each table.
+        # A step reads one element of each plane, and of each table.
         problem = replace(problem, element_bytes=sum(map(access_bytes, vectors)))
     return replace(
         problem,
@@ -483,7 +485,8 @@ def _problem(
 
 
 def _read_bytes(term: StridedAccess, pattern: BlockPattern) -> int:
-    """Bytes of the lines that are read of an operand: a window that jumps leaves some out."""
+    """Return the bytes of the cache lines that are read of an operand; windows with a stride may
+    skip lines."""
     extents = pattern.extents
     used = [v for v in pattern.variables if term.uses(v)]
     run = max((extents[v] for v in used if term.is_unit(v)), default=1)

@@ -1,10 +1,10 @@
-"""Register tiles: how many accumulators a contraction keeps in registers, and in what order
-tiles follow each other.
+"""Register tiles: the number of accumulators that a contraction keeps in registers, and the order
+of tiles.
 
-A tile holds `spans x rows x vectors` accumulators. Rows lie along one variable, spans along
-the next outer one, so that a tile may cover several rows of a narrow image. All sizes are
-weighed by an estimate of cycles: arithmetic, loads, instructions and latency of one step of
-the reduction, the operands' way through the caches, and what a tile costs to begin and end.
+A tile has `spans x rows x vectors` accumulators. Rows run along one variable, spans along the next
+outer one, so that a tile may cover several rows of a narrow image. A cost model in cycles compares
+all sizes: arithmetic, loads, instructions and latency of one step of the reduction, operand traffic
+through the caches, and the overhead of beginning and ending a tile.
 """
 
 from __future__ import annotations
@@ -23,86 +23,86 @@ LATENCY = 5.5
 """Cycles from a multiply-add to the next one of the same sum: 4 or 5, and slack."""
 
 FOLDING_BITS = 512
-"""Width of vectors from which on a multiply-add broadcasts an operand from memory by itself."""
+"""Minimum vector width with which a multiply-add can broadcast an operand from memory."""
 
 MAX_ROWS = 28
 MAX_SPANS = 4
 MAX_VECTORS = 6
 
 _CONTROL = 3.0
-"""Instructions a step spends on its loop."""
+"""Loop overhead of a step, in instructions."""
 
 _BEGIN = 24.0
-"""Cycles for setting up a tile's loops, and for leaving them by a branch foretold wrongly."""
+"""Cycles for loop set-up of a tile plus one branch misprediction."""
 
 _BEGIN_SHORT = 6.0
-"""The same where a tile has no loops, or short ones whose ends are foretold: those over the window
-of a depthwise convolution."""
+"""The same for a tile without loops, or with short ones that are predicted correctly: those over
+the window of a depthwise convolution."""
 
 _STORE = 1.0
 """Cycles of a store."""
 
 _STORE_ALONE = 2.0
-"""Cycles for an element of a vector that has to be stored by itself."""
+"""Cycles for an element of a vector that has to be stored separately."""
 
 _STORE_LATER = 4.0
-"""Cycles that a square of results waits for the one before it, where vectors are computed in
+"""Cycles that a square of results waits for the previous one, on cores that compute vectors in
 halves."""
 
 _END = 1.5
-"""Cycles for one accumulator's start, epilogue and store."""
+"""Cycles for the initialisation, epilogue and store of one accumulator."""
 
 _LOAD = 0.1
-"""Cycles that a load takes from the arithmetic beside it, where both have units enough."""
+"""Cycles by which a load delays arithmetic, if both have enough units."""
 
 FEW_ACCUMULATORS = 12
-"""Accumulators up to which a core whose vectors are computed in halves begins the next tile while
-it ends one, as it has half as many operations to do at once."""
+"""Maximum number of accumulators for which a core that computes vectors in halves overlaps the end
+of a tile with the beginning of the next: it executes half as many operations at once."""
 
 _DRAIN = 10.0
-"""Cycles that each further one makes the next tile wait there: on Zen 4 tiles of 19 accumulators
-take 5 % longer than those of 12 where 64 terms are added, tiles of 28 take 10 % longer."""
+"""Cycles by which each further accumulator delays the next tile there: on Zen 4, tiles of 19
+accumulators take 5 % longer than those of 12 for sums of 64 terms, tiles of 28 take 10 % longer."""
 
 FEW_STREAMED = 20
 _DRAIN_STREAMED = 15.0
-"""Both where vectors come from behind the first cache for each tile: the arithmetic of a larger one
-hides more of that, 1 x 16 accumulators of Winograd's products by 14 % more than 2 x 8."""
+"""Both constants if each tile loads its vectors from beyond L1: the arithmetic of a larger tile
+hides more of the latency. In Winograd products, 1 x 16 accumulators hide 14 % more than 2 x 8."""
 
 FEW_OWN = 8
-"""The same where each accumulator has an operand of its own: as many vectors are loaded as are
-multiplied, and the registers of a larger tile hold fewer of them for the next step."""
+"""The same if each accumulator has its own operand: as many vectors are loaded as are multiplied,
+and a larger tile leaves fewer registers for operands of the next step."""
 
 _DRAIN_OWN = 2.0
-"""Cycles that each further one takes there."""
+"""Cycles of delay for each further accumulator in that case."""
 
 MOST_TEMPORARIES = 4
-"""Registers for what several instructions for one step hand to each other."""
+"""Maximum number of registers for temporaries between the instructions of one step."""
 
 LINE = 64
-"""Bytes of a line of a cache."""
+"""Size of a cache line in bytes."""
 
 SCALAR_WAIT = 4.0
-"""Cycles for a line of what rows broadcast that comes from behind the first cache. All rows need
-a line at the same step, and the next ones many steps later: too many streams to fetch ahead."""
+"""Cycles to fetch a line of broadcast elements from beyond L1. All rows need a line at the same
+step, and the next ones many steps later: too many streams for the prefetcher."""
 
 VECTOR_WAIT = 0.3
-"""The same for a line of vectors from the second cache: one stream, which is fetched ahead."""
+"""Cycles to fetch a line of vectors from L2: a single stream, which is prefetched."""
 
 L2_VECTOR_SHARE = 0.7
-"""Vectors that come from the second cache in a cycle, where all is fetched ahead: narrow tiles of
-many vectors need more of them in a step than their multiply-adds give time for. Five vectors for
-two rows of AVX2 take 7 cycles a step on Zen 4, 10 multiply-adds 5."""
+"""Vectors per cycle that L2 delivers if all are prefetched: narrow tiles with many vectors need
+more per step than their multiply-adds take time. With AVX2 on Zen 4, five vectors for two rows take
+7 cycles a step, although 10 multiply-adds take 5."""
 
 L2_BITS = 256
-"""Width of vectors that the second cache delivers at this rate, at least."""
+"""Minimum width of the vectors that L2 delivers at this rate."""
 
 FAR_VECTOR_WAIT = 2.0
-"""The same from behind the second cache."""
+"""Cycles to fetch a line of vectors from beyond L2."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile of accumulators: numbers, or columns of many tiles.
+    """Size of a tile of accumulators: integers, or columns of many tiles.
 
     Attributes:
         rows, spans: extents along the two row variables.
@@ -117,34 +117,36 @@ class Tile:
 
     @property
     def accumulators(self) -> Column:
-        """Vector registers that the tile holds."""
+        """Number of accumulators of the tile."""
         return self.spans * self.rows * self.vectors
 
 
 @dataclass(frozen=True)
 class TileProblem:
-    """What a tile is chosen for. Rows and their bytes may be columns, for parts of a whole.
+    """The problem for which a tile is chosen. `rows` and byte sizes may be columns, for parts of a
+    whole.
 
     Attributes:
-        rows, spans: extents of the variables that rows and spans lie along; 1 if none.
+        rows, spans: extents of the variables along which rows and spans run; 1 if none.
         columns: elements along the columns.
         lanes: elements of a vector.
         steps: terms of the reduction.
-        repeats: how often rows, spans and columns are gone through for the same columns.
+        repeats: how often rows, spans and columns are iterated over for the same columns.
         scalar_bytes: size of the operand that rows broadcast; 0 if none is broadcast.
-        vector_bytes: size of the operand whose vectors serve all rows; 0 if its way into the
-            second cache is counted elsewhere.
-        seen: for equal parts of the steps the rows that take part, from the first to the one
-            behind the last; empty if all rows do in all steps.
+        vector_bytes: size of the operand whose vectors are used for all rows; 0 if its transfer
+            into L2 is counted elsewhere.
+        seen: for equal parts of the steps, the half-open range of rows that take part; empty if all
+            rows take part in all steps.
         element_bytes: size of an element of the operand that vectors are loaded from.
         operations: instructions for one step of an accumulator; a multiply-add is one.
-        registers: that an accumulator takes.
+        registers: registers of an accumulator.
         is_dot: whether an instruction adds several terms at once.
-        written_out: multiply-adds up to which a tile's steps are written out; 0 if they never are.
-        slides: whether a row's own operands are those of the next row one step later.
-        streams: whether vectors come from behind the first cache for each tile.
-        square: rows whose results are stored together where each lane has a row of its own to
-            store to; 0 if vectors are stored as they are.
+        written_out: maximum multiply-adds for which a tile's steps are unrolled; 0 if they never
+            are.
+        slides: whether a row's operands are those of the next row one step later.
+        streams: whether each tile loads its vectors from beyond L1.
+        square: rows whose results are transposed and stored together, if each lane stores to a
+            different row; 0 if vectors are stored directly.
     """
 
     rows: Column
@@ -176,8 +178,8 @@ class Plan:
     """A tile, and the loops around it.
 
     Attributes:
-        columns_outside: whether the loop over columns is outside of those over rows, so that
-            the vectors of a tile are used for all rows before the next ones come.
+        columns_outside: whether the loop over columns is outside of those over rows, so that the
+            vectors of a tile are used for all rows before the next vectors.
         cycles: the estimate.
     """
 
@@ -188,14 +190,17 @@ class Plan:
 
 @memo(1024)
 def plan_tile(problem: TileProblem, facts: CpuFacts) -> Plan:
-    """The cheapest tile; ties go to the larger one, then to more rows, or, where rows share no
-    operands, to more vectors, which are neighbours in memory."""
+    """Return the tile with the lowest estimate.
+
+    Ties are broken by more accumulators, then by more rows, or, if rows share no operands, by more
+    vectors, which are contiguous in memory.
+    """
     tiles = [(t.rows, t.vectors, t.spans) for t in candidate_tiles(problem, facts)]
     rows, vectors, spans = np.repeat(np.array(tiles), 2, axis=0).T
     outside = np.tile([True, False], len(tiles))
     many = Tile(rows, vectors, problem.lanes, spans)
     cycles = estimate(problem, many, outside, facts)
-    # The first of equal ones counts.
+    # lexsort is stable: the first of equal tiles is chosen.
     high = rows if problem.broadcasts or problem.slides else vectors
     best = int(np.lexsort((spans, -high, -many.accumulators, nearest(cycles)))[0])
     tile = Tile(int(rows[best]), int(vectors[best]), problem.lanes, int(spans[best]))
@@ -203,9 +208,9 @@ def plan_tile(problem: TileProblem, facts: CpuFacts) -> Plan:
 
 
 def candidate_tiles(problem: TileProblem, facts: CpuFacts) -> Iterator[Tile]:
-    """Tiles that fit the registers and split their extents almost evenly, or into whole squares.
+    """Yield tiles that fit the registers and divide their extents almost evenly, or into squares.
 
-    Spans are for rows that one tile holds whole.
+    Tiles have several spans only if they cover all rows.
     """
     count = ceil(problem.columns / problem.lanes)
     heights = set(even_parts(problem.rows, MAX_ROWS))
@@ -221,7 +226,7 @@ def candidate_tiles(problem: TileProblem, facts: CpuFacts) -> Iterator[Tile]:
 
 
 def fits(problem: TileProblem, tile: Tile, facts: CpuFacts) -> Column:
-    """Whether registers hold a tile and what a step loads."""
+    """Whether the registers hold a tile and the operands that a step loads."""
     needed = tile.accumulators * problem.registers + tile.vectors
     needed = needed + _scratch(tile, problem, facts)
     needed = needed + min(problem.operations - 1, MOST_TEMPORARIES)
@@ -229,12 +234,12 @@ def fits(problem: TileProblem, tile: Tile, facts: CpuFacts) -> Column:
 
 
 def _scratch(tile: Tile, problem: TileProblem, facts: CpuFacts) -> Column:
-    """Registers for what rows load.
+    """Return the registers for the operands that rows load.
 
-    Without a broadcast every accumulator has a loaded vector of its own. Broadcasts that serve
-    one multiply-add are overlapped with the next ones, in further registers, unless they are
-    part of the instruction. Where multiply-adds take a lane of a register, LLVM loads what a
-    row needs for several steps at once, and the vectors of the next step early.
+    Without a broadcast every accumulator has its own vector. Broadcasts that serve one multiply-add
+    overlap with the next ones, in further registers, unless they are part of the instruction. If
+    multiply-adds take a lane of a register, LLVM loads the operands of a row for several steps at
+    once, and the vectors of the next step early.
     """
     if not problem.broadcasts:
         return tile.accumulators - 1
@@ -244,13 +249,13 @@ def _scratch(tile: Tile, problem: TileProblem, facts: CpuFacts) -> Column:
 
 
 def even_parts(extent: int, most: int) -> list[int]:
-    """Sizes up to `most` that cover an extent in equal parts, of which only the last may be
-    smaller, by less than the number of parts."""
+    """Return sizes up to `most` that divide an extent into equal parts, except for a last part that
+    is smaller by less than the number of parts."""
     return sorted({ceil(extent / parts) for parts in range(ceil(extent / most), extent + 1)})
 
 
 def estimate(problem: TileProblem, tile: Tile, columns_outside: Column, facts: CpuFacts) -> Column:
-    """Cycles for the whole problem: what tiles compute, and what they wait for operands."""
+    """Estimate the cycles of the whole problem: computation, and stalls for operands."""
     if problem.seen:
         cycles = _computing_what_is_seen(problem, tile, facts)
     else:
@@ -260,7 +265,7 @@ def estimate(problem: TileProblem, tile: Tile, columns_outside: Column, facts: C
 
 
 def _computing(problem: TileProblem, tile: Tile, facts: CpuFacts) -> Column:
-    """Cycles of all tiles, whose rows take part in all steps."""
+    """Return the cycles of all tiles if all rows take part in all steps."""
     count = ceil(problem.columns / problem.lanes)
     written = _is_written_out(tile, problem)
     cycles = 0.0
@@ -274,7 +279,10 @@ def _computing(problem: TileProblem, tile: Tile, facts: CpuFacts) -> Column:
 
 
 def _computing_what_is_seen(problem: TileProblem, tile: Tile, facts: CpuFacts) -> Column:
-    """The same where rows see some of the steps; heights are gone through one by one."""
+    """Return the cycles of all tiles if rows take part in some of the steps.
+
+    Each tile height is evaluated separately.
+    """
     if not is_column(tile.rows):
         return _computing_rows(problem, tile.rows, tile.spans, tile.vectors, facts)
     cycles = np.zeros(len(tile.rows))
@@ -306,7 +314,7 @@ def _computing_rows(
 def _begun_and_ended(
     rows: Column, vectors: Column, written: Column, problem: TileProblem, facts: CpuFacts
 ) -> Column:
-    """Cycles of a tile beside its steps."""
+    """Return the cycles of a tile outside its steps."""
     accumulators = rows * vectors
     short = written | (not problem.broadcasts)
     cycles = where(short, _BEGIN_SHORT, _BEGIN) + _END * accumulators
@@ -324,9 +332,9 @@ def _begun_and_ended(
 
 
 def _stored_apart(rows: Column, problem: TileProblem) -> Column:
-    """Cycles for the stores of some vectors, one a row, each lane of which has a row of its own.
+    """Return the cycles to store one vector per row, each lane of which belongs to a different row.
 
-    Squares of them are transposed, smaller powers of two of what is left, and one stays alone.
+    Squares are transposed, then smaller powers of two, and a last row is stored by element.
     """
     cycles: Column = 0
     size, rest = problem.square, rows
@@ -339,28 +347,28 @@ def _stored_apart(rows: Column, problem: TileProblem) -> Column:
 
 
 def _is_written_out(tile: Tile, problem: TileProblem) -> Column:
-    """Whether a tile has no loops: the next one begins while it ends."""
+    """Whether a tile is fully unrolled, so that it overlaps with the next one."""
     return tile.accumulators * problem.operations * problem.steps <= problem.written_out
 
 
 def _in_halves(problem: TileProblem, facts: CpuFacts) -> bool:
-    """Whether multiply-adds are computed in halves, and load what they broadcast themselves.
+    """Whether multiply-adds are computed in halves, and broadcast their operand from memory.
 
-    Dot products are computed in halves as well, but have it loaded by instructions of their own: as
-    measured on Zen 4, they are fastest in the tiles of cores that begin two of them.
+    Dot products are computed in halves too, but need separate broadcasts: measurements on Zen 4
+    show that they are fastest with the tiles for cores with two units.
     """
     return facts.fma_units == 1 and not problem.is_dot
 
 
 @dataclass(frozen=True)
 class _Moved:
-    """What loops between tiles read, in bytes.
+    """Bytes that the loops between tiles read.
 
     Attributes:
-        groups, tiles: of columns, and of rows for each of these.
-        vectors: all vectors, once.
-        scalars_between, vectors_between: what is read before the same scalars or vectors are
-            read again, which decides where they still are.
+        groups, tiles: number of column groups, and of row tiles for each group.
+        vectors: bytes of all vectors, once.
+        scalars_between, vectors_between: bytes read before the same scalars or vectors are read
+            again, which determines the cache level that holds them.
     """
 
     groups: Column
@@ -371,8 +379,8 @@ class _Moved:
 
 
 def _moved(problem: TileProblem, tile: Tile, columns_outside: Column) -> _Moved:
-    """Each tile of columns goes over all that rows broadcast, each tile of rows over all vectors;
-    the order of the loops says how much is read in between."""
+    """Return the bytes read: each tile of columns reads all broadcast elements, each tile of rows
+    all vectors; the loop order determines the reuse distance."""
     groups = most(ceil_div(ceil(problem.columns / problem.lanes), tile.vectors), 1)
     tiles = ceil_div(problem.rows, tile.rows) * ceil_div(problem.spans, tile.spans)
     tiles = most(tiles * problem.repeats, 1)
@@ -385,9 +393,9 @@ def _moved(problem: TileProblem, tile: Tile, columns_outside: Column) -> _Moved:
 
 
 def _fetching(problem: TileProblem, tile: Tile, columns_outside: Column, facts: CpuFacts) -> Column:
-    """Cycles in which the second cache delivers all vectors, while tiles are computed.
+    """Return the cycles in which L2 delivers all vectors, overlapped with computation.
 
-    The first cache keeps them where a quarter of it holds them: scalars and results pass it, too.
+    L1 keeps the vectors if they fit a quarter of it: scalars and results pass through it too.
     """
     moved = _moved(problem, tile, columns_outside)
     rate = L2_VECTOR_SHARE * max(facts.vector_bits, L2_BITS) / 8
@@ -395,7 +403,7 @@ def _fetching(problem: TileProblem, tile: Tile, columns_outside: Column, facts: 
 
 
 def _waiting(problem: TileProblem, tile: Tile, columns_outside: Column, facts: CpuFacts) -> Column:
-    """Cycles for lines of both operands that are not in the first cache."""
+    """Return the stall cycles for cache lines of both operands that are not in L1."""
     moved = _moved(problem, tile, columns_outside)
     late = moved.groups * problem.scalar_bytes / LINE * SCALAR_WAIT
     again = moved.vectors_between
@@ -405,7 +413,7 @@ def _waiting(problem: TileProblem, tile: Tile, columns_outside: Column, facts: C
 
 
 def _sizes(extent: Column, part: Column) -> list[tuple[Column, Column]]:
-    """Sizes of the parts of an extent, with how many there are of each."""
+    """Return the sizes of the parts of an extent, and the number of parts of each size."""
     rest = extent % part
     if not isinstance(rest, np.ndarray) and not rest:
         return [(part, extent // part)]
@@ -415,10 +423,10 @@ def _sizes(extent: Column, part: Column) -> list[tuple[Column, Column]]:
 def _step(
     rows: Column, vectors: Column, written: Column, problem: TileProblem, facts: CpuFacts
 ) -> Column:
-    """Cycles of one step of the reduction, its operands being in the first cache."""
+    """Return the cycles of one step of the reduction, with operands in L1."""
     products = rows * vectors * problem.operations
     scalars = rows if problem.broadcasts else 0
-    # What all rows multiply then stays in registers from tile to tile.
+    # The common factor of all rows then stays in registers from tile to tile.
     wide = vectors if problem.broadcasts else rows * vectors
     loads = scalars + wide
     folded: Column = 0
@@ -429,9 +437,9 @@ def _step(
     cycles = most(
         products / units,
         LATENCY,
-        # Where a vector is multiplied in halves, it is loaded so.
+        # Vectors that are multiplied in halves are loaded in halves.
         scalars / 2 + wide / units,
         (products + loads - folded + where(written, 0.0, _CONTROL)) / 4,
     )
-    # Where multiply-adds take two cycles each, what they load themselves is there in time.
+    # If each multiply-add takes two cycles, its memory operand arrives in time.
     return cycles + _LOAD * (loads - folded if halves else loads)

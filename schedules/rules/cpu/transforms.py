@@ -1,10 +1,10 @@
-"""Transforms by constant tables that no other rule knows: a nest for each stage.
+"""Transforms by constant tables that no other rule accepts: one nest for each stage.
 
-    for each place outside, parallel
-      for each row of the table     written out, so that its entries fold
+    for each outer index          parallel
+      for each row of the table     unrolled, so that its entries fold
         for each lane               vectorized
 
-What lies between the stages goes through memory.
+Intermediate results of the stages are stored in memory.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from tcopt.schedules.spaces.space import Choice
 
 @schedule_rule(target="cpu", priority=105)
 class Transforms:
-    """Rule for what is left of functions with transforms by constant tables."""
+    """Rule for functions with transforms by constant tables that no other rule accepts."""
 
     name = "cpu-transforms"
 
     def space(self, sch: Schedule, facts: CpuFacts) -> TileSpace | Closed | Declined:
-        """The tiles of the sum of products, if there is one."""
+        """Return the tiles of the contraction, if there is exactly one."""
         if not any(scales(sch.block_op(block)) for block in sch.blocks()):
             return Declined("no block multiplies by a constant table", quiet=True)
         sums = open_sums(sch, facts)
@@ -64,7 +64,7 @@ class Transforms:
 
 
 def open_sums(sch: Schedule, facts: CpuFacts) -> list[TileSpace]:
-    """The tiles of each sum of products but those that multiply by tables."""
+    """Return the tile spaces of the contractions, except those that multiply by tables."""
     found: list[TileSpace] = []
     for block in sch.blocks():
         pattern = match_block(sch.block_op(block))
@@ -77,7 +77,7 @@ def open_sums(sch: Schedule, facts: CpuFacts) -> list[TileSpace]:
 
 
 def write_out_transform(sch: Schedule, block: Block, facts: CpuFacts) -> None:
-    """Write out the loops that choose entries of tables, in vectors where they can be."""
+    """Unroll the loops that select table entries; vectorise if possible."""
     op = sch.block_op(block)
     pattern = match_block(op)
     work = total_cost(op)
@@ -105,8 +105,8 @@ def write_out_transform(sch: Schedule, block: Block, facts: CpuFacts) -> None:
 
 
 def _table_variables(block: loop.BlockOp) -> dict[int, int | None]:
-    """The variables that choose an entry of a table, and after how many neighbours the entries
-    come again, if they do."""
+    """Return the variables that select an entry of a table, each with the period after which the
+    entries repeat; None if they do not."""
     found: dict[int, int | None] = {}
     for op in block.body.block.ops:
         if not isinstance(op, ScaleOp):
@@ -122,7 +122,7 @@ def _table_variables(block: loop.BlockOp) -> dict[int, int | None]:
 
 
 def _period(expr: AffineExpr, position: int) -> int | None:
-    """`m` if a variable stands in a remainder by m."""
+    """Return `m` if a variable occurs in a remainder by `m`."""
     if not isinstance(expr, AffineBinaryOpExpr) or position not in expr.used_dims():
         return None
     if expr.kind is AffineBinaryOpKind.Mod and isinstance(expr.rhs, AffineConstantExpr):
