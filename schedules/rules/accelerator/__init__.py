@@ -1,1 +1,1 @@
-"""Schedules for any accelerator with a matrix unit that its facts describe."""
+"""Schedule rules for any accelerator whose facts describe a matrix unit."""

@@ -1,4 +1,4 @@
-"""Sums of products on the matrix unit of an accelerator that its facts describe.
+"""Contractions on the matrix unit of an accelerator that is described by its facts.
 
     for each piece of the results
       sums = 0                                    reset
@@ -7,9 +7,9 @@
         multiply and add
       store the sums
 
-Pieces are as large as the memories hold, with two slots where there is room, so that the next is
-loaded while this one is computed with; of those the ones that move the least through the port,
-unless somebody chooses others of the rule's space (`piece_space.py`).
+Pieces are as large as the memories hold, with two slots if they fit, so that the next piece is
+loaded while the current one is used. Of these the default choice moves the fewest bytes through the
+port; the rule's space (`piece_space.py`) has the alternatives.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tcopt.support.remarks import remark
 
 
 class MatrixContraction:
-    """Rule for a sum of products of bytes; register it for a kind of accelerator:
+    """Rule for a contraction of bytes. Register it for a kind of accelerator:
 
     schedule_rule(target="tile", priority=100)(MatrixContraction)
     """
@@ -69,18 +69,22 @@ class MatrixContraction:
         return None
 
     def stores(self, sch: Schedule, block: Block, facts: Any) -> bool:
-        """Whether a block that reads the sums is what a store does with them."""
+        """Whether a store instruction can compute a block that reads the sums."""
         return False
 
     def store_instruction(
         self, facts: Any, instructions: MatrixInstructions, is_computed: bool
     ) -> str:
-        """The intrinsic that stores results; `is_computed` where a block says what it does."""
+        """Return the intrinsic that stores results.
+
+        Args:
+            is_computed: whether a block in the function describes what the store computes.
+        """
         return instructions.store
 
 
 def _after(sch: Schedule, found: Products) -> list[Block]:
-    """The blocks beside the sum and what copies data for it."""
+    """Return the blocks other than the contraction and the copy of its data."""
     return [block for block in sch.blocks() if block not in (found.block, found.padding)]
 
 
@@ -92,7 +96,7 @@ def schedule_pieces(
     store: Block | None,
     store_name: str,
 ) -> None:
-    """Cut a sum of products into pieces, and let the accelerator's instructions compute them."""
+    """Split a contraction into pieces, and compute them by the accelerator's instructions."""
     block = found.block
     if store is None:
         store = sch.cache_write(block, names.sums)

@@ -1,6 +1,6 @@
-"""What `accelerator-contraction` leaves open: pieces, slots, order, where operands are loaded.
+"""Space of `accelerator-contraction`: pieces, slots, loop order, and placement of loads.
 
-Its formulas know the machine by its facts alone, so the space of somebody else's is this one.
+Its formulas use only the machine's facts, so it also serves third-party accelerators.
 """
 
 from __future__ import annotations
@@ -39,15 +39,14 @@ _SUM_BYTES = 4
 
 @dataclass(frozen=True)
 class Pieces:
-    """How a sum of products is cut; for many choices, columns.
+    """How a contraction is divided into pieces; sizes are columns for many choices.
 
     Attributes:
-        sizes: of pieces by variable.
-        slots: that operands have.
-        pixels_outside: whether pieces of pixels are the outer loop, and those of channels the
-            inner one.
-        whole_data, whole_weights: whether an operand is loaded once for all parts of a sum, and
-            all pieces that share it, not with each part.
+        sizes: sizes of pieces by variable.
+        slots: number of slots of each operand.
+        pixels_outside: whether the loop over pieces of pixels is outside of that over channels.
+        whole_data, whole_weights: whether an operand is loaded once for all parts of a sum and all
+            pieces that share it, instead of with each part.
     """
 
     sizes: Mapping[int, Column]
@@ -57,7 +56,7 @@ class Pieces:
     whole_weights: Column = False
 
     def order(self, found: Products) -> tuple[int, ...]:
-        """The variables of results, those whose loop is further outside first."""
+        """Return the variables of the results in loop order, outermost first."""
         first, second = found.outputs, found.pixels
         if self.pixels_outside:
             first, second = second, first
@@ -71,10 +70,10 @@ class Pieces:
 
 
 class PieceSpace(Space):
-    """The pieces of a sum of products on an accelerator that its facts describe.
+    """Pieces of a contraction on an accelerator that is described by its facts.
 
-    The leading knobs are the sizes of pieces and how many slots operands have. By default operands
-    are loaded with each part of a sum, into two slots if there is room.
+    The leading knobs are the sizes of pieces and the number of slots. By default operands are
+    loaded with each part of a sum, into two slots if they fit.
     """
 
     def __init__(
@@ -119,7 +118,7 @@ class PieceSpace(Space):
         return ("slots", "data", "weights")
 
     def pieces(self, k: Point) -> Pieces:
-        """The pieces of a choice; without an order, as they are by default."""
+        """Return the pieces of a choice; knobs that it lacks have their defaults."""
         sizes: dict[int, Column] = dict.fromkeys(self.found.groups, 1)
         sizes |= {v: getattr(k, name) for name, v in self._sized.items()}
         given = vars(k)
@@ -127,7 +126,7 @@ class PieceSpace(Space):
         return Pieces(sizes, k.slots, order == PIXELS_OUTSIDE, data == 1, weights == 1)
 
     def valid(self, k: Point) -> Column:
-        """Slots of all operands fit their memories."""
+        """Whether slots of all operands fit their memories."""
         pieces = self.pieces(k)
         needed: dict[str, Column] = {}
         scopes = (self.names.data, self.names.weights, self.names.sums)
@@ -143,7 +142,7 @@ class PieceSpace(Space):
         return self.valid(k) & (k.slots <= _USUAL_SLOTS)
 
     def estimate(self, k: Point) -> Column:
-        """About how many cycles it takes: port and unit beside each other where there are slots."""
+        """Estimate cycles; port and unit overlap if there are several slots."""
         found, pieces = self.found, self.pieces(k)
         groups, outputs, pixels, parts = (
             self._count(variables, pieces)
@@ -151,7 +150,7 @@ class PieceSpace(Space):
         )
         results = groups * outputs * pixels
         data, weights, sums = (self._transfer(size) for size in self._bytes(pieces))
-        # An operand that is whole is loaded where the last loop is that moves it.
+        # An operand that is loaded completely is loaded in the innermost loop that moves it.
         whole_data = groups * where(pieces.pixels_outside, pixels, outputs * pixels)
         whole_weights = groups * where(pieces.pixels_outside, outputs * pixels, outputs)
         port = results * sums
@@ -161,7 +160,7 @@ class PieceSpace(Space):
         return where(k.slots > 1, most(port, products), port + products)
 
     def ties(self, k: Point) -> Sequence[Column]:
-        """The largest pieces, and most slots."""
+        """Prefer the largest pieces, and more slots."""
         return [-getattr(k, name) for name in self._leading]
 
     def complete(self, leading: Choice) -> dict[str, int]:
@@ -201,12 +200,12 @@ class PieceSpace(Space):
         return [LoopLevel(v, self._count((v,), pieces)) for v in variables]
 
     def _count(self, variables: Sequence[int], pieces: Pieces) -> Column:
-        """How many pieces there are of some variables."""
+        """Return the number of pieces of some variables."""
         extents = self.found.pattern.extents
         return prod(ceil_div(extents[v], pieces.sizes[v]) for v in variables)
 
     def _bytes(self, pieces: Pieces) -> tuple[Column, Column, Column]:
-        """Of a piece's data, weights and sums."""
+        """Return the bytes of a piece's data, weights and sums."""
         found = self.found
         parts = dict(pieces.sizes)
         whole = {v: n for v, n in parts.items() if v not in found.depth}
@@ -222,7 +221,7 @@ class PieceSpace(Space):
         return data, weights, sums * _SUM_BYTES
 
     def _transfer(self, size: Column) -> Column:
-        """Cycles of a transfer of so many bytes, which the facts tell of one number at a time."""
+        """Return the cycles of a transfer; the facts compute them for one size at a time."""
         latency = self.facts.memory_port.latency
         if not is_column(size):
             return self.facts.transfer_cycles(1, int(size)) + latency
@@ -232,7 +231,7 @@ class PieceSpace(Space):
 
 
 def piece_sizes(extent: int) -> tuple[int, ...]:
-    """The extent, and about a half, a third and so on, down to one; the smallest first."""
+    """Return the extent and about a half, a third, ... of it, down to one, in ascending order."""
     found, pieces = {1}, 1
     while pieces < extent:
         found.add(ceil(extent / pieces))

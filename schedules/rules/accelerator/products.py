@@ -1,4 +1,4 @@
-"""A sum of products and what its variables are to a matrix unit."""
+"""Find a contraction, and the roles of its variables for a matrix unit."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ from tcopt.support.columns import Column
 
 @dataclass(frozen=True)
 class Products:
-    """A sum of products, whose variables are named by their positions.
+    """A contraction, and the roles of its variables, by position.
 
     Attributes:
         lane, inner: output and input channels, which the unit multiplies at once.
-        outputs: spatial variables that move weights and not data. pixels: those that move data.
+        outputs: spatial variables that move weights but not data.
+        pixels: spatial variables that move data but not weights.
         groups: spatial variables that move both.
-        depth: reduce variables that move data alone along a dimension. taps: the others.
-        padding: the block that copies data for this one, with zeros around it.
+        depth: reduce variables that alone move a dimension of the data.
+        taps: the other reduce variables.
+        padding: the block that copies the data with zero padding, if there is one.
     """
 
     block: Block
@@ -45,7 +47,7 @@ class Products:
     padding: Block | None
 
     def entries(self, access: StridedAccess, sizes: Mapping[int, Column]) -> Column:
-        """Elements that pieces of these sizes read of an operand, gaps between them included."""
+        """Return the elements of an operand that a piece of given sizes spans."""
         extents = self.pattern.extents
         rank = len(buffer_shape(access.buffer))
         return prod(
@@ -59,7 +61,7 @@ class Products:
 
 
 def find_products(sch: Schedule, unit: MatrixUnit) -> Products | Declined:
-    """The one sum of products of bytes in a function, or why a matrix unit does not compute it."""
+    """Return the only contraction of bytes in a function, or decline with what the unit lacks."""
     found = [block for block in sch.blocks() if sch.block_op(block).is_reduction]
     pattern = match_block(sch.block_op(found[0])) if len(found) == 1 else None
     if pattern is None or not pattern.is_contraction or len(pattern.terms) != 2:
@@ -79,7 +81,8 @@ def find_products(sch: Schedule, unit: MatrixUnit) -> Products | Declined:
 def _at_once(
     pattern: BlockPattern, data: StridedAccess, weights: StridedAccess, unit: MatrixUnit
 ) -> tuple[int, int] | None:
-    """The output and the input channels of a step, both stored without gaps."""
+    """Return output and input channels of a step, both stored contiguously; None if there are
+    none."""
     for lane in pattern.spatial:
         if pattern.extents[lane] != unit.lanes or data.uses(lane):
             continue
@@ -125,7 +128,7 @@ def _roles(
 
 
 def _is_alone(data: StridedAccess, variable: int, others: list[int]) -> bool:
-    """Whether a variable moves a dimension of the data that no other one moves."""
+    """Whether a variable moves a dimension of the data that no other variable moves."""
     dims = [dim for dim, step in enumerate(data.steps[variable] or ()) if step]
     return bool(dims) and not any(
         (data.steps[other] or ())[dim] for dim in dims for other in others if other != variable

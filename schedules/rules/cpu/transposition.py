@@ -1,11 +1,11 @@
-"""Blocks that read along another variable than they write along: tiles of both.
+"""Blocks that read along another variable than they write: tiles of both variables.
 
     for each tile of rows and columns
       for each column of the tile      unrolled
         for each row of the tile       vectorized
           y[column, row] = x[row, column]
 
-The gathers that vectorising leaves read neighbouring columns, and become loads of rows and a
+After vectorisation, the gathers read adjacent columns; they become loads of rows and a
 transposition in registers.
 """
 
@@ -28,7 +28,7 @@ def schedule_transposed(
     facts: CpuFacts,
     parallel: int | None = None,
 ) -> bool:
-    """Tile a block that is a transposition; False, and nothing done, if it is none."""
+    """Tile a block that is a transposition; return False, without changes, if it is not."""
     loops = variable_loops(sch, block)
     written = pattern.spatial[-1]
     found = _read_along(pattern, written)
@@ -49,7 +49,7 @@ def schedule_transposed(
         column = outer.pop(variable)
     between: list[Loop] = []
     if extent < lanes // 2 <= columns:
-        # A narrow row fills no vector: read whole vectors, and scatter them.
+        # A narrow row does not fill a vector: load whole vectors, and scatter them.
         tile = [outer.pop(written), column]
         if columns > lanes:
             part, tile[1] = sch.split(column, factors=[None, lanes])
@@ -73,10 +73,10 @@ def schedule_transposed(
 
 
 def _read_along(pattern: BlockPattern, written: int) -> tuple[int, int | None] | None:
-    """The variable that a load runs along while the one that is written along jumps.
+    """Return the variable along which a load is contiguous, if it is not along the written one.
 
-    With the number of neighbours, if that is a part of the variable's range only, as in
-    blocks of channels.
+    Also return the number of contiguous elements if that is only a part of the variable's range, as
+    in blocks of channels.
     """
     for term in pattern.terms:
         if not term.uses(written) or term.is_strided(written):
@@ -91,7 +91,7 @@ def _read_along(pattern: BlockPattern, written: int) -> tuple[int, int | None] |
 
 
 def _blocked(term: StridedAccess, pattern: BlockPattern, variable: int) -> int | None:
-    """`s` if the last index of a load is `variable mod s`."""
+    """Return `s` if the last index of a load is `variable mod s`; None otherwise."""
     match term.op.map.data.results[-1]:
         case AffineBinaryOpExpr(
             kind=AffineBinaryOpKind.Mod,

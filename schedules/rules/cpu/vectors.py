@@ -1,8 +1,8 @@
-"""Vector loops: a loop cut into vectors, several of them written out side by side.
+"""Vector loops: split a loop into vectors, several of which are unrolled together.
 
-One vector's worth of a polynomial is a chain of dependent operations, each of which takes
-about four cycles while two could start in each. Several vectors written out next to each
-other fill the gaps; a reduction gets an accumulator for each of them.
+A polynomial on one vector is a chain of dependent operations with a latency of about four cycles
+each, while two could start per cycle. Unrolling several vectors fills the gaps; a reduction gets an
+accumulator for each of them.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.cpu.facts import CpuFacts
 
 SHORT_ROW = 8
-"""Vectors of a row up to which it is written out, so that it can stay in registers, on CPUs
-with 32 of them."""
+"""Maximum vectors of a row that is fully unrolled, so that it can stay in registers, on CPUs with
+32 registers."""
 
 
 class VectorLoops(NamedTuple):
-    """What a loop became. `group` and `outer` are None where one iteration is enough."""
+    """The loops into which a loop was split; `group` and `outer` are None if they are not
+    needed."""
 
     outer: Loop | None
-    """Over groups of vectors."""
+    """Loop over groups of vectors."""
     group: Loop | None
-    """Over the vectors of a group, to be unrolled."""
+    """Loop over the vectors of a group, to be unrolled."""
     lane: Loop
-    """Over the lanes of a vector, to be vectorized."""
+    """Loop over the lanes of a vector, to be vectorised."""
 
     @property
     def all(self) -> list[Loop]:
@@ -35,25 +36,27 @@ class VectorLoops(NamedTuple):
 
 
 def group_size(extent: int, lanes: int, facts: CpuFacts, most: int | None = None) -> int:
-    """How many vectors to write out side by side along an extent, by default as many as
-    registers have room for with what a polynomial needs."""
+    """Return the number of vectors to unroll together along an extent.
+
+    By default this is the number for which registers suffice if a polynomial is computed.
+    """
     vectors = -(-extent // lanes)
     if vectors <= short_row(facts):
         return vectors
     size = most or (4 if facts.registers >= 32 else 2)
-    # Rather smaller groups than a group that is mostly tail.
+    # Smaller groups are better than a group that is mostly padding.
     while size > 1 and (-vectors) % size * 4 > vectors:
         size //= 2
     return size
 
 
 def short_row(facts: CpuFacts) -> int:
-    """Vectors of a row that registers can keep, beside what is computed from them."""
+    """Return the number of vectors of a row that registers can hold, with room for temporaries."""
     return SHORT_ROW * facts.registers // 32
 
 
 def split_vectors(sch: Schedule, loop: Loop, lanes: int, group: int) -> VectorLoops:
-    """Cut a loop into groups of vectors; kinds are not set yet."""
+    """Split a loop into groups of vectors; loop kinds are not set yet."""
     extent = sch.extent(loop)
     if group > 1 and extent > group * lanes:
         return VectorLoops(*sch.split(loop, factors=[None, group, lanes]))
@@ -69,7 +72,7 @@ def split_vectors(sch: Schedule, loop: Loop, lanes: int, group: int) -> VectorLo
 
 
 def set_kinds(sch: Schedule, loops: VectorLoops) -> None:
-    """Vectorize the lanes and unroll the group."""
+    """Vectorise the lanes and unroll the group."""
     if sch.extent(loops.lane) > 1:
         sch.vectorize(loops.lane)
     if loops.group is not None:

@@ -1,9 +1,9 @@
-"""Convolutions through small transforms: everything a chunk of tiles needs stays in cache.
+"""Winograd convolutions: all data for a chunk of tiles stays in cache.
 
 parallel over chunks of tiles
   for each block of input channels, each tile      data = BT d B, in registers
   for each group of output channels
-    for each place of a transformed tile           products: a register tile as in a matmul
+    for each element of a transformed tile         products: a register tile as in a matmul
     for each tile and block of the group           AT m A, epilogue, one store for each output
       for each output                              a long epilogue has loops of its own
 """
@@ -30,7 +30,7 @@ from tcopt.schedules.state.state import buffers_read
 
 @schedule_rule(target="cpu", priority=110)
 class Winograd:
-    """Rule for a contraction for each entry of tiles, between transforms by constant tables."""
+    """Rule for contractions per element of a tile, between transforms by constant tables."""
 
     name = "cpu-winograd"
     provides = (WINOGRAD,)
@@ -65,18 +65,18 @@ class Winograd:
             sch.vectorize(sch.get_loops(stages.pad)[-1])
         _in_registers(sch, stages.left, tile)
         for each in (stages.data, store):
-            # Places an odd number of cache lines apart fall into sets of their own.
+            # An odd number of cache lines between elements of the tile avoids cache set conflicts.
             line = CACHE_LINE_BITS // stored_bits(sch.block_op(each))
             sch.storage_align(each, 1, 2 * line, line)
         return None
 
 
 CACHE_LINE_BITS = 512
-"""Of the CPUs there are rules for."""
+"""Cache line size of all supported CPUs, in bits."""
 
 
 def _tile_result(sch: Schedule, space: WinogradSpace, choice: Choice) -> tuple[Loop, Loop, Loop]:
-    """Tile the last block: the loops of a chunk, of a group of channels in it, and of a tile."""
+    """Tile the last block; return the loops over chunks, groups of channels, and tiles."""
     stages = space.stages
     extent = sch.block_op(stages.right).domain[2]
     n, o, h, w, lane = sch.get_loops(stages.last)
@@ -100,7 +100,7 @@ def _tile_result(sch: Schedule, space: WinogradSpace, choice: Choice) -> tuple[L
 
 
 def _follow_up(sch: Schedule, stages: Stages, tile: Loop) -> None:
-    """Compute a tile of what the epilogue reads; its own loops stay, as it is long."""
+    """Compute the inputs of a long epilogue per tile; its own loops are not unrolled."""
     for each in reversed(stages.epilogue[:-1]):
         sch.compute_at(each, tile)
         sch.vectorize(sch.get_loops(each)[-1])
@@ -116,11 +116,12 @@ def _contract(
     group: Loop,
     choice: Choice,
 ) -> None:
-    """Register tiles of tiles by output channels, for each place, in the loop of a group.
+    """Compute register tiles of image tiles by output channels, for each element of a transformed
+    tile, in the loop over groups.
 
-    The weights of a tile serve all rows before the next ones come. With `prefetch` those of the
-    next place come near during one. Where weights are stored for a dot product, it adds the terms
-    of a group.
+    The weights of a tile are used for all rows before the next ones are loaded. With `prefetch`,
+    the weights of the next element are prefetched meanwhile. If weights are stored for a dot
+    product, it adds the terms of a group.
     """
     products, dot = space.stages.products, space.dot
     sch.compute_at(store, group)
@@ -156,13 +157,13 @@ def _contract(
 def _transform_data(
     sch: Schedule, stages: Stages, around: Loop | None, tiles: list[int]
 ) -> list[Loop]:
-    """Transform data channel block by channel block, each tile in registers.
+    """Transform the data one channel block after the other, each tile in registers.
 
     Args:
-        around: the loop that the block is in; None for a nest of its own.
-        tiles: the extents to split the loop over tiles by.
+        around: the loop that contains the block; None for a separate nest.
+        tiles: the extents by which the loop over tiles is split.
     Returns:
-        The loops over channel blocks and tiles, outermost first; one loop stands twice.
+        The loops over channel blocks and tiles, outermost first; a single loop is listed twice.
     """
     loops = own_loops(sch, stages.data, around)
     outer = [loops[2]] if 2 in loops else []
@@ -177,10 +178,10 @@ def _transform_data(
 
 
 def _share_data(sch: Schedule, space: WinogradSpace, choice: Choice) -> tuple[Loop, Loop]:
-    """Transform the data of all tiles in a parallel loop of its own.
+    """Transform the data of all tiles in a separate parallel loop.
 
     Returns:
-        The loop of a region whose input is padded at once, and that of a tile.
+        The loop over regions whose input is padded at once, and the loop over tiles.
     """
     problem = space.problem
     tiles = [problem.rows // choice["data_rows"], problem.columns]
@@ -190,7 +191,7 @@ def _share_data(sch: Schedule, space: WinogradSpace, choice: Choice) -> tuple[Lo
 
 
 def _in_registers(sch: Schedule, block: Block, around: Loop | None) -> None:
-    """Write out all that a block does in one iteration of a loop, in vectors."""
+    """Unroll and vectorise everything that a block does in one iteration of a loop."""
     loops = sch.get_loops(block)
     if around is not None:
         loops = loops[loops.index(around) + 1 :]

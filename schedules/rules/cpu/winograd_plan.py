@@ -1,4 +1,4 @@
-"""How a transformed convolution is cut into chunks that stay in cache."""
+"""Divide a Winograd convolution into chunks that stay in cache."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from tcopt.support.columns import Column, ceil_div, least, most, nearest, where
 from tcopt.support.memo import memo
 
 L2_RATE = 20.0
-"""Bytes a cycle that a core streams from its second cache, as measured; half of the peak."""
+"""Bytes per cycle that a core streams from L2, as measured; half of the peak."""
 
 L3_RATE = 8.0
-"""The same from what lies behind it."""
+"""Bytes per cycle that a core streams from L3."""
 
 DRAM_RATE = 4.0
-"""The same from memory."""
+"""Bytes per cycle that a core streams from memory."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The sizes of a convolution through t x t tiles.
+    """The sizes of a convolution with t x t tiles.
 
     Attributes:
-        images: images; `rows`, `columns`: tiles of an image, down and across.
-        places: numbers of a transformed tile, t * t.
-        inputs, outputs: blocks of channels, of `lanes` each.
-        bytes: of what an instruction multiplies in a lane: an element, or the terms of a dot
-            product.
+        images: number of images.
+        rows, columns: tiles of an image, vertically and horizontally.
+        places: elements of a transformed tile, t * t.
+        inputs, outputs: blocks of channels, of `lanes` channels each.
+        bytes: size of the operand that an instruction multiplies in a lane: an element, or the
+            terms of a dot product.
         group: terms of a dot product; 1 without one.
     """
 
@@ -53,14 +54,14 @@ class Problem:
 
 @dataclass(frozen=True)
 class Plan:
-    """A chunk is `rows` x `columns` tiles: numbers, or columns of many plans.
+    """Chunks of `rows` x `columns` tiles; sizes are integers, or columns of many plans.
 
     Attributes:
-        shared: the data of all tiles is transformed first, then each thread contracts it for a
-            part of the output channels; otherwise a thread takes chunks through everything.
+        shared: whether the data of all tiles is transformed first, after which each thread
+            contracts it for a part of the output channels. Otherwise each thread processes whole
+            chunks.
         tile: the register tile of the contraction: tiles by blocks of output channels.
-        groups: register tiles of output channels that are contracted before they are
-            transformed back.
+        groups: register tiles of output channels that are contracted before their output transform.
     """
 
     rows: Column
@@ -71,13 +72,13 @@ class Plan:
 
 
 def divisors(number: int) -> list[int]:
-    """All divisors, ascending."""
+    """Return all divisors, in ascending order."""
     return [d for d in range(1, number + 1) if number % d == 0]
 
 
 @memo(256)
 def choose_plan(problem: Problem, facts: CpuFacts) -> Plan:
-    """The plan of the least estimated time; ties go to the larger chunk."""
+    """Return the plan with the lowest estimated time; ties are broken by the larger chunk."""
     plans = list(_candidates(problem, facts))
     sizes = [(p.rows, p.columns, p.shared, p.tile.rows, p.tile.vectors, p.groups) for p in plans]
     rows, columns, shared, height, vectors, groups = np.array(sizes).T
@@ -86,7 +87,7 @@ def choose_plan(problem: Problem, facts: CpuFacts) -> Plan:
 
 
 def _candidates(problem: Problem, facts: CpuFacts) -> Iterator[Plan]:
-    # Tiles are numbered along rows, so parts of several rows would not lie together.
+    # Tiles are numbered along rows, so parts of several rows would not be contiguous.
     whole = [(rows, problem.columns) for rows in divisors(problem.rows)]
     parts = [(1, columns) for columns in divisors(problem.columns)]
     for rows, columns in dict.fromkeys([*whole, *parts]):
@@ -97,7 +98,7 @@ def _candidates(problem: Problem, facts: CpuFacts) -> Iterator[Plan]:
 
 
 def contraction_of(tiles: Column, problem: Problem) -> TileProblem:
-    """The contraction of a chunk: one matrix product for each place of a transformed tile."""
+    """Return the contraction of a chunk: one matrix product per element of a transformed tile."""
     channels = problem.inputs * problem.steps
     return TileProblem(
         rows=tiles,
@@ -114,12 +115,12 @@ def contraction_of(tiles: Column, problem: Problem) -> TileProblem:
 
 
 def _tiles(space: TileProblem, facts: CpuFacts) -> list[Tile]:
-    """Register tiles for a chunk, the best of each width; widths are equal parts of the blocks."""
+    """Return the best register tile of each width for a chunk; widths divide the blocks evenly."""
     blocks = space.columns // space.lanes
     tiles = [t for t in candidate_tiles(space, facts) if blocks % t.vectors == 0]
     rows, vectors = np.array([(t.rows, t.vectors) for t in tiles]).T
     many = Tile(rows, vectors, space.lanes)
-    # A last tile of another height is code of its own.
+    # A last tile of another height needs separate code.
     uneven = np.where(space.rows % rows, UNEVEN, 1.0)
     costs = nearest(uneven * estimate(space, many, True, facts))
     order = np.lexsort((-many.accumulators, costs))
@@ -130,13 +131,13 @@ def _tiles(space: TileProblem, facts: CpuFacts) -> list[Tile]:
 
 
 UNEVEN = 1.05
-"""What tiles of two heights should gain at least, for being compiled twice."""
+"""Minimum gain factor for tiles of two heights, which need separate code."""
 
 
 def cycles(plan: Plan, problem: Problem, facts: CpuFacts) -> Column:
-    """Time of all threads, of the contraction and of the weights and data it waits for.
+    """Estimate the cycles of all threads: contraction, and stalls for weights and data.
 
-    The transforms cost the same for every plan.
+    The arithmetic of the transforms costs the same for every plan.
     """
     tiles = plan.rows * plan.columns
     chunks = problem.images * problem.rows * problem.columns // tiles
@@ -145,11 +146,11 @@ def cycles(plan: Plan, problem: Problem, facts: CpuFacts) -> Column:
     size = problem.places * problem.lanes * problem.bytes
     weights = size * problem.steps * problem.inputs * problem.outputs
     data, products = size // problem.group * tiles * problem.inputs, size * tiles * blocks
-    # What is written for each place at once, and read at all places together.
+    # Results are written for one element at a time, and read for all elements together.
     results = chunks * parts * products / _rate(products, facts)
     whole = data * chunks
     rate = _rate(data + products, facts)
-    # Written by one core and read by another.
+    # The data is written by one core and read by another.
     handed = 2 * whole / least(_rate(0, facts, whole), L3_RATE)
     kept = chunks * data / rate * where(rate == L2_RATE, 1, 2)
     transforms = where(plan.shared, handed, kept) + results
@@ -166,32 +167,32 @@ def cycles(plan: Plan, problem: Problem, facts: CpuFacts) -> Column:
     rounds = ceil_div(tasks, facts.cores) * facts.cores / tasks
     if facts.cores > 1:
         rounds = rounds + UNEQUAL_CORES * facts.cores / tasks
-    # Transforms wait for what they move, while products are computed as their data comes.
+    # Transforms stall for their data, while the products overlap with the transfer of theirs.
     return transforms + (most(compute, reads) + least(compute, reads) / 4) * rounds
 
 
 UNEQUAL_CORES = 0.05
-"""How much longer one core takes than another for the same, as others disturb it. With several
-parts for each, the faster one does more of them."""
+"""Relative difference in speed between cores, caused by other load. With several tasks per core,
+the faster ones do more of them."""
 
 STREAM_RATE = 12.0
-"""Bytes a cycle at most of weights that are read once each: a stream of a few pages, which
-prefetching has to find anew at every place."""
+"""Maximum bytes per cycle of weights that are read once each: streams of a few pages, for which the
+prefetcher restarts at every element of the tile."""
 
 
 def _waiting(tile: Tile, step: Column, weights: int, rate: Column) -> Column:
-    """Cycles by which weights come later than the first tile of rows could use them.
+    """Return the cycles by which weights arrive later than the first tile of rows needs them.
 
     Args:
-        step, weights: bytes that a step of a tile reads, and that there are.
+        step, weights: bytes that a step of a tile reads, and bytes of all weights.
     """
     return weights / step * most(0.0, step / least(rate, STREAM_RATE) - tile.accumulators / 2)
 
 
 def _rate(own: Column, facts: CpuFacts, common: Column = 0) -> Column:
-    """Bytes a cycle at which a core reads again what it has of its own and in common.
+    """Return the bytes per cycle at which a core rereads its private and shared data.
 
-    Of the last cache a quarter counts: inputs, outputs and weights pass through it, too.
+    Only a quarter of L3 counts: inputs, outputs and weights pass through it too.
     """
     near = own + common <= facts.l2 * 7 // 8
     behind = where(own * facts.cores + common <= facts.l3 // 4, L3_RATE, DRAM_RATE)

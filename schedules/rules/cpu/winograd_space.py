@@ -1,4 +1,4 @@
-"""What `cpu-winograd` leaves open: chunks of tiles, register tiles, transforms, threads."""
+"""Space of `cpu-winograd`: chunks of tiles, register tiles, transforms, and threads."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from tcopt.schedules.spaces.space import (
 from tcopt.support.columns import ceil_div, where
 
 TRANSFORM_WORK = 6
-"""Scalar operations for each number of a transformed tile, roughly."""
+"""Approximate scalar operations per element of a transformed tile."""
 
 MOST_CHANNELS = 2
-"""Loops over input channels: their blocks, and those of a block."""
+"""Number of loops over input channels: over blocks, and within a block."""
 
 
 class WinogradSpace(Space):
-    """The chunks and tiles of a transformed convolution."""
+    """Chunks and tiles of a Winograd convolution."""
 
     def __init__(self, sch: Schedule, stages: Stages, facts: CpuFacts):
         self.stages, self.facts = stages, facts
@@ -113,12 +113,12 @@ class WinogradSpace(Space):
         return rows & channels & in_registers & short & split & threads & apart & shared & high
 
     def estimate(self, k: Point) -> Column:
-        """Cycles, see `winograd_plan.py`."""
+        """Estimate cycles, see `winograd_plan.py`."""
         plan = Plan(k.tile_rows, k.tile_columns, k.data == 1, self._tile(k), k.groups)
         return cycles(plan, self.problem, self.facts)
 
     def default(self) -> dict[str, int]:
-        """The plan of `choose_plan`, and what follows from it."""
+        """Return the plan of `choose_plan`, completed."""
         plan = self._plan
         return self.complete(
             {
@@ -154,8 +154,8 @@ class WinogradSpace(Space):
     def nest(self, k: Point) -> Sequence[LoopLevel]:
         problem = self.problem
         serial, unrolled = int(NestKind.SERIAL), int(NestKind.UNROLLED)
-        # Variables of the products: places down and across, tiles, blocks of channels, lanes, and
-        # what they add up.
+        # Variables of the products: row and column in the tile, tiles, blocks of output channels,
+        # lanes, and the reduce variables.
         levels: list[LoopLevel] = []
         (group_v, groups), *chunks = self._between(k)
         shared = k.data == 1
@@ -196,7 +196,7 @@ class WinogradSpace(Space):
         return operands_of(self._pattern)
 
     def _between(self, k: Point) -> list[tuple[int, Column]]:
-        """The loops over groups of channels and over chunks: variables of products, iterations."""
+        """Return the loops over groups of channels and over chunks: variable and trip count."""
         problem = self.problem
         return [
             (3, ceil_div(problem.outputs, k.groups * k.vectors)),
@@ -209,15 +209,15 @@ class WinogradSpace(Space):
         return Tile(k.rows, k.vectors, self.problem.lanes)
 
     def _data_rows(self) -> int:
-        """Parts of an image's rows of tiles whose data is transformed by a task, where all
-        threads have it done first."""
+        """Return the parts of an image's rows of tiles that are separate tasks of the data
+        transform, if all threads transform the data first."""
         problem = self.problem
         wanted, images = LEAST_TASKS_PER_CORE * self.facts.cores, problem.images * problem.inputs
         parts = divisors(problem.rows)
         return next(d for d in parts if images * d >= wanted or d == problem.rows)
 
     def _written_out(self, products: int) -> int:
-        """How many loops over input channels are written out."""
+        """Return the number of unrolled loops over input channels."""
         count = 0
         for extent in (self.problem.steps, self.problem.inputs)[: self._channel_loops]:
             products *= extent
@@ -227,10 +227,10 @@ class WinogradSpace(Space):
         return count
 
     def _comes_from_afar(self, blocks: int) -> bool:
-        """Whether weights lie outside of the second cache, which has room for those of a place.
+        """Whether the weights exceed L2, while those of one element of the tile fit.
 
         Args:
-            blocks: blocks of output channels that are contracted before the next place.
+            blocks: blocks of output channels that are contracted before the next element.
         """
         problem, facts = self.problem, self.facts
         block = problem.inputs * problem.steps * problem.lanes * problem.bytes
@@ -239,7 +239,7 @@ class WinogradSpace(Space):
 
 
 def problem_of(sch: Schedule, stages: Stages, dot: Dot | None = None) -> Problem:
-    """The sizes, read off the blocks."""
+    """Return the sizes of the convolution, derived from its blocks."""
     group = 1 if dot is None else dot.group
     images, blocks, height, width, lanes = sch.block_op(stages.result).domain
     extent = sch.block_op(stages.right).domain[2]

@@ -1,12 +1,12 @@
-"""Rows of a tile of which a tap sees only some: taps written out row by row.
+"""Unrolled taps: filter taps that see only some rows of a tile, unrolled row by row.
 
-A term is left out of a sum where a factor is outside of its buffer (see `lower-blocks`). Whether it
-is can be asked for a whole tile where neither its rows nor its vectors change the answer. Along a
-variable that does, the tiles and the taps are written out, so that the answer for each row is
-known when the code is made:
+A term of a sum is skipped where a factor is out of bounds (see `lower-blocks`). The check can be
+made once per tile if the result is the same for all of its rows and vectors. Along a variable for
+which it is not, tiles and taps are unrolled, so that the result for each row is a compile-time
+constant:
 
-    for each row of a narrow image: written out, tile by tile
-      for each tap along it: written out
+    for each row of a narrow image: unrolled, tile by tile
+      for each tap along it: unrolled
         for each channel
           for the rows of the tile that the tap sees: multiply-add
 """
@@ -26,11 +26,11 @@ from tcopt.support.affine import Dim, linear_sum, sum_range
 
 @dataclass(frozen=True)
 class WrittenTaps:
-    """What is written out along a spatial variable.
+    """Taps that are unrolled along a spatial variable.
 
     Attributes:
         variables: the reduce variables that count the taps.
-        seen: for each tap the rows that see data, from the first to the one behind the last.
+        seen: for each tap, the half-open range of rows for which it is in bounds.
     """
 
     variables: tuple[int, ...]
@@ -38,7 +38,8 @@ class WrittenTaps:
 
 
 def written_taps(pattern: BlockPattern, variable: int) -> WrittenTaps | None:
-    """The taps along a variable, if few enough are left out that depend on it and nothing else."""
+    """Return the taps along a variable, if there are few and bounds depend only on them and the
+    variable."""
     found: list[WrittenTaps] = []
     for term in pattern.terms if pattern.is_contraction else ():
         if not isinstance(term.op, LoadOp) or term.op.default is None:
@@ -68,7 +69,7 @@ def written_taps(pattern: BlockPattern, variable: int) -> WrittenTaps | None:
 def _taps(
     pattern: BlockPattern, variable: int, factors: dict[int, int], constant: int, extent: int
 ) -> WrittenTaps | None:
-    """The taps of one index of an access; None where it is not a window or they are too many."""
+    """Return the taps of one index of an access; None if it is no window or has too many taps."""
     step = factors.pop(variable)
     variables = tuple(factors)
     if step < 1 or any(v not in pattern.reduce for v in variables):
@@ -84,5 +85,5 @@ def _taps(
 
 
 def pairs(seen: Sequence[tuple[int, int]]) -> int:
-    """How many pairs of a row and a tap see data."""
+    """Return the number of pairs of row and tap that are in bounds."""
     return sum(end - first for first, end in seen)

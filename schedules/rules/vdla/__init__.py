@@ -1,1 +1,1 @@
-"""Schedules for an accelerator with a matrix unit between memories that programs place data in."""
+"""Schedule rules for VDLA, an accelerator with a matrix unit and explicitly managed memories."""

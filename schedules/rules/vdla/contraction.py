@@ -1,18 +1,18 @@
-"""Sums of products on the matrix unit of an accelerator.
+"""Contractions on the matrix unit of an accelerator.
 
     for each piece of the output channels
-      for each piece of the pixels                  or these two the other way round
+      for each piece of the pixels                  or these two in the other order
         sums = 0                                    acc_register
         for each part of the sum
           load data and weights                     acc_input, acc_weight
           multiply and add
-        what the alu does with them, in place     acc_register
+        epilogue operations of the ALU, in place    acc_register
         store the sums, or their low bytes
 
-Data or weights are loaded further outside where that moves less. Pieces lie in several slots, so
-that the next one is loaded while this one is computed with. Pieces are those that take the fewest
-cycles on a model of the units and their port (`timing.py`), unless somebody chooses others of the
-rule's space (`tile_space.py`).
+Data or weights are loaded in an outer loop if that moves fewer bytes. Pieces have several slots, so
+that the next piece is loaded while the current one is used. By default, pieces are chosen for the
+fewest cycles on a model of the units and their port (`timing.py`); the rule's space
+(`tile_space.py`) has the alternatives.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tcopt.support.remarks import remark
 
 @schedule_rule(target="vdla", priority=100)
 class Contraction:
-    """Rule for a sum of products of bytes."""
+    """Rule for a contraction of bytes."""
 
     name = "vdla-contraction"
     provides = (CONTRACTION,)
@@ -69,7 +69,7 @@ class Contraction:
 
 
 def _sums(sch: Schedule) -> Block | None:
-    """The block that sums products of bytes; None if there is not one."""
+    """Return the block that sums products of bytes; None unless there is exactly one reduction."""
     found = [b for b in sch.blocks() if sch.block_op(b).is_reduction]
     pattern = match_block(sch.block_op(found[0])) if len(found) == 1 else None
     if pattern is None or not pattern.is_contraction or not multiplies_bytes(pattern):
@@ -80,11 +80,11 @@ def _sums(sch: Schedule) -> Block | None:
 def choose_tile(
     roles: Roles, facts: VdlaTargetAttr, *, serial: bool = False, threads: int = 1
 ) -> Tile | None:
-    """The pieces that take the fewest cycles; None if none fits.
+    """Return the pieces that take the fewest cycles; None if none fits.
 
     Args:
-        serial: with one slot each.
-        threads: virtual threads, each with a slot of its own.
+        serial: use one slot for each operand.
+        threads: number of virtual threads, each with its own slot.
     """
     space = TileSpace(roles, facts)
     choice = space.shortest((1, 1, 1) if serial else None, threads)
@@ -92,7 +92,8 @@ def choose_tile(
 
 
 def thread_variable(roles: Roles, tile: Tile) -> int | None:
-    """The variable whose pieces are virtual threads: output channels, if they are cut."""
+    """Return the variable whose pieces become virtual threads: output channels, if they are
+    split."""
     extents = roles.pattern.extents
     cut = (v for v in (*roles.outputs, *roles.pixels) if tile.sizes[v] < extents[v])
     return next(cut, None)
@@ -101,7 +102,7 @@ def thread_variable(roles: Roles, tile: Tile) -> int | None:
 def schedule_tile(
     sch: Schedule, block: Block, roles: Roles, tile: Tile, facts: VdlaTargetAttr
 ) -> None:
-    """Cut a sum of products into pieces, and let the accelerator's instructions compute them."""
+    """Split a contraction into pieces, and compute them by the accelerator's instructions."""
     remark("schedule", sch.block_op(block), f"pieces of {tile}")
     steps = roles.epilogue.steps
     store = steps[-1].block if roles.epilogue.stores_bytes else None
@@ -143,13 +144,13 @@ def schedule_tile(
 
 @dataclass(frozen=True)
 class _Pieces:
-    """The loops around the pieces of a sum of products.
+    """The loops around the pieces of a contraction.
 
     Attributes:
-        outer: by variable, the loop over its pieces.
-        loops: over pieces of the results, outermost first.
-        parts: over parts of the sum.
-        part: the outermost loop in which something is added.
+        outer: loops over pieces, by variable.
+        loops: loops over pieces of the results, outermost first.
+        parts: loops over parts of the sum.
+        part: the outermost loop of the reduction.
     """
 
     outer: Mapping[int, Loop]
@@ -158,7 +159,7 @@ class _Pieces:
     part: Loop
 
     def place(self, roles: Roles, variables: tuple[int, ...], *, whole: bool) -> Loop:
-        """The loop in which an operand that some variables move is loaded."""
+        """Return the loop in which an operand that depends on `variables` is loaded."""
         if not whole:
             return self.parts[0] if self.parts else self.loops[-1]
         moving = [self.outer[v] for v in (*roles.shared, *variables) if v in self.outer]
@@ -166,7 +167,7 @@ class _Pieces:
 
 
 def _cut(sch: Schedule, block: Block, roles: Roles, tile: Tile) -> _Pieces:
-    """Split and order the loops of a sum of products."""
+    """Split and reorder the loops of a contraction."""
     loops = variable_loops(sch, block)
     outer: dict[int, Loop] = {}
     for v in (*roles.shared, *roles.outputs, *roles.pixels, roles.depth):
@@ -198,7 +199,7 @@ def _cut(sch: Schedule, block: Block, roles: Roles, tile: Tile) -> _Pieces:
 
 
 def _cached(sch: Schedule, block: Block, source: Source, scope: str) -> Block:
-    """The block that loads an operand."""
+    """Return the block that loads an operand."""
     if source.producer is not None:
         sch.set_scope(source.producer, scope)
         return source.producer

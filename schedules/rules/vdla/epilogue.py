@@ -1,7 +1,7 @@
-"""What the alu of an accelerator does with sums while they are in its registers.
+"""Epilogues on the ALU of an accelerator, computed while sums are in its registers.
 
-Each step is a block of one operation (`split-operations`): a number or registers combined with
-sums, bytes that become registers, registers that start at zero, or the store of results.
+Each step is a block with one operation (`split-operations`): sums combined with a constant or with
+registers, bytes extended into registers, registers set to zero, or the store of results.
 """
 
 from __future__ import annotations
@@ -37,14 +37,13 @@ class Step:
     """One block of an epilogue.
 
     Attributes:
-        kind: `ALU`, `LOAD` of bytes as registers, `ZERO` of registers, or `STORE`.
-        intrinsic: what computes it.
-        over: of the buffers that it reads the number of the one that it is written over.
-        table: of the buffers that it reads the number of the one whose elements are loaded into
-            registers, and how these lie in memory.
-        data: how the bytes lie that a load reads.
-        is_early: whether it comes before the sums in the program.
-        has_number: whether the alu takes a number and no registers.
+        kind: `ALU`, `LOAD` of bytes into registers, `ZERO` of registers, or `STORE`.
+        intrinsic: name of the intrinsic that computes it.
+        over: position of the read buffer that the result overwrites.
+        table: position of the read buffer that is loaded into registers, with its layout.
+        data: layout of the bytes that a load reads.
+        is_early: whether it precedes the sums in program order.
+        has_number: whether the ALU combines with a constant instead of registers.
     """
 
     block: Block
@@ -59,18 +58,18 @@ class Step:
 
 @dataclass(frozen=True)
 class Epilogue:
-    """Steps in the order of the program; none where sums are the results."""
+    """The steps in program order; empty if sums are the results."""
 
     steps: tuple[Step, ...] = ()
 
     @property
     def registers(self) -> int:
-        """How many pieces of registers there are beside the sums."""
+        """Number of additional sets of registers as large as the sums."""
         return sum(step.kind in (LOAD, ZERO) for step in self.steps)
 
     @property
     def tables(self) -> tuple[Layout, ...]:
-        """What is loaded into registers once for many pixels."""
+        """Layouts of the operands that are loaded into registers once for many pixels."""
         return tuple(step.table[1] for step in self.steps if step.table is not None)
 
     @property
@@ -82,7 +81,8 @@ class Epilogue:
 def find_epilogue(
     sch: Schedule, sums: Block, pattern: BlockPattern, facts: VdlaTargetAttr, padding: Block | None
 ) -> Epilogue | Declined:
-    """The steps behind, and in front of, a sum of products; or why the alu cannot do them."""
+    """Return the steps before and after a contraction, or decline if the ALU cannot compute
+    them."""
     names = [block for block in sch.blocks() if block != padding]
     place = names.index(sums)
     steps: list[Step] = []
@@ -101,7 +101,7 @@ def find_epilogue(
 
 
 def _is_there(name: str, facts: VdlaTargetAttr) -> bool:
-    """Whether there is such an intrinsic, on this machine: numbers have a range."""
+    """Whether the machine has an intrinsic; constants outside of their range have none."""
     try:
         return intrinsic(name).is_on(facts.capabilities)
     except (InputError, UnsupportedError):
@@ -147,7 +147,7 @@ def _conversion(
     *,
     is_early: bool,
 ) -> Step | Declined:
-    """Bytes as registers, from an argument; registers as bytes, into one."""
+    """Match the load of an argument's bytes into registers, or the store of registers as bytes."""
     unit, lanes, _ = facts.unit
     (term,) = pattern.terms
     outer = alloc_of(term.buffer), alloc_of(pattern.store.buffer)
@@ -162,7 +162,7 @@ def _conversion(
 
 @cache
 def _product_names() -> list[str]:
-    """What a product's high half is computed by."""
+    """Return the names of the ops that compute the high half of a product."""
     body = behaviour_of(alu_name(PRODUCT, (1, 1))).block.body.block
     return [each.name for each in body.ops if not isinstance(each, _ACCESSES)]
 
@@ -175,7 +175,7 @@ def _product(
     *,
     is_early: bool,
 ) -> Step | Declined:
-    """The high halves of products of registers with others."""
+    """Match the high halves of products of registers."""
     unit, lanes, _ = facts.unit
     for first, second in (pattern.terms, pattern.terms[::-1]):
         found = _with_register(block, PRODUCT, (first, second), pattern, sums, is_early=is_early)
@@ -193,7 +193,7 @@ def _with_register(
     *,
     is_early: bool,
 ) -> Step | None:
-    """Registers combined with others, which may be loaded; None if the result has no place."""
+    """Match registers combined with others, which may be loaded; None if it cannot be in place."""
     read = list(dict.fromkeys(term.buffer for term in pattern.terms))
     old, other = terms
     if not _may_be_over(old, pattern, block) or element_of(other.buffer) != i32:
@@ -216,7 +216,7 @@ def _alu(
     *,
     is_early: bool,
 ) -> Step | Declined:
-    """A number, or registers, combined with registers that the result is written over."""
+    """Match registers combined in place with a constant or with registers."""
     unit, lanes, _ = facts.unit
     code, sign = alu_operations().get(work.name, ("", 1))
     reason = Declined(f"{block.name} is not an operation of the alu")
@@ -245,7 +245,7 @@ def _alu(
 
 
 def _layout(access: StridedAccess, sums: BlockPattern) -> Layout:
-    """How an operand of a block lies, by the variables of the sums."""
+    """Return the layout of a block's operand by the variables of the sums."""
     plain = Layout.plain(access)
     none = (0,) * len(plain.shape)
     steps = dict(zip(sums.spatial, plain.steps, strict=True))
@@ -254,8 +254,10 @@ def _layout(access: StridedAccess, sums: BlockPattern) -> Layout:
 
 @cache
 def alu_operations() -> dict[str, tuple[str, int]]:
-    """Operations of the alu by the ops of the IR that their behaviour is, and the sign that a
-    number gets: to shift to the left is to shift by a negative number."""
+    """Return the ALU operations by name of the IR op that they compute.
+
+    The sign applies to constants: a left shift is a shift by a negative number.
+    """
     found: dict[str, tuple[str, int]] = {}
     for code in ALU_CODES:
         for sign in (-1, 1):
@@ -266,7 +268,7 @@ def alu_operations() -> dict[str, tuple[str, int]]:
 
 
 def _may_be_over(term: StridedAccess, pattern: BlockPattern, block: Block) -> bool:
-    """Whether a block's result may take the place of what it reads."""
+    """Whether a block's result may overwrite a buffer that it reads."""
     alloc, own = alloc_of(term.buffer), pattern.store.buffer
     if alloc is None or not _is_own_place(term, pattern.extents):
         return False
@@ -279,7 +281,7 @@ def _may_be_over(term: StridedAccess, pattern: BlockPattern, block: Block) -> bo
 
 
 def _outermost(op: Operation | None) -> Operation:
-    """The op of the function's body around an op."""
+    """Return the op in the function's body that contains an op."""
     assert op is not None
     while (parent := op.parent_op()) is not None and parent.parent_op() is not None:
         if parent.name == "loop.func":
@@ -289,7 +291,7 @@ def _outermost(op: Operation | None) -> Operation:
 
 
 def _is_own_place(access: StridedAccess, domain: Sequence[int]) -> bool:
-    """Whether the indices of an access are the block's variables, in their order."""
+    """Whether the indices of an access are the block's variables, in order."""
     return all(
         extent == 1 or steps == tuple(int(dim == v) for dim in range(len(domain)))
         for v, (extent, steps) in enumerate(zip(domain, access.steps, strict=True))
@@ -297,13 +299,13 @@ def _is_own_place(access: StridedAccess, domain: Sequence[int]) -> bool:
 
 
 def _stored(block: BlockOp) -> SSAValue:
-    """What a block stores."""
+    """Return the value that a block stores."""
     (store,) = (op for op in block.body.block.ops if isinstance(op, StoreOp))
     return store.value
 
 
 def _number(value: SSAValue) -> int | None:
-    """The integer that a constant is."""
+    """Return the value of an integer constant; None for other values."""
     constant = value.owner
     if isinstance(constant, arith.ConstantOp) and isinstance(constant.value, IntegerAttr):
         return constant.value.value.data
@@ -311,7 +313,7 @@ def _number(value: SSAValue) -> int | None:
 
 
 def load_tables(sch: Schedule, epilogue: Epilogue) -> list[Block]:
-    """Let operands that lie in memory be read from registers; the blocks that load them."""
+    """Load operands from memory into registers; return the blocks that load them."""
     return [
         sch.cache_read(step.block, step.table[0], "acc_register")
         for step in epilogue.steps
@@ -320,14 +322,14 @@ def load_tables(sch: Schedule, epilogue: Epilogue) -> list[Block]:
 
 
 def step_cycles(step: Step, facts: VdlaTargetAttr) -> int:
-    """Cycles of the compute unit for one entry of registers, beside what is loaded."""
+    """Return the cycles of the compute unit per register entry, excluding loads."""
     if step.kind == ALU:
         return facts.alu_imm.data if step.has_number else facts.alu_reg.data
     return facts.gemm_cycles.data if step.kind == ZERO else 0
 
 
 def move_steps(sch: Schedule, epilogue: Epilogue, store: Block, loop: Loop) -> None:
-    """Let what is done with sums be done piece by piece: in a loop."""
+    """Move the steps into a loop, so that they are computed piece by piece."""
     steps = epilogue.steps
     late = [step.block for step in steps if not step.is_early and step.block != store]
     for each in (*late, store):

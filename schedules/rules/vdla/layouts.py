@@ -1,4 +1,4 @@
-"""How operands of an accelerator's instructions lie in memory."""
+"""Memory layouts of the operands of accelerator instructions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tcopt.schedules.analysis.patterns import StridedAccess
 
 @dataclass(frozen=True)
 class Layout:
-    """How pieces of an operand lie in memory.
+    """Layout of the pieces of an operand in memory.
 
     Attributes:
-        shape: of the buffer.
-        steps: for each variable, how far it moves each dimension of what is transferred.
-        strides: only every so many-th index of a dimension is transferred.
-        pads: how many zeros are written below and above each dimension.
+        shape: shape of the buffer.
+        steps: for each variable, its stride in each dimension of the transferred elements.
+        strides: for each dimension, the stride between transferred indices.
+        pads: number of zeros written before and after each dimension.
     """
 
     shape: tuple[int, ...]
@@ -30,13 +30,13 @@ class Layout:
 
     @classmethod
     def plain(cls, access: StridedAccess) -> Layout:
-        """That of an operand that is transferred as it lies."""
+        """Return the layout of an operand that is transferred without strides or padding."""
         shape = buffer_shape(access.buffer)
         steps = tuple(each or (0,) * len(shape) for each in access.steps)
         return cls(shape, steps, (1,) * len(shape), ((0, 0),) * len(shape))
 
 
 def element_of(buffer: SSAValue) -> Attribute:
-    """The element type of a buffer."""
+    """Return the element type of a buffer."""
     assert isa(buffer.type, MemRefType)
     return buffer.type.get_element_type()

@@ -1,14 +1,14 @@
-"""Maxima and sums of windows on the alu of an accelerator.
+"""Pooling on the ALU of an accelerator: maxima and sums of windows.
 
     for each piece of the channels and pixels
-      load bytes as registers, with what lies around them    acc_register
-      results = what changes nothing
+      load bytes into registers, with padding                 acc_register
+      results = neutral element
       results = results op registers, for each tap
-      what the alu does with them, in place
+      epilogue operations of the ALU, in place
       store the low bytes
 
-The compute unit does all but the stores, which go on beside the next piece. Pieces are those for
-which it, or the port, is busy for the fewest cycles.
+The compute unit does everything but the stores, which overlap with the next piece. Pieces are
+chosen to minimise the busy cycles of the compute unit or the port.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from tcopt.support.affine import linear_sum
 from tcopt.support.remarks import remark
 
 _SLOTS = 2
-"""Of results: one is stored while the next one is computed."""
+"""Slots of results: one is stored while the next one is computed."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,15 @@ class Windows:
     """A reduction over windows of registers.
 
     Attributes:
-        lanes: the variable that moves along an entry.
+        lanes: the variable that moves along the lanes of a register entry.
         pieces: the other spatial variables, outermost first.
         taps: the reduce variables.
-        load: the block that makes registers of bytes; data: how these lie.
-        operation: of the alu. neutral: what it begins with.
-        load_name: what loads bytes, with what is around them.
+        load: the block that extends bytes into registers.
+        load_name: intrinsic that loads bytes, with padding.
+        data: layout of the bytes.
+        results: layout of the results.
+        operation: intrinsic of the ALU that combines the terms.
+        neutral: initial value of the results.
     """
 
     pattern: BlockPattern
@@ -77,7 +80,7 @@ class Windows:
 
 @schedule_rule(target="vdla", priority=90)
 class Pooling:
-    """Rule for a maximum, or sum, of windows of bytes."""
+    """Rule for a maximum or sum of windows of bytes."""
 
     name = "vdla-pooling"
 
@@ -98,7 +101,7 @@ class Pooling:
 
 
 def find_windows(sch: Schedule, block: Block, facts: VdlaTargetAttr) -> Windows | Declined:
-    """The parts of a reduction, or what the alu cannot do."""
+    """Return the parts of a reduction, or decline if the ALU cannot compute it."""
     op = sch.block_op(block)
     pattern = match_block(op)
     if pattern is None or len(pattern.terms) != 1 or pattern.is_contraction:
@@ -152,8 +155,8 @@ def find_windows(sch: Schedule, block: Block, facts: VdlaTargetAttr) -> Windows 
 def _loaded(
     sch: Schedule, block: Block, facts: VdlaTargetAttr
 ) -> tuple[Block, str, tuple[int, ...], tuple[tuple[int, int], ...]] | Declined:
-    """The block that makes registers of bytes for another one, what computes it, the shape of
-    the bytes, and how many others are around them."""
+    """Return the block that extends bytes into registers for another block, its intrinsic, the
+    shape of the bytes, and their padding."""
     rows, lanes, _ = facts.unit
     reason = Declined("its operand is not bytes in memory")
     producers = sch.producers(block)
@@ -178,9 +181,9 @@ def _loaded(
 
 
 def choose_sizes(windows: Windows, facts: VdlaTargetAttr) -> dict[int, int] | None:
-    """By variable, how many of its values a piece has; None if nothing fits the registers.
+    """Return the size of a piece by variable; None if nothing fits the registers.
 
-    Rows are as wide as they may be.
+    Rows are as wide as possible.
     """
     pieces = windows.pieces
     *others, last = pieces
@@ -194,7 +197,7 @@ def choose_sizes(windows: Windows, facts: VdlaTargetAttr) -> dict[int, int] | No
 
 
 def _sizes(windows: Windows, variable: int) -> list[int]:
-    """The sizes of pieces along a variable."""
+    """Return the sizes of pieces along a variable."""
     extents, data = windows.pattern.extents, windows.data
     moved = [dim for dim, step in enumerate(data.steps[variable]) if step]
     if any(any(data.steps[tap][dim] for tap in windows.taps) for dim in moved):
@@ -208,7 +211,7 @@ def _all_sizes(windows: Windows, sizes: Mapping[int, int]) -> list[int]:
 
 
 def _entries(windows: Windows, sizes: Mapping[int, int]) -> int:
-    """Registers of a piece: of its data, and of all slots of what is made of them."""
+    """Return the register entries of a piece: its data, and all slots of its results."""
     whole, epilogue = _all_sizes(windows, sizes), windows.epilogue
     results = prod(whole[v] for v in windows.pieces)
     tables = sum(int(load_of(each, whole, 1).entries) for each in epilogue.tables)
@@ -218,13 +221,13 @@ def _entries(windows: Windows, sizes: Mapping[int, int]) -> int:
 
 
 def _cycles(windows: Windows, sizes: Mapping[int, int], facts: VdlaTargetAttr) -> tuple[int, int]:
-    """Cycles for which the compute unit, or the port, is busy, and how many pieces there are."""
+    """Return the busy cycles of the compute unit or the port, and the number of pieces."""
     whole, extents = _all_sizes(windows, sizes), windows.pattern.extents
     count = prod(ceil(extents[v] / whole[v]) for v in windows.pieces)
     size = facts.entry_bytes
 
     def moved(layout: Layout, memory: str) -> tuple[int, int]:
-        """Cycles of the port for a piece, and transfers."""
+        """Return the port cycles for a piece, and its number of transfers."""
         load = load_of(layout, whole, 1)
         cycles = facts.transfer_cycles(load.rows, load.columns * size[memory])
         return int(load.transfers * cycles), int(load.transfers)
@@ -243,7 +246,7 @@ def _cycles(windows: Windows, sizes: Mapping[int, int], facts: VdlaTargetAttr) -
 def _schedule(
     sch: Schedule, block: Block, windows: Windows, sizes: Mapping[int, int], facts: VdlaTargetAttr
 ) -> None:
-    """Cut windows into pieces, and let the accelerator's instructions compute them."""
+    """Split windows into pieces, and compute them by the accelerator's instructions."""
     steps = windows.epilogue.steps
     store = steps[-1].block
     for each in (block, windows.load, *(step.block for step in steps[:-1])):

@@ -1,4 +1,4 @@
-"""Which variable of a sum of products is which part of the matrix unit."""
+"""Roles of the variables of a contraction for the matrix unit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Source(Layout):
     """An operand in memory.
 
     Attributes:
-        term: the read of the block.
+        term: the block's read of the operand.
         producer: the block that pads it, if there is one.
     """
 
@@ -39,16 +39,16 @@ class Source(Layout):
 
 @dataclass(frozen=True)
 class Roles:
-    """The parts that variables play, by their positions.
+    """Roles of the variables, by position.
 
     Attributes:
-        lanes, inner: what the unit does at once: output and input channels of a block.
-        pixels: spatial variables that move data and not weights, outermost first.
-        outputs: spatial variables that move weights and not data.
+        lanes, inner: output and input channels of a block, which the unit multiplies at once.
+        pixels: spatial variables that move data but not weights, outermost first.
+        outputs: spatial variables that move weights but not data.
         depth: the reduce variable whose parts are loaded one after the other.
         taps: the other reduce variables.
         shared: spatial variables that move both operands: groups.
-        epilogue: what the alu does with the sums.
+        epilogue: the operations of the ALU on the sums.
     """
 
     pattern: BlockPattern
@@ -66,7 +66,7 @@ class Roles:
 
 
 def find_roles(sch: Schedule, pattern: BlockPattern, facts: VdlaTargetAttr) -> Roles | Declined:
-    """Assign the parts, or say what the unit cannot do."""
+    """Assign the roles, or decline with what the unit cannot do."""
     rows, lanes, inner = facts.unit
     if rows != 1:
         return Declined("the unit multiplies several rows at once")
@@ -105,7 +105,7 @@ def find_roles(sch: Schedule, pattern: BlockPattern, facts: VdlaTargetAttr) -> R
 def _unit_variables(
     pattern: BlockPattern, lanes: int, inner: int
 ) -> tuple[int, int, StridedAccess, StridedAccess] | None:
-    """Output and input channels of the unit, data, and weights."""
+    """Return output and input channels of the unit, data, and weights."""
     if len(pattern.terms) != 2:
         return None
     for data, weights in (pattern.terms, pattern.terms[::-1]):
@@ -126,7 +126,7 @@ def _unit_variables(
 
 
 def _is_alone(data: StridedAccess, variable: int, others: list[int]) -> bool:
-    """Whether a variable moves a dimension of the data that no other one moves."""
+    """Whether a variable moves a dimension of the data that no other variable moves."""
     steps = data.steps[variable] or ()
     dims = [dim for dim, step in enumerate(steps) if step]
     return not any(
@@ -143,7 +143,7 @@ def _source(sch: Schedule, pattern: BlockPattern, term: StridedAccess) -> Source
         return Source(original, tuple(steps), (1,) * len(shape), pads, term, block)
     found: list[int] = []
     for dim in range(len(shape)):
-        # Rows alone: columns that lie apart would be rows of one entry.
+        # Strides are for rows only: strided columns would be rows with a single entry.
         common = gcd(*(step[dim] for step in steps))
         is_row = any(
             shape[later] > 1 and any(step[later] for step in steps)
@@ -157,8 +157,8 @@ def _source(sch: Schedule, pattern: BlockPattern, term: StridedAccess) -> Source
 def _padding(
     sch: Schedule, pattern: BlockPattern, term: StridedAccess
 ) -> tuple[Block, tuple[int, ...], tuple[tuple[int, int], ...]] | None:
-    """The block that copies an operand for this one, with zeros around it; the shape of what it
-    copies, and how many zeros there are."""
+    """Return the block that copies an operand with zero padding, the shape of its source, and the
+    padding; None if there is no such block."""
     for block in sch.producers(sch.get_block(pattern.block.block_name.data)):
         source = match_block(sch.block_op(block))
         if source is None or source.store.buffer is not term.buffer or len(source.terms) != 1:

@@ -1,4 +1,4 @@
-"""What `vdla-contraction` leaves open: pieces, their order, where operands are loaded, slots."""
+"""Space of `vdla-contraction`: pieces, loop order, placement of loads, and slots."""
 
 from __future__ import annotations
 
@@ -39,29 +39,29 @@ OUTPUTS_OUTSIDE, PIXELS_OUTSIDE = 0, 1
 
 _SLOTS = ("data_slots", "weight_slots", "sum_slots")
 _MOST_SLOTS = (3, 3, 2)
-"""Of data, weights and sums."""
+"""Maximum slots of data, weights and sums."""
 
 _MOST_THREADS = 2
 
 _TIMED = 36
-"""Choices whose time is worked out: those that keep units and port busy for the shortest time."""
+"""Number of choices to simulate: those with the lowest bound."""
 
 _TIMED_OF_THREADS = 24
-"""The same for virtual threads, which the model does not know: it takes them for slots."""
+"""The same for virtual threads, which the model treats as slots."""
 
 _COLUMN = 1 << 17
-"""How many choices are judged at a time."""
+"""Number of choices to evaluate at once."""
 
 _LEAST_SHARE = 8
-"""Pieces of so many times fewer pixels than there is room for are not the default."""
+"""Pieces with fewer pixels than the maximum by this factor are not considered for the default."""
 
 
 class TileSpace(Space):
-    """The pieces of a sum of products on an accelerator.
+    """Pieces of a contraction on an accelerator.
 
-    The leading knobs say what a piece is, in which order pieces follow each other, and whether an
-    operand is loaded with each part of a sum or whole. By default there are as many slots as there
-    is room for, and one virtual thread.
+    The leading knobs are the sizes and the order of pieces, and whether an operand is loaded with
+    each part of a sum or completely. By default there are as many slots as fit, and one virtual
+    thread.
     """
 
     def __init__(self, roles: Roles, facts: VdlaTargetAttr):
@@ -107,7 +107,7 @@ class TileSpace(Space):
         return ("data", "weights", *_SLOTS, "threads")
 
     def tile(self, k: Point) -> Tile:
-        """The tile of a choice; without slots, with as many as there is room for."""
+        """Return the tile of a choice; if it has no slots, use as many as fit."""
         names = {**self._blocks, **self._pixels}
         sizes = {v: getattr(k, name) for name, v in names.items()}
         sizes |= dict.fromkeys(self.roles.shared, 1)
@@ -119,18 +119,18 @@ class TileSpace(Space):
         return replace(tile, slots=slots, threads=k.threads)
 
     def valid(self, k: Point) -> Column:
-        """Slots of all operands fit their memories, and threads divide the pieces."""
+        """Whether slots of all operands fit their memories, and threads divide the pieces."""
         tile, roles = self.tile(k), self.roles
         fits = True
         for (entries, room), slots in zip(self._needs(tile), tile.slots, strict=True):
             fits = fits & (entries * slots * tile.threads <= room) & (slots >= 1)
-        # Sums of fewer registers than a micro-op is away from the next on one take an instruction
-        # for each product.
+        # If there are fewer sum registers than the distance between micro-ops on the same register,
+        # each product needs a separate instruction.
         (_, _, (registers, _)), extents = self._needs(tile), roles.pattern.extents
         whole = prod(extents[v] for v in (*roles.outputs, *roles.pixels))
         fits = fits & (registers >= min(self.facts.rewrite.data, whole))
         if roles.depth is not None:
-            # Where there is one part, it is whole.
+            # A single part counts as loaded completely.
             many = tile.sizes[roles.depth] < extents[roles.depth]
             fits = fits & (many | (tile.whole_data & tile.whole_weights))
         else:
@@ -138,11 +138,11 @@ class TileSpace(Space):
         return fits & ((tile.threads == 1) | (self._thread_pieces(tile) % tile.threads == 0))
 
     def estimate(self, k: Point) -> Column:
-        """Cycles for which units and port are busy."""
+        """Estimate the busy cycles of the units and the port."""
         return self.timer.bound(self.tile(k))
 
     def ties(self, k: Point) -> Sequence[Column]:
-        """The largest pieces, and what is loaded at once."""
+        """Prefer the largest pieces, and operands that are loaded completely."""
         sizes = [-getattr(k, name) for name in (*self._blocks, *self._pixels)]
         return (*sizes, k.order, -k.data, -k.weights)
 
@@ -156,11 +156,11 @@ class TileSpace(Space):
     def shortest(
         self, slots: tuple[int, int, int] | None = None, threads: int = 1
     ) -> dict[str, int]:
-        """Of the choices whose estimate is lowest the one that takes the fewest cycles on the
-        model of the units and their port; empty if there is none.
+        """Return the choice with the fewest simulated cycles among those with the lowest estimates;
+        empty if there is none.
 
         Args:
-            slots: of each operand, as many as there is room for by default.
+            slots: slots of each operand; as many as fit by default.
             threads: virtual threads, each with one slot.
         """
         grid, points, room = self._leading_points
@@ -176,7 +176,7 @@ class TileSpace(Space):
             pieces = self._thread_pieces(self.tile(k))
             kept = kept[np.broadcast_to(pieces, len(points))[kept] % threads == 0]
         else:
-            # Where both operands are loaded by parts, the order matters little.
+            # If both operands are loaded by parts, the order matters little.
             kept = kept[((k.order == OUTPUTS_OUTSIDE) | (k.data == 1) | (k.weights == 1))[kept]]
         order = np.lexsort([key[kept] for key in reversed((costs, *self.ties(k)))])
         chosen = [
@@ -193,7 +193,8 @@ class TileSpace(Space):
         return best | again | {"threads": threads}
 
     def _quickest(self, choices: Sequence[dict[str, int]]) -> dict[str, int] | None:
-        """The choice that takes the fewest cycles with one thread, of two the first."""
+        """Return the choice with the fewest cycles with one thread; the first one of equal
+        choices."""
         best: dict[str, int] | None = None
         fewest: int | None = None
         for choice in choices:
@@ -226,13 +227,13 @@ class TileSpace(Space):
         return [LoopLevel(v, ceil_div(extents[v], tile.sizes[v])) for v in variables]
 
     def _needs(self, tile: Tile) -> list[tuple[Column, Column]]:
-        """Entries of a slot of each operand, and the room for all of them."""
+        """Return the entries of a slot of each operand, and the room for all of its slots."""
         entries, (*room, registers) = entries_of(self.roles, tile), self._room
         rest = registers - other_entries(self.roles, tile) * tile.threads
         return list(zip(entries, (*room, rest), strict=True))
 
     def _most_slots(self, tile: Tile) -> tuple[Column, Column, Column]:
-        """As many as there is room for; 0 where not even one fits."""
+        """Return the number of slots that fit; 0 if not even one fits."""
         data, weights, sums = (
             least(most(room // entries, 0), count)
             for (entries, room), count in zip(self._needs(tile), _MOST_SLOTS, strict=True)
@@ -241,7 +242,7 @@ class TileSpace(Space):
 
     @cached_property
     def _leading_points(self) -> tuple[Grid, NDArray[np.int64], tuple[Column, ...]]:
-        """The choices that may be the default, and how many slots there is room for."""
+        """The candidates for the default choice, and the number of slots that fit."""
         grid = Grid([knob for knob in self.knobs if knob.name in self.leading])
         per_block = max(grid.size // prod(len(knob.values) for knob in self._block_knobs), 1)
         step = per_block * max(_COLUMN // per_block, 1)
@@ -250,7 +251,7 @@ class TileSpace(Space):
             points = grid.points(range(start, min(start + step, grid.size)))
             k = grid.at(points)
             fits = np.broadcast_to(np.asarray(self.valid(k), np.bool_), len(points))
-            # Where there is room for many more pixels, with the same channels, few are left out.
+            # If many more pixels would fit with the same channels, small pieces are skipped.
             pixels = np.where(fits, prod(getattr(k, name) for name in self._pixels), 0)
             pixels = pixels.reshape(-1, per_block)
             enough = pixels * _LEAST_SHARE >= pixels.max(axis=1, keepdims=True)
@@ -264,8 +265,8 @@ class TileSpace(Space):
         return [knob for knob in self.knobs if knob.name in self._blocks]
 
     def _thread_pieces(self, tile: Tile) -> Column:
-        """How many pieces the variable has whose pieces may be threads; none where nothing is
-        cut."""
+        """Return the number of pieces of the variable whose pieces may be threads; 1 if nothing is
+        split."""
         extents, found = self.roles.pattern.extents, 1
         for v in reversed((*self.roles.outputs, *self.roles.pixels)):
             count = ceil_div(extents[v], tile.sizes[v])
@@ -274,6 +275,6 @@ class TileSpace(Space):
 
 
 def _either(condition: Column, yes: LoopLevel, no: LoopLevel) -> LoopLevel:
-    """One loop or the other."""
+    """Return one loop or the other, depending on a condition."""
     variable = where(condition, yes.variable, no.variable)
     return LoopLevel(variable, where(condition, yes.extent, no.extent))

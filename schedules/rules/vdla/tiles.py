@@ -1,6 +1,6 @@
-"""Tiles of a sum of products for an accelerator, and what they move.
+"""Tiles of a contraction for an accelerator, and the data that they move.
 
-All is said of one tile, or of columns of many.
+All functions work on a single tile, or on columns of many tiles.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _MOST_PAD = 15
 
 @dataclass(frozen=True)
 class Tile:
-    """How a sum of products is cut into pieces.
+    """How a contraction is divided into pieces.
 
     Attributes:
-        sizes: by variable, how many of its values a piece has; all where it is not named.
-        outputs_outer: whether pieces of the output channels are the outermost loop, and those of
-            the pixels inside of it, or the other way round.
-        whole_data, whole_weights: whether all parts of the sum are loaded at once, as soon as
-            the piece of pixels or of output channels is known.
-        slots: of data, weights and sums.
+        sizes: size of a piece by variable; the whole extent for variables that are not listed.
+        outputs_outer: whether the loop over pieces of output channels is outside of the loop over
+            pieces of pixels.
+        whole_data, whole_weights: whether all parts of the sum are loaded at once, in the loop over
+            pieces of pixels or of output channels.
+        slots: number of slots of data, weights and sums.
         threads: pieces of the output channels that are virtual threads.
     """
 
@@ -43,11 +43,13 @@ class Tile:
 
 @dataclass(frozen=True)
 class Load:
-    """What is loaded at a time.
+    """The transfers for one load of a piece.
 
     Attributes:
-        entries: how many, pads included.
-        transfers: instructions; rows: of each; columns: entries of a row.
+        entries: total number of entries, padding included.
+        transfers: number of instructions.
+        rows: rows of a transfer.
+        columns: entries of a row.
     """
 
     entries: Column
@@ -57,7 +59,7 @@ class Load:
 
 
 def box_of(source: Layout, sizes: Sequence[Column]) -> list[Column]:
-    """The extents of what a piece reads, in entries along each dimension."""
+    """Return the extents of the part of an operand that a piece reads."""
     box: list[Column] = [1] * len(source.shape)
     for n, steps in zip(sizes, source.steps, strict=True):
         for dim, step in enumerate(steps):
@@ -67,18 +69,18 @@ def box_of(source: Layout, sizes: Sequence[Column]) -> list[Column]:
 
 
 def load_of(source: Layout, sizes: Sequence[Column], unit: int) -> Load:
-    """The transfers of a piece.
+    """Return the transfers of a piece.
 
     Args:
-        sizes: how many values of each variable it has.
-        unit: how many of the last dimensions are one entry.
+        sizes: size of the piece along each variable.
+        unit: number of innermost dimensions that form one entry.
     """
     box = box_of(source, sizes)[:-unit]
     columns: Column = 1
     rows: Column = 1
     transfers: Column = 1
-    # Dimensions from the last one are one row as far as they are whole; the next that is not one
-    # index long is the rows.
+    # Innermost dimensions that are transferred completely form one row; the next dimension with
+    # more than one index forms the rows.
     is_row: Column = True
     rest = zip(box, source.shape, source.pads, source.strides, strict=False)
     for extent, size, padded, stride in reversed(list(rest)):
@@ -92,7 +94,7 @@ def load_of(source: Layout, sizes: Sequence[Column], unit: int) -> Load:
 
 
 def sizes_of(roles: Roles, tile: Tile, *, whole_depth: Column = False) -> list[Column]:
-    """How many values of each variable a piece has."""
+    """Return the size of a piece along each variable."""
     sizes: list[Column] = []
     for v, extent in enumerate(roles.pattern.extents):
         size = least(tile.sizes[v], extent) if v in tile.sizes else extent
@@ -101,8 +103,10 @@ def sizes_of(roles: Roles, tile: Tile, *, whole_depth: Column = False) -> list[C
 
 
 def entries_of(roles: Roles, tile: Tile) -> tuple[Column, Column, Column]:
-    """Entries of a piece's data, weights and sums; of operands that are loaded whole there is room
-    for whole parts of the sum."""
+    """Return the entries of a piece's data, weights and sums.
+
+    For operands that are loaded completely, these include room for all parts of the sum.
+    """
     data = prod(box_of(roles.data, _room(roles, tile, tile.whole_data))[:-1])
     weights = prod(box_of(roles.weights, _room(roles, tile, tile.whole_weights))[:-2])
     sizes = sizes_of(roles, tile)
@@ -110,7 +114,7 @@ def entries_of(roles: Roles, tile: Tile) -> tuple[Column, Column, Column]:
 
 
 def _room(roles: Roles, tile: Tile, whole: Column) -> list[Column]:
-    """Of each variable how many values there is room for."""
+    """Return the size along each variable for which there must be room."""
     sizes = sizes_of(roles, tile)
     if roles.depth is not None:
         part, extent = sizes[roles.depth], roles.pattern.extents[roles.depth]
@@ -119,7 +123,7 @@ def _room(roles: Roles, tile: Tile, whole: Column) -> list[Column]:
 
 
 def other_entries(roles: Roles, tile: Tile) -> Column:
-    """Registers beside those of the sums: of what the alu combines them with."""
+    """Return the register entries in addition to those of the sums: operands of the ALU."""
     sizes = sizes_of(roles, tile)
     tables = sum(load_of(each, sizes, 1).entries for each in roles.epilogue.tables)
     *_, sums = entries_of(roles, tile)
@@ -129,11 +133,11 @@ def other_entries(roles: Roles, tile: Tile) -> Column:
 def pixel_sizes(
     extents: Sequence[int], data: Layout, pixels: Sequence[int], variable: int
 ) -> list[int]:
-    """Sizes of pieces each of which reads some data, and not pads alone.
+    """Return sizes of pieces that read some data each, not only padding.
 
     Args:
-        extents: of all variables.
-        pixels: variables whose pieces are made one after the other, the innermost last.
+        extents: extents of all variables.
+        pixels: variables whose pieces are computed one after the other, the innermost last.
     """
     taps = box_of(data, [1 if v in pixels else n for v, n in enumerate(extents)])
     moved = [dim for dim, step in enumerate(data.steps[variable]) if step]
@@ -142,12 +146,13 @@ def pixel_sizes(
     found = piece_sizes(extents[variable])
     if not pixels or variable != pixels[-1]:
         return found
-    # A narrower last piece is loaded with zeros behind its rows: as many as a transfer may have.
+    # A narrower last piece is loaded with zeros after its rows: at most as many as a transfer may
+    # have.
     step = max(abs(data.steps[variable][dim]) for dim in moved) if moved else 1
     most = _MOST_PAD - max((data.pads[dim][1] for dim in moved), default=0)
     return [n for n in found if -extents[variable] % n * step <= most]
 
 
 def piece_sizes(extent: int) -> list[int]:
-    """Sizes that cut an extent into equal pieces, as far as may be, the smallest first."""
+    """Return the sizes that divide an extent into nearly equal pieces, in ascending order."""
     return sorted({ceil(extent / pieces) for pieces in range(1, extent + 1)})

@@ -1,8 +1,8 @@
-"""How long an accelerator takes for a tiled sum of products.
+"""Estimate the cycles of a tiled contraction on an accelerator.
 
-The units' instructions are gone through in the order in which they start: each waits for what it
-needs, for its unit and for the port. What is left out: pads, which are loaded as data, and who else
-asked for the port at the same cycle.
+The units' instructions are simulated in the order in which they start: each waits for its
+dependences, for its unit and for the port. Not modelled: padding, which is loaded as data, and
+competing port requests in the same cycle.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ _LOAD, _COMPUTE, _STORE = range(3)
 
 @dataclass(slots=True)
 class _Job:
-    """An instruction: cycles of the port, or of the unit, after others are done; `done` is below 0
-    until it is."""
+    """An instruction: cycles of the port or of the unit, and the jobs that it waits for.
+
+    `done` is the cycle at which it ends, and negative until that is known.
+    """
 
     unit: int
     port: int
@@ -39,7 +41,7 @@ class _Job:
 
 @dataclass
 class Estimator:
-    """Times of tiles on a machine."""
+    """Estimates the cycles of tiles on a machine."""
 
     roles: Roles
     facts: VdlaTargetAttr
@@ -50,12 +52,15 @@ class Estimator:
         return self.facts.entry_bytes
 
     def port_cycles(self, rows: Column, row_bytes: Column) -> Column:
-        """Cycles that a transfer has the port for."""
+        """Return the cycles for which a transfer occupies the port."""
         return self.facts.transfer_cycles(rows, row_bytes)
 
     def bound(self, tile: Tile) -> Column:
-        """About how many cycles the port and the units are busy: the largest of these as far as
-        pieces have several slots, else one after the other. Of one tile, or of columns of many."""
+        """Return a lower bound on the cycles of a tile, or of columns of many tiles.
+
+        It is the maximum of the busy cycles of the port and the units; transfers of operands with a
+        single slot do not overlap with computation.
+        """
         roles, facts = self.roles, self.facts
         extents = roles.pattern.extents
         outer = _Counts(roles, tile)
@@ -76,7 +81,7 @@ class Estimator:
         for slots, (times, cycles) in zip(tile.slots, moved, strict=False):
             shown = shown + where(slots == 1, (times - 1) * cycles, 0)
         shown = shown + where(tile.slots[2] == 1, stores, stores // outer.sums)
-        # Units have one transfer under way each, and wait for its end.
+        # Each unit has one transfer in flight, and waits for its end.
         latency = facts.latency.data
         loading = loads + latency * (
             outer.data * data.transfers + outer.weights * weights.transfers
@@ -85,10 +90,11 @@ class Estimator:
         return most(loads + stores, compute + shown, loading, storing)
 
     def cycles(self, tile: Tile, enough: int | None = None) -> int:
-        """Cycles from the first instruction to the last.
+        """Return the cycles from the first instruction to the last.
 
         Args:
-            enough: where it takes at least as many, any number from this on is told, sooner.
+            enough: stop early once this number is certain to be reached; the result is then any
+                number from it on.
         """
         jobs = self._jobs(tile)
         rest = sum(job.cycles for job in jobs if not job.port)
@@ -106,13 +112,13 @@ class Estimator:
             for unit, number in enumerate(heads):
                 if number is None or ready[unit] is not None:
                     continue
-                # A start that is known stays: the unit does nothing else before.
+                # A known start time is final: the unit executes in order.
                 done = [jobs[n].done for n in jobs[number].after]
                 if not done or min(done) >= 0:
                     ready[unit] = max([free[unit], *done]), number, unit
             start, number, unit = min(each for each in ready if each is not None)
             if number >= fetched:
-                # Instructions come in groups, through the same port.
+                # Instructions are fetched in groups, through the same port.
                 port = max(port, fetch) + fetch_cycles
                 fetch, fetched = port, fetched + group
                 continue
@@ -136,7 +142,7 @@ class Estimator:
         return "out" if self.roles.epilogue.stores_bytes else "acc"
 
     def step_cycles(self, step: Step) -> int:
-        """Cycles of the alu for one entry of registers."""
+        """Return the cycles of the ALU per register entry."""
         return step_cycles(step, self.facts)
 
     def _load_cycles(self, load: Load, memory: str) -> Column:
@@ -144,7 +150,7 @@ class Estimator:
         return load.transfers * self.port_cycles(load.rows, load.columns * size)
 
     def transfers(self, tile: Tile) -> tuple[Load, Load]:
-        """What is loaded of data and weights at a time."""
+        """Return the transfers for one load of data and of weights."""
         roles = self.roles
         data = load_of(roles.data, sizes_of(roles, tile, whole_depth=tile.whole_data), 1)
         weights = load_of(roles.weights, sizes_of(roles, tile, whole_depth=tile.whole_weights), 2)
@@ -155,7 +161,7 @@ class Estimator:
 
 
 class _Counts:
-    """How often pieces are loaded, and how many there are."""
+    """Number of pieces, and how often operands are loaded."""
 
     def __init__(self, roles: Roles, tile: Tile):
         extents = roles.pattern.extents
@@ -176,7 +182,7 @@ class _Counts:
 
 
 class _Writer:
-    """The instructions of a tiled sum of products, in program order."""
+    """Generates the instructions of a tiled contraction, in program order."""
 
     def __init__(self, estimator: Estimator, tile: Tile):
         self.estimator, self.tile = estimator, tile
@@ -226,7 +232,7 @@ class _Writer:
         self.jobs[micro_ops_load].port = estimator.port_cycles(1, size)
 
     def _store_port(self, sizes: list[int]) -> tuple[int, int]:
-        """Transfers of a piece's results, and the port's cycles for each."""
+        """Return the transfers of a piece's results, and the port cycles of each."""
         roles = self.estimator.roles
         load = load_of(roles.results, sizes, 1)
         size = self.estimator.entry_bytes[self.estimator.stored]
@@ -237,7 +243,7 @@ class _Writer:
         return len(self.jobs) - 1
 
     def _load(self, operand: _Operand) -> None:
-        """Load a piece into its next slot, when what used this is done."""
+        """Load a piece into its next slot, after the last instruction that used the slot."""
         operand.now = (operand.now + 1) % operand.slots
         used = operand.used[operand.now]
         after = [] if used is None else [used]
@@ -259,7 +265,7 @@ class _Writer:
                 self._load(self.data)
             if not self.tile.whole_weights:
                 self._load(self.weights)
-            # Parts that were loaded together lie at places of their own.
+            # Parts that were loaded together are at different offsets.
             at = part if is_apart else 0
             self.kernels.add((self.data.now, self.weights.now, number % slots, at))
             last = self._add(_COMPUTE, 0, self.gemm, [self.data.loaded, self.weights.loaded])
@@ -271,15 +277,15 @@ class _Writer:
         self.stores.append(stored[-1])
 
     def _tables(self, *, of_pixels: bool) -> None:
-        """Load what is combined with sums into registers: what is the same for all pixels, or
-        what is not."""
+        """Load the operands of the epilogue into registers: those that depend on the pixel, or
+        those that do not."""
         roles = self.estimator.roles
         for table in roles.epilogue.tables:
             if any(any(table.steps[v]) for v in roles.pixels) == of_pixels:
                 self._registers(table, "acc")
 
     def _registers(self, layout: Layout, memory: str) -> int:
-        """Load registers: the compute unit does it, and waits."""
+        """Load registers: the compute unit does this, and waits."""
         load = load_of(layout, self.sizes, 1)
         port = self.estimator.port_cycles(
             load.rows, load.columns * self.estimator.entry_bytes[memory]
@@ -287,7 +293,7 @@ class _Writer:
         return [self._add(_COMPUTE, port, 0, []) for _ in range(load.transfers)][-1]
 
     def _epilogue(self, last: int) -> int:
-        """What the alu does with sums; the last instruction."""
+        """Add the instructions of the ALU on the sums; return the last one."""
         fill = self.estimator.facts.fill.data
         for step in self.estimator.roles.epilogue.steps:
             if step.data is not None:
@@ -300,7 +306,7 @@ class _Writer:
 
 @dataclass
 class _Operand:
-    """Data or weights: the slot in use, the last load, and the last gemm on each slot."""
+    """State of data or weights: the slot in use, the last load, and the last gemm on each slot."""
 
     load: Load
     memory: str
