@@ -1,1 +1,1 @@
-"""Schedule primitives, one a file: rewrites of loop nests with checked preconditions."""
+"""Schedule primitives, one per file: rewrites of loop nests with checked preconditions."""

@@ -1,4 +1,4 @@
-"""add_unit_loop: a loop of one iteration around a loop or a block."""
+"""add_unit_loop: add a loop of one iteration around a loop or a block."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from tcopt.schedules.state.state import State, loops_of
 
 
 def add_unit_loop(state: State, target: BlockOp | ForOp) -> ForOp:
-    """Put a loop of one iteration around a loop or a block.
+    """Add a loop with one iteration around a loop or a block.
 
         loop.block "total" (%vk: reduce 64 = %k) {...}
     ->
         loop.for %u = 0 to 1 {
           loop.block "total" ...
 
-    What has no loops of its own, such as the one result of a full reduction, gets a place to
-    compute others at, and one to bind.
+    A block without loops, such as the single result of a full reduction, gets a loop at which other
+    blocks can be computed, or which can be bound to threads.
 
     Args:
-        target: what the loop is put around, at its place.
+        target: the loop or block to wrap.
     Raises:
-        ScheduleError: it is inside of a vectorized loop, which holds blocks alone.
+        ScheduleError: the target is inside a vectorized loop, which may contain blocks only.
     """
     if any(each.loop_kind is LoopKind.VECTORIZED for each in loops_of(target)):
         raise illegal("add_unit_loop", "target", "it is inside of a vectorized loop", op=target)

@@ -1,4 +1,4 @@
-"""annotate: a block or loop gets an attribute that later passes read."""
+"""annotate: set an attribute that later passes read, on a block or loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def annotate(state: State, target: BlockOp | ForOp, key: str, value: Attribute) 
 
     Args:
         target: a block or a loop.
-        key: the attribute's name, not one of the op's own properties.
+        key: name of the attribute; must not be one of the op's properties.
         value: the attribute.
     Raises:
         ScheduleError: the op has a property of this name.

@@ -1,4 +1,4 @@
-"""bind: a loop's iterations run on a hardware thread axis."""
+"""bind: map the iterations of a loop to a hardware thread axis."""
 
 from __future__ import annotations
 
@@ -27,29 +27,30 @@ from tcopt.schedules.state.state import (
 
 
 def bind(state: State, loop: ForOp, axis: ThreadAxis) -> None:
-    """Give each iteration of `loop` a position of a thread axis.
+    """Map the iterations of `loop` to the positions of a thread axis.
 
         loop.for %i = 0 to 64 {    ->    loop.for %i = 0 to 64 thread threadIdx.x {
 
-    A loop inside of one that is bound to the same axis spreads work that all threads of a block
-    need over them, such as filling a buffer that they share:
+    A loop nested in a loop bound to the same axis distributes work that all threads of a block
+    need, such as filling a shared buffer:
 
         loop.for %t = 0 to 64 thread threadIdx.x {
           loop.for %k = 0 to 8 {
             loop.for %c = 0 to 64 thread threadIdx.x {
               loop.block "x_shared" (%v: spatial 512 = %k * 64 + %c) {...}
 
-    A loop over which a block reduces may be bound to `threadIdx` if it holds nothing else: the
-    threads then combine their terms, by `lower-thread-reductions`, for which a sum or product of
-    floats needs `fastmath<reassoc>`. `rfactor` makes such a loop.
+    A loop over which a block reduces may be bound to `threadIdx` if it contains nothing else: the
+        threads then combine their terms, by `lower-thread-reductions`, for which a sum or product
+        of floats needs `fastmath<reassoc>`. `rfactor` creates such loops.
 
     Args:
         loop: a serial loop.
-        axis: the axis, used by no loop inside.
+        axis: the axis; no loop inside may be bound to it.
     Raises:
-        ScheduleError: the axis is taken, a block reduces over the loop, or two iterations
-            write one element; or inside of a loop of the same axis, it has more iterations, or
-            a block writes anything but shared memory or depends on the outer loop.
+        ScheduleError: the axis is already used inside, a block reduces over the loop, or two
+            iterations may write the same element. If the loop is inside a loop bound to the same
+            axis: it has more iterations than that loop, or a block writes anything but shared
+            memory or depends on that loop.
     """
     check_serial("bind", loop)
     for other in loop.walk():
@@ -68,7 +69,7 @@ def bind(state: State, loop: ForOp, axis: ThreadAxis) -> None:
 
 
 def _combines_threads(loop: ForOp) -> bool:
-    """Whether all a loop does is to combine a term of each iteration with one element."""
+    """Whether a loop only combines one term of each iteration with the same element."""
     (first, *others) = loop.body.block.ops
     if others or not isinstance(first, BlockOp):
         return False
@@ -76,7 +77,8 @@ def _combines_threads(loop: ForOp) -> bool:
 
 
 def _check_same_for_all(state: State, loop: ForOp, outer: ForOp) -> None:
-    """Check that blocks inside read nothing that each iteration of an outer loop has of its own."""
+    """Check that the blocks inside do not read buffers that are private to an iteration of an outer
+    loop."""
     for block in blocks_under(loop):
         for buffer in buffers_read(block):
             alloc = alloc_of(buffer)
@@ -89,8 +91,8 @@ def _check_same_for_all(state: State, loop: ForOp, outer: ForOp) -> None:
 
 
 def _check_shared_work(state: State, loop: ForOp, outer: ForOp, axis: ThreadAxis) -> None:
-    """Check that what `loop` does may be done once for all iterations of an outer loop of its
-    axis, by all of them together."""
+    """Check that the work of `loop` may be done once for all iterations of an outer loop bound to
+    the same axis, distributed over them."""
     label = value_label(outer.induction_variable)
     if axis not in THREAD_AXES:
         raise illegal("bind", "axis", f"{axis.value} is taken by {label}", op=loop)

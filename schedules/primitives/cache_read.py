@@ -1,4 +1,4 @@
-"""cache_read: a block reads a copy of a buffer in another memory."""
+"""cache_read: make a block read a copy of a buffer in another memory scope."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cache_read(
     scope: Scope,
     steps: Sequence[int] | None = None,
 ) -> BlockOp:
-    """Copy what `block` reads of a buffer to a new one, which it reads instead.
+    """Copy the part of a buffer that `block` reads to a new buffer, which it reads instead.
 
         loop.for %i = 0 to 64 {
           loop.block "double" (%vi: spatial 64 = %i) {...}     // reads %x
@@ -55,19 +55,19 @@ def cache_read(
 
     `compute_at` moves the copy to where the data is used.
 
-    With steps, only every so many-th index along each dimension is copied, where the block reads
-    no others: `%x[%vi * 2]` becomes `%x_shared[%vi]` for `steps [2]`.
+    With steps, only every n-th index along each dimension is copied, if the block reads no others:
+    `%x[%vi * 2]` becomes `%x_shared[%vi]` for `steps [2]`.
 
     Args:
         block: the reader.
-        buffer: the name of a buffer it reads, or its number in the order of its reads.
-        scope: the memory of the copy.
-        steps: one for each dimension of the buffer; all indices are copied without.
+        buffer: name of a buffer it reads, or its position in the order of its reads.
+        scope: memory scope of the copy.
+        steps: one for each dimension of the buffer; by default all indices are copied.
     Returns:
         The copying block, `<buffer>_<scope>`.
     Raises:
-        ScheduleError: the block does not read the buffer, or writes it too; or it reads what is
-            left out.
+        ScheduleError: the block does not read the buffer, or also writes it; or it reads indices
+            that `steps` skips.
     """
     source = _source(block, buffer)
     if source in buffers_written(block):
@@ -95,7 +95,7 @@ def cache_read(
 
 
 def _divided(block: BlockOp, source: SSAValue, steps: Sequence[int]) -> list[int]:
-    """Divide the indices of a block's reads by steps; gives the extents that are left."""
+    """Divide the indices of a block's reads by steps; return the remaining extents."""
     shape, label = buffer_shape(source), value_label(source)
     if len(steps) != len(shape) or any(step < 1 for step in steps):
         reason = f"{list(steps)} are not {len(shape)} positive numbers"

@@ -1,4 +1,4 @@
-"""cache_write: a block writes a buffer in another memory, which is copied out afterwards."""
+"""cache_write: make a block write a buffer in another memory scope, which is copied afterwards."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tcopt.schedules.state.state import (
 
 
 def cache_write(state: State, block: BlockOp, scope: Scope) -> BlockOp:
-    """Let `block` compute into a new buffer and copy that to the original by a new block.
+    """Make `block` compute into a new buffer, which a new block copies to the original.
 
         loop.for %j = 0 to 64 {
           loop.for %k = 0 to 32 {
@@ -41,15 +41,16 @@ def cache_write(state: State, block: BlockOp, scope: Scope) -> BlockOp:
         loop.for %d0 = 0 to 64 {
           loop.block "mm_store" (%vd0: spatial 64 = %d0) {...}                    // copies it to %y
 
-    Where the block writes a part of the buffer from a fixed place on, the new buffer is that part.
+    If the block writes a part of the buffer at a constant offset, the new buffer has the size of
+    the part.
 
     Args:
-        block: the only writer of one buffer, except that others may write other parts of it.
-        scope: the memory of the new buffer.
+        block: the only writer of one buffer, except for blocks that write other parts of it.
+        scope: memory scope of the new buffer.
     Returns:
         The copy block, `<block>_store`.
     Raises:
-        ScheduleError: the block writes no single buffer, or its reduction was decomposed.
+        ScheduleError: the block does not write exactly one buffer, or its reduction was decomposed.
     """
     buffer = written_buffer(block, "cache_write")
     if block.is_reduction and block.init is None and _others(state, block, buffer):
@@ -99,7 +100,8 @@ def cache_write(state: State, block: BlockOp, scope: Scope) -> BlockOp:
 
 
 def _check_filled(state: State, block: BlockOp, buffer: SSAValue, box: Box) -> None:
-    """Check that the block writes all of its part, where the rest of it holds something else."""
+    """Check that the block writes its part completely, if the rest of the buffer holds other
+    data."""
     if alloc_of(buffer) is not None and not _others(state, block, buffer):
         return
     label, shape = value_label(buffer), buffer_shape(buffer)
@@ -122,7 +124,7 @@ def _check_filled(state: State, block: BlockOp, buffer: SSAValue, box: Box) -> N
 
 
 def _offsets(block: BlockOp, buffer: SSAValue, box: Box) -> list[int] | None:
-    """Where the block's part of the buffer starts, if that is known and not at its start."""
+    """Return the offset of the block's part of the buffer, if it is constant and not 0."""
     low = [d.base.value for d in box.dims if isinstance(d.base, AffineConstantExpr)]
     in_tiles = any(isinstance(op, IntrinOp) and buffer in op.operands for op in block.body.walk())
     return low if len(low) == len(box.dims) and any(low) and not in_tiles else None

@@ -1,4 +1,4 @@
-"""compute_at: a producer moves to where its results are used."""
+"""compute_at: move a producer to where its results are used."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ from tcopt.schedules.state.state import (
 
 
 def compute_at(state: State, block: BlockOp, loop: ForOp) -> None:
-    """Compute the part of a producer that each iteration of a consumer's loop needs, in it.
+    """In each iteration of a consumer's loop, compute the part of a producer that the iteration
+    needs.
 
         loop.for %i = 0 to 64 {
           loop.block "double" (%vi: spatial 64 = %i) {...}          // writes %d[%vi]
@@ -56,17 +57,17 @@ def compute_at(state: State, block: BlockOp, loop: ForOp) -> None:
           loop.for %ii = 0 to 8 {
             loop.block "add" ...
 
-    The producer's loops are made anew, one for each of its variables; its domain cuts what
-    would lie outside. Its buffer moves into the loop as well. What the threads of a block share
-    is computed for all of them: loops bound to `threadIdx`, and virtual threads, count as a
-    whole where the buffer's scope is shared. Bind them first, and the producer's loops after.
+    The producer gets new loops, one for each of its variables; its domain excludes points out of
+    bounds. Its buffer also moves into the loop. For a buffer in a shared scope, loops bound to
+    `threadIdx` and virtual threads count as a whole: the part is computed for all threads of a
+    block. Bind these loops first, and the producer's loops afterwards.
 
     Args:
         block: the only writer of a buffer that the function allocates.
         loop: a loop around every reader of that buffer.
     Raises:
-        ScheduleError: the buffer is an argument, has other writers, or a reader elsewhere; or
-            an input of the block is overwritten on the way.
+        ScheduleError: the buffer is an argument, has other writers, or is read outside the loop; or
+            an input of the block is overwritten in between.
     """
     buffer = written_buffer(block, "compute_at")
     _check_buffer(state, block, buffer)
@@ -138,7 +139,7 @@ def _check_inputs(state: State, block: BlockOp, place: Operation) -> None:
 
 
 def _spans(block: BlockOp, buffer: SSAValue, box: Box, values: list[SSAValue]) -> list[Span]:
-    """For each variable of the producer, the values that the box needs."""
+    """Return, for each variable of the producer, the values that the box needs."""
     spans = full_spans(block.domain)
     for access in writes_of(block, buffer):
         for position, (dim, offset) in variables_of(access, block).items():
@@ -152,6 +153,6 @@ def _spans(block: BlockOp, buffer: SSAValue, box: Box, values: list[SSAValue]) -
 
 
 def _first(consumers: list[BlockOp], loop: ForOp) -> Operation:
-    """The op of the loop's body that holds the first consumer."""
+    """Return the op of the loop's body that contains the first consumer."""
     holders = {ancestor_in(loop.body.block, c) for c in consumers}
     return next(op for op in loop.body.block.ops if op in holders)

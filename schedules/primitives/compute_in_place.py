@@ -1,4 +1,4 @@
-"""compute_in_place: a block writes over what it reads."""
+"""compute_in_place: make a block overwrite a buffer that it reads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAME = "compute_in_place"
 
 
 def compute_in_place(state: State, block: BlockOp, buffer: int) -> None:
-    """Store each element where one was read, in place of a buffer of its own.
+    """Store each result over the element it was computed from, instead of in a separate buffer.
 
         %s = loop.alloc acc_register : memref<64xi32>
         %t = loop.alloc acc_register : memref<64xi32>
@@ -44,15 +44,15 @@ def compute_in_place(state: State, block: BlockOp, buffer: int) -> None:
           %b = arith.addi %a, %c3 : i32
           loop.store %b, %s[%vi] : memref<64xi32>
 
-    Blocks that read the result read the other buffer.
+    Blocks that read the result read the other buffer instead.
 
     Args:
         block: a block without a reduction that stores one element for each of its points.
-        buffer: which of the buffers that it reads, counted in the order of its reads.
+        buffer: position of the overwritten buffer, in the order of the block's reads.
     Raises:
-        ScheduleError: one of both buffers is not an allocation, or they differ in type, memory or
-            where they are allocated; the block reads other elements than it stores, or stores one
-            twice; or something reads the old elements afterwards.
+        ScheduleError: a buffer is not an allocation, or they differ in type, memory scope or the
+            loop of their allocation; the block reads other elements than it stores, or stores one
+            twice; or the old elements are read afterwards.
     """
     own = written_buffer(block, _NAME)
     sources = buffers_read(block)
@@ -73,7 +73,7 @@ def compute_in_place(state: State, block: BlockOp, buffer: int) -> None:
 
 
 def _check_buffers(block: BlockOp, own: SSAValue, source: SSAValue) -> AllocOp:
-    """The allocation of the source, which is like that of the block's result."""
+    """Return the allocation of the source, after checking that it matches that of the result."""
     old, new = source.owner, own.owner
     for alloc, value in ((old, source), (new, own)):
         if not isinstance(alloc, AllocOp):
@@ -92,7 +92,7 @@ def _check_buffers(block: BlockOp, own: SSAValue, source: SSAValue) -> AllocOp:
 
 
 def _check_place(block: BlockOp, own: SSAValue, source: SSAValue) -> None:
-    """Check that each element is read where it is stored, by a block that runs for it once."""
+    """Check that each element is read at the index where it is stored, and computed only once."""
     ops = list(block.body.walk())
     stores = [op for op in ops if isinstance(op, StoreOp)]
     loads = [op for op in ops if isinstance(op, LoadOp) and op.memref in (own, source)]
@@ -111,7 +111,7 @@ def _check_place(block: BlockOp, own: SSAValue, source: SSAValue) -> None:
 
 
 def _is_same_element(load: LoadOp, store: StoreOp) -> bool:
-    """Whether the indices of both are the same, where there is more than one."""
+    """Whether both have the same indices, except in dimensions with a single element."""
     map, _ = merge_maps([(each.map.data, list(each.indices)) for each in (load, store)])
     rank = len(map.results) // 2
     pairs = zip(map.results[:rank], map.results[rank:], buffer_shape(store.memref), strict=True)
@@ -119,7 +119,7 @@ def _is_same_element(load: LoadOp, store: StoreOp) -> bool:
 
 
 def _stores_apart(block: BlockOp, store: StoreOp) -> bool:
-    """Whether a block stores to another place for each of its points."""
+    """Whether a block stores to a different element for each of its points."""
     places = list(store.indices)
     points = zip(block.iter_vars, block.domain, strict=True)
     return all(extent <= 1 or variable in places for variable, extent in points) and determines(
@@ -130,7 +130,7 @@ def _stores_apart(block: BlockOp, store: StoreOp) -> bool:
 def _check_order(
     state: State, block: BlockOp, own: SSAValue, source: SSAValue, alloc: AllocOp
 ) -> None:
-    """Check that all others that use the source come before, and those of the result after."""
+    """Check that other uses of the source precede the block, and those of the result follow it."""
     region = alloc.parent
     assert region is not None
     here = ancestor_in(region, block)

@@ -1,4 +1,4 @@
-"""compute_inline: a producer is computed again where its result is read."""
+"""compute_inline: recompute a producer at each read of its result."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NAME = "compute_inline"
 
 
 def compute_inline(state: State, block: BlockOp) -> None:
-    """Put a producer's computation in place of every read of its result.
+    """Replace every read of a producer's result by its computation.
 
         loop.block "double" (%vi: spatial 64 = %i) {
           %a = loop.load %x[%vi] : memref<64xf32>
@@ -56,14 +56,14 @@ def compute_inline(state: State, block: BlockOp) -> None:
           %b = arith.addf %a, %a : f32
           loop.store %b, %y[%vi] : memref<64xf32>
 
-    A read with a default becomes a choice between the computed value and the default, and
-    the reads it takes over give 0 outside their buffers.
+    A read with a default becomes a select between the computed value and the default; the inlined
+    loads get a default of 0 for indices out of bounds.
 
     Args:
-        block: a block without a reduction, the only writer of a buffer of the function, that
-            stores each element at indices which are its variables.
+        block: a block without a reduction, the only writer of a buffer of the function, whose store
+            is indexed by its variables.
     Raises:
-        ScheduleError: it is not such a block, or nothing reads its result.
+        ScheduleError: the block does not meet these conditions, or its result has no readers.
     """
     buffer = written_buffer(block, _NAME)
     check_temporary(state, buffer, block, _NAME)
@@ -110,9 +110,10 @@ def _check_reader(block: BlockOp, reader: BlockOp, buffer: SSAValue) -> None:
 
 
 def _check_written(block: BlockOp, reader: BlockOp, load: LoadOp) -> None:
-    """Check that a read is of elements that the block computes, or outside of the buffer.
+    """Check that a load reads elements that the block computes, or is out of bounds.
 
-    What nobody writes may be read as anything, but computing it may lead outside of other buffers.
+    Elements that are never written have any value, but computing them may access other buffers out
+    of bounds.
     """
     shape, ranges = buffer_shape(load.memref), value_ranges(list(load.indices))
     (access,) = writes_of(block, load.memref)
@@ -132,7 +133,7 @@ def _may_trap(op: Operation) -> bool:
 
 
 def _open_dims(load: LoadOp) -> list[int]:
-    """Dimensions of a read with a default whose index may lie outside."""
+    """Return the dimensions of a load with a default whose index may be out of bounds."""
     if load.default is None:
         return []
     ranges = value_ranges(list(load.indices))
@@ -142,11 +143,11 @@ def _open_dims(load: LoadOp) -> list[int]:
 
 
 def _inline(load: LoadOp, block: BlockOp, store: StoreOp, dims: dict[SSAValue, int]) -> None:
-    """Put the block's computation in place of one load."""
+    """Replace one load by the block's computation."""
     open_dims = _open_dims(load)
     indices = tuple(load.indices)
     replaced = {v: IndexExpr(load.map.data.results[d], indices) for v, d in dims.items()}
-    # Cloned with variables of its own, which the indices of the load then take the place of.
+    # The clone has separate variables, which are then replaced by the indices of the load.
     body = Block(arg_types=[IndexType()] * len(block.iter_vars))
     mapping: dict[SSAValue, SSAValue] = dict(zip(block.iter_vars, body.args, strict=True))
     for op in block.body.block.ops:
@@ -171,7 +172,7 @@ def _inline(load: LoadOp, block: BlockOp, store: StoreOp, dims: dict[SSAValue, i
 
 
 def _choose(load: LoadOp, open_dims: list[int], value: SSAValue) -> SSAValue:
-    """`value` where the load is inside its buffer in all of `open_dims`, else its default."""
+    """Return `value` if the load is in bounds in all of `open_dims`, and else its default."""
     assert load.default is not None
     shape = buffer_shape(load.memref)
     made: list[Operation] = []

@@ -1,4 +1,4 @@
-"""decompose_reduction: the start of a reduction becomes a block of its own."""
+"""decompose_reduction: make the initialisation of a reduction a separate block."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KEPT_KINDS = (LoopKind.VECTORIZED, LoopKind.UNROLLED)
 
 
 def decompose_reduction(state: State, block: BlockOp, loop: ForOp) -> BlockOp:
-    """Move a block's init in front of `loop`, as a block over the spatial loops inside.
+    """Move a block's init before `loop`, as a block over the spatial loops inside.
 
         loop.for %jo = 0 to 4 {
           loop.for %k = 0 to 32 {
@@ -44,16 +44,16 @@ def decompose_reduction(state: State, block: BlockOp, loop: ForOp) -> BlockOp:
             loop.for %ji = 0 to 16 {
               loop.block "mm" (%vj: spatial 64 = %jo * 16 + %ji, %vk: reduce 32 = %k) { ... }
 
-    New loops keep the kinds vectorized and unrolled.
+    New loops keep the kinds `vectorized` and `unrolled`.
 
     Args:
         block: a block with an init.
-        loop: a loop around it, with no loop outside that the block reduces over.
+        loop: a loop around it; the block reduces over no loop outside of it.
     Returns:
         The new block, `<block>_init`.
     Raises:
-        ScheduleError: the block has no init, or the loop is not around it or inside a loop
-            of the reduction.
+        ScheduleError: the block has no init, the loop is not around the block, or the loop is
+            inside a loop of the reduction.
     """
     init = block.init
     if init is None:
@@ -97,7 +97,7 @@ def decompose_reduction(state: State, block: BlockOp, loop: ForOp) -> BlockOp:
 
 
 def _check_start(state: State, block: BlockOp, init: InitOp, loop: ForOp) -> None:
-    """Check that what the init reads and writes is not used otherwise inside of the loop."""
+    """Check that the buffers that the init reads and writes are not used otherwise in the loop."""
     known = state.known
     check_runs(_NAME, block)
     for buffer in buffers_written(block):
@@ -124,7 +124,7 @@ def _check_loops(block: BlockOp, loop: ForOp, outer: list[ForOp], reduced: set[S
 
 
 def _init_block(state: State, block: BlockOp, reduced: set[SSAValue]) -> BlockOp:
-    """The init as a block over the spatial variables, still bound to the old loops."""
+    """Build a block over the spatial variables from the init, still bound to the old loops."""
     assert block.init is not None
     kept = [
         p

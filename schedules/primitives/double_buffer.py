@@ -1,4 +1,4 @@
-"""double_buffer: the next tile is fetched while the present one is used."""
+"""double_buffer: fetch the next tile while the current one is used."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from tcopt.schedules.state.state import (
 
 
 def double_buffer(state: State, block: BlockOp, slots: int = 2) -> None:
-    """Let the buffer that `block` fills be several, so that one is filled while another is used.
+    """Give the buffer that `block` fills several slots, so that one is filled while another is
+    used.
 
         %s = loop.alloc shared : memref<64xf32>
     ->
         %s = loop.alloc shared {double_buffer} : memref<64xf32>
 
-    The pass `double-buffer` splits the block into loads, which come before the use of the
-    present tile, and stores after it. Threads then wait once in each iteration, and not for
-    memory. Needs twice the shared memory.
+    The pass `double-buffer` splits the block into loads, which come before the use of the current
+    tile, and stores after it. Threads then synchronise once in each iteration, and memory latency
+    is hidden. The buffer needs twice the shared memory.
 
-    In a memory whose addresses programs choose, such as an accelerator's, tiles lie in `slots`
-    places, one after the other in turn:
+    In an explicitly managed memory, such as an accelerator's, tiles rotate through `slots` slots:
 
         %s = loop.alloc acc_input : memref<64xi8>
     ->
         %s = loop.alloc acc_input {slots = 3 : i64} : memref<64xi8>
 
     Args:
-        block: the only writer of a shared buffer, computed at a serial loop; or a writer of one
-            in an accelerator's memory.
-        slots: how many there are; two of shared memory.
+        block: the only writer of a shared buffer, computed at a serial loop; or a writer of a
+            buffer in an accelerator's memory.
+        slots: number of slots; must be two for shared memory.
     Raises:
-        ScheduleError: the buffer is in another memory, has another writer, or no loop is around;
-            or the block's inputs are written in that loop.
+        ScheduleError: the buffer is in another memory scope, has another writer, or is not inside a
+            loop; or the block's inputs are written in that loop.
     """
     buffer = written_buffer(block, "double_buffer")
     alloc, label = alloc_of(buffer), value_label(buffer)
@@ -69,7 +69,7 @@ def double_buffer(state: State, block: BlockOp, slots: int = 2) -> None:
 
 
 def _check_inputs(state: State, block: BlockOp, loop: ForOp) -> None:
-    """Check that what the next iteration fetches does not come from the present one."""
+    """Check that the next tile does not depend on blocks inside of the loop."""
     for buffer in buffers_read(block):
         for writer in state.writers(buffer):
             if loop.is_ancestor(writer):

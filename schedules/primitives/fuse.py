@@ -1,4 +1,4 @@
-"""fuse: perfectly nested loops become one."""
+"""fuse: merge perfectly nested loops into one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tcopt.schedules.state.state import State, value_label
 
 
 def fuse(state: State, loops: Sequence[ForOp]) -> ForOp:
-    """Fuse loops, given from the outermost, into one.
+    """Fuse loops, given outermost first, into one.
 
         loop.for %i = 0 to 30 {
           loop.for %j = 0 to 7 {
@@ -28,9 +28,9 @@ def fuse(state: State, loops: Sequence[ForOp]) -> ForOp:
           loop.block "b" (%vi: spatial 30 = %i_j floordiv 7, %vj: spatial 7 = %i_j mod 7) {...}
 
     Args:
-        loops: two or more serial loops; each holds the next and nothing else.
+        loops: two or more serial loops; each contains the next one and nothing else.
     Raises:
-        ScheduleError: a loop is not serial, or holds more than the next one, or code outside of
+        ScheduleError: a loop is not serial, or contains more than the next one, or code outside of
             blocks uses its variable.
     """
     if len(loops) < 2:

@@ -1,4 +1,4 @@
-"""pad_einsum: a sum of products runs over whole tiles."""
+"""pad_einsum: pad a contraction to whole tiles."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAME = "pad_einsum"
 
 
 def pad_einsum(state: State, block: BlockOp, multiples: Sequence[int]) -> None:
-    """Round the extents of a sum of products up to multiples, so that tiles divide them.
+    """Round the extents of a contraction up to multiples, so that tiles divide them.
 
         loop.block "a_shared" (%vi: spatial 20 = %i, %vk: spatial 30 = %k) {
           %0 = loop.load %a[%vi, %vk] : memref<20x30xf16>
@@ -43,15 +43,15 @@ def pad_einsum(state: State, block: BlockOp, multiples: Sequence[int]) -> None:
         loop.block "y" (%vi: spatial 32 = %i, %vj: spatial 24 = %j, %vk: reduce 32 = %k) {
           ...
 
-    Both factors are 0 where a reduction goes beyond its end. Elsewhere outside of the old
-    extents anything may be summed, which nothing reads.
+    Both factors are 0 beyond the end of a reduction. Other points outside of the old extents
+    compute arbitrary results, which nothing reads.
 
     Args:
-        block: adds products of two operands, and is not tiled yet. It writes a buffer of the
-            function; each operand is one too, and copied there for this block alone.
+        block: a contraction of two operands that is not tiled yet. It writes a buffer allocated by
+            the function; each operand is also such a buffer, copied for this block alone.
         multiples: one for each of the block's variables.
     Raises:
-        ScheduleError: a buffer is used otherwise, or an operand would not be 0 where it must.
+        ScheduleError: a buffer has other uses, or an operand would not be 0 where it must be.
     """
     pattern = match_block(block)
     if pattern is None or not pattern.is_contraction or block.init is None:
@@ -79,7 +79,7 @@ def pad_einsum(state: State, block: BlockOp, multiples: Sequence[int]) -> None:
 
 
 def _own_loop(block: BlockOp, position: int) -> ForOp:
-    """The loop that moves one variable of the block, and nothing else."""
+    """Return the loop that moves only one variable of the block."""
     variable = value_label(block.iter_vars[position])
     values = binding_values(block, position)
     loop = next((each for each in loops_of(block) if each.induction_variable in values), None)
@@ -102,7 +102,7 @@ def _positions(block: BlockOp) -> range:
 
 
 def _output(state: State, pattern: BlockPattern, grown: Sequence[int]) -> AllocOp:
-    """The buffer of sums, where padded variables are indices of it."""
+    """Return the buffer of sums, after checking that it is indexed by the padded variables."""
     block, buffer = pattern.block, pattern.store.buffer
     alloc = alloc_of(buffer)
     if alloc is None or state.writers(buffer) != [block]:
@@ -128,10 +128,10 @@ class _Copy:
     """An operand, and the block that copies it.
 
     Args:
-        reduced: reduce variables of the sum that are padded.
+        reduced: padded reduce variables of the contraction.
 
     Attributes:
-        places: for each of these that moves the operand, the copy's variable that goes along.
+        places: variable of the copy, by the padded reduce variable that indexes the same dimension.
     """
 
     def __init__(self, state: State, block: BlockOp, term: StridedAccess, reduced: Sequence[int]):
@@ -165,7 +165,8 @@ class _Copy:
         return variables_of(writes_of(self.writer, self.buffer)[0], self.writer)
 
     def _variable_along(self, position: int) -> int | None:
-        """The copy's variable that goes where one of the block's goes, and no other."""
+        """Return the copy's variable for the dimension that one of the block's variables
+        indexes."""
         extent = self.block.domain[position]
         (access,) = reads_of(self.block, self.buffer)
         for dim, size in enumerate(buffer_shape(self.buffer)):
@@ -176,7 +177,7 @@ class _Copy:
         return None
 
     def _is_zero_beyond(self, place: int) -> bool:
-        """Whether what is copied lies outside of its buffer beyond a variable's end."""
+        """Whether the source of the copy is out of bounds beyond a variable's end."""
         value = self.store.value
         while isinstance(value.owner, arith.ExtFOp | arith.TruncFOp):
             value = value.owner.operands[0]
@@ -194,7 +195,7 @@ class _Copy:
         return False
 
     def grow(self, padded: Sequence[int]) -> None:
-        """Make room for the new extents, and copy zeros beyond the end of reductions."""
+        """Enlarge the buffer for the new extents, and copy zeros beyond the end of reductions."""
         domain = list(self.writer.domain)
         for position, place in self.places.items():
             loop = _own_loop(self.writer, place)

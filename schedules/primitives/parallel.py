@@ -1,4 +1,4 @@
-"""parallel: a loop's iterations run on several threads."""
+"""parallel: run the iterations of a loop on several threads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def parallel(state: State, loop: ForOp) -> None:
     Args:
         loop: a serial loop.
     Raises:
-        ScheduleError: a block reduces over the loop, or two iterations write one element.
+        ScheduleError: a block reduces over the loop, or two iterations may write the same element.
     """
     check_serial("parallel", loop)
     check_independent(state, "parallel", loop)

@@ -1,4 +1,4 @@
-"""permute_layout: the dimensions of a buffer in another order."""
+"""permute_layout: permute the dimensions of a buffer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAME = "permute_layout"
 
 
 def permute_layout(state: State, block: BlockOp, order: Sequence[int]) -> None:
-    """Store the buffer that `block` writes with its dimensions in another order.
+    """Permute the dimensions of the buffer that `block` writes.
 
         %t = loop.alloc shared : memref<3x64xf32>
         ... loop.store %0, %t[%vi, %vj]
@@ -25,14 +25,14 @@ def permute_layout(state: State, block: BlockOp, order: Sequence[int]) -> None:
         ... loop.store %0, %t[%vj, %vi]
         ... loop.load %t[%vk, %vi]
 
-    for `permute_layout(copy, [1, 0])`. Loops stay as they are.
+    for `permute_layout(copy, [1, 0])`. Loops do not change.
 
     Args:
         block: a block that writes one buffer, which the function allocates.
-        order: for each new dimension the old one.
+        order: the old dimension for each new dimension.
     Raises:
-        ScheduleError: the buffer is an argument, has accesses of other kinds than of elements,
-            or the order is not a permutation.
+        ScheduleError: the buffer is an argument, is accessed by vectors or other ops than loads and
+            stores, or the order is not a permutation.
     """
     buffer = written_buffer(block, _NAME)
     alloc, label = alloc_of(buffer), value_label(buffer)

@@ -1,4 +1,4 @@
-"""prefetch: what a block will read of a buffer is brought near before."""
+"""prefetch: prefetch the elements that a block will read from a buffer."""
 
 from __future__ import annotations
 
@@ -29,13 +29,15 @@ from tcopt.support.alignment import ALIGNMENT
 
 _NAME = "prefetch"
 _LOCALITY = 2
-"""As far as the second cache: the first one holds what is in use."""
+"""Prefetch into L2: L1 holds the current working set."""
 
 
 def prefetch(state: State, block: BlockOp, buffer: int, ahead: ForOp, at: ForOp) -> None:
-    """Bring near what `block` reads of a buffer in the next iteration of `ahead`, a part of it
-    in each iteration of the loops inside of it, as far as `at`; of many only the last ones, as
-    what came early would be pushed out again by what they read.
+    """Prefetch the elements that `block` reads in the next iteration of `ahead`.
+
+    The prefetches are distributed over the iterations of the loops inside of `ahead`, up to `at`.
+    If there are more iterations than cache lines, the last ones are used, because earlier
+    prefetches could be evicted.
 
         loop.for %p = 0 to 8 {
           loop.for %i = 0 to 4 {
@@ -54,13 +56,13 @@ def prefetch(state: State, block: BlockOp, buffer: int, ahead: ForOp, at: ForOp)
 
     Args:
         block: the reader.
-        buffer: the number of an argument of the function in the order of the block's reads;
-            what one iteration of `ahead` reads of it lies together in memory.
+        buffer: position of an argument of the function in the order of the block's reads; the
+            elements read in one iteration of `ahead` must be contiguous in memory.
         ahead: a loop around `at`.
         at: a loop around the block.
     Raises:
-        ScheduleError: the block reads no such buffer, the loops are not around each other and
-            the block, or what is read does not lie together.
+        ScheduleError: the block reads no such buffer, the loops are not nested around the block as
+            required, or the elements are not contiguous.
     """
     around = loops_of(block)
     if ahead not in around or at not in around or around.index(ahead) >= around.index(at):
@@ -95,7 +97,7 @@ def _element(buffer: SSAValue) -> Attribute:
 
 
 def _is_dense(box: Box, buffer: SSAValue) -> bool:
-    """Whether a box is one stretch of memory."""
+    """Whether a box is contiguous in memory."""
     extents = [dim.extent for dim in box.dims]
     first = next((i for i, extent in enumerate(extents) if extent > 1), len(extents))
     return extents[first + 1 :] == list(buffer_shape(buffer)[first + 1 :])
@@ -104,7 +106,7 @@ def _is_dense(box: Box, buffer: SSAValue) -> bool:
 def _prefetches(
     buffer: SSAValue, box: Box, ahead: ForOp, inside: Sequence[ForOp]
 ) -> list[Operation]:
-    """Ops for one iteration of the loops `inside`, which share the lines of the box."""
+    """Return the ops for one iteration of the loops `inside`, which share the lines of the box."""
     element = _element(buffer)
     assert isinstance(element, FixedBitwidthType)
     line = ALIGNMENT * 8 // element.bitwidth

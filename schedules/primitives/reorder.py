@@ -1,4 +1,4 @@
-"""reorder: loops of one nest change places."""
+"""reorder: permute loops of one nest."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ from tcopt.schedules.state.state import (
 
 
 def reorder(state: State, loops: Sequence[ForOp]) -> None:
-    """Put loops of one nest into the order given, outermost first.
+    """Reorder loops of one nest into the given order, outermost first.
 
         loop.for %i = 0 to 8 {                 loop.for %k = 0 to 32 {
           loop.for %j = 0 to 16 {      ->        loop.for %j = 0 to 16 {
             loop.for %k = 0 to 32 {                loop.for %i = 0 to 8 {
 
-    for `reorder(k, i)`. Loops that are not named keep their places. A block with `loop.init`
-    stays right in any order, since its reduce variables are all 0 in the first step of each.
+    for `reorder(k, i)`. Loops that are not named keep their positions. A block with `loop.init`
+    stays correct in any order, because its reduce variables are all 0 in the first iterations of
+    their loops.
 
     Args:
-        loops: loops of one chain, where each holds the next one and nothing else.
+        loops: loops of one chain, in which each contains the next one and nothing else.
     Raises:
-        ScheduleError: the loops are not of one chain; a vectorized loop would not stay
-            innermost; a block inside needs a result that another inside completes only
-            over these loops; or two accesses to one element would change places.
+        ScheduleError: the loops are not in one chain; a vectorized loop would not stay innermost; a
+            block inside needs a result that these loops are still reducing; or two accesses that
+            may alias would be exchanged.
     """
     chain = _chain(loops)
     places = [p for p, loop in enumerate(chain) if loop in loops]
@@ -67,7 +68,7 @@ def reorder(state: State, loops: Sequence[ForOp]) -> None:
 
 
 def _chain(loops: Sequence[ForOp]) -> list[ForOp]:
-    """The loops from the outermost named one to the innermost."""
+    """Return the loops from the outermost named one to the innermost."""
     if len(set(loops)) != len(loops) or len(loops) < 2:
         raise illegal("reorder", "loops", "give two or more different loops")
     innermost = max(loops, key=lambda loop: len(loops_of(loop)))
@@ -118,7 +119,8 @@ def _check_dependences(chain: Sequence[ForOp]) -> None:
 
 
 def _check_reduction(block: BlockOp, reduced: set[SSAValue], outermost: ForOp) -> None:
-    """Each point must still meet its first term, where the init runs, first, and each once."""
+    """Check that each point still gets its first term, where the init runs, first, and each term
+    once."""
     for value in reduced & bound_values(block, IterKind.SPATIAL):
         raise illegal(
             "reorder",

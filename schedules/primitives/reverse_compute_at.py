@@ -1,4 +1,4 @@
-"""reverse_compute_at: a consumer moves to where its input is produced."""
+"""reverse_compute_at: move a consumer to where its input is produced."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NAME = "reverse_compute_at"
 
 @dataclass(frozen=True)
 class _Produced:
-    """What one iteration of the loop, and what the whole function, writes of a buffer."""
+    """The parts of a buffer that one iteration of the loop, and the whole function, writes."""
 
     buffer: SSAValue
     now: Box
@@ -47,7 +47,7 @@ class _Produced:
 
 
 def reverse_compute_at(state: State, block: BlockOp, loop: ForOp) -> None:
-    """Consume, in each iteration of a producer's loop, the part that this iteration completes.
+    """In each iteration of a producer's loop, consume the part that this iteration completes.
 
         loop.for %jo = 0 to 4 {
           loop.for %k = 0 to 32 {
@@ -64,14 +64,14 @@ def reverse_compute_at(state: State, block: BlockOp, loop: ForOp) -> None:
           loop.for %j = 0 to 16 {
             loop.block "relu" (%vj: spatial 64 = %jo * 16 + %j) {...}
 
-    The consumer's loops are made anew. It must run once for each of its points, as before.
+    The consumer gets new loops. It must still run once for each of its points.
 
     Args:
         block: a block that reads what blocks inside the loop write.
         loop: a loop around those producers, outside all loops that they reduce over.
     Raises:
-        ScheduleError: a producer is not complete within one iteration; the consumer would run
-            for a point not once; or another of its inputs is not ready yet.
+        ScheduleError: a producer is not complete within one iteration; the consumer would not run
+            exactly once for each point; or another of its inputs is not ready yet.
     """
     if loop.loop_kind is LoopKind.VECTORIZED:
         raise illegal(_NAME, "loop", "a vectorized loop holds no other loops", op=loop)
@@ -103,7 +103,7 @@ def reverse_compute_at(state: State, block: BlockOp, loop: ForOp) -> None:
 
 
 def _produced(state: State, block: BlockOp, loop: ForOp) -> list[_Produced]:
-    """What the loop produces for the block; other inputs must be complete before the loop."""
+    """Return the parts that the loop produces for the block; check that other inputs are ready."""
     found: list[_Produced] = []
     for buffer in buffers_read(block):
         writers = [w for w in state.writers(buffer) if w is not block]
@@ -161,7 +161,7 @@ def _check_complete(writer: BlockOp, loop: ForOp) -> None:
 def _last_producer(
     state: State, block: BlockOp, produced: list[_Produced], loop: ForOp
 ) -> Operation:
-    """The op of the loop's body after which all that it produces is there."""
+    """Return the op of the loop's body after which all producers are complete."""
     body = loop.body.block
     holders = {
         ancestor_in(body, writer)
@@ -185,7 +185,8 @@ def _check_outputs(state: State, block: BlockOp, loop: ForOp, last: Operation) -
 
 
 def _spans(block: BlockOp, produced: list[_Produced], values: list[SSAValue]) -> list[Span]:
-    """For each variable of the consumer, the values that one iteration of the loop makes."""
+    """Return, for each variable of the consumer, the values that one iteration of the loop
+    produces."""
     spans: list[Span | None] = [None] * len(block.domain)
     ranges = value_ranges(values)
     for item in produced:
@@ -238,7 +239,7 @@ def _check_covered(block: BlockOp, position: int, offset: int, item: _Produced, 
 
 
 def _check_once(block: BlockOp, loop: ForOp, spans: list[Span], values: list[SSAValue]) -> None:
-    """The loops around and the new ones must bind the variables to each point only once."""
+    """Check that the enclosing and the new loops bind the variables to each point only once."""
     ranges = [*value_ranges(values)]
     exprs: list[AffineExpr] = []
     for span in spans:

@@ -1,4 +1,4 @@
-"""reverse_compute_inline: a consumer becomes the end of its producer."""
+"""reverse_compute_inline: append a consumer to its producer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NAME = "reverse_compute_inline"
 
 
 def reverse_compute_inline(state: State, block: BlockOp) -> None:
-    """Put a consumer's computation in place of its producer's store.
+    """Replace a producer's store by the computation of its consumer.
 
         loop.block "add" (%vi: spatial 64 = %i) {
           ...
@@ -53,11 +53,11 @@ def reverse_compute_inline(state: State, block: BlockOp) -> None:
           loop.store %r, %y[%vi] : memref<64xf32>
 
     Args:
-        block: a block without a reduction, the only reader of a buffer of the function, which
-            it reads at its own variables, each element once.
+        block: a block without a reduction, the only reader of a buffer of the function, indexed by
+            its own variables; it reads each element once.
     Raises:
-        ScheduleError: it is not such a block; its producer reduces, or there are several; or
-            another input is not ready when the producer runs.
+        ScheduleError: the block does not meet these conditions; its producer reduces, or there are
+            several producers; or another input is not ready when the producer runs.
     """
     target = written_buffer(block, _NAME)
     if block.is_reduction:
@@ -87,7 +87,7 @@ def reverse_compute_inline(state: State, block: BlockOp) -> None:
 
 
 def _producer(state: State, block: BlockOp) -> tuple[SSAValue, BlockOp]:
-    """The one buffer that another block writes for this block alone, and that block."""
+    """Return the only buffer that another block writes for this block alone, and that block."""
     for buffer in buffers_read(block):
         writers = state.writers(buffer)
         others = [r for r in state.readers(buffer) if r is not block]
@@ -105,7 +105,8 @@ def _producer(state: State, block: BlockOp) -> tuple[SSAValue, BlockOp]:
 
 
 def _is_elementwise(block: BlockOp, buffer: SSAValue) -> bool:
-    """Whether the block reads every element of `buffer` in one iteration, a different one."""
+    """Whether each iteration of the block reads exactly one element of `buffer`, a different
+    one."""
     used = {p for p, v in enumerate(block.iter_vars) if v.first_use is not None}
     shape = buffer_shape(buffer)
     for access in reads_of(block, buffer):
@@ -122,7 +123,7 @@ def _is_elementwise(block: BlockOp, buffer: SSAValue) -> bool:
 
 
 def _dims(block: BlockOp, buffer: SSAValue) -> dict[SSAValue, int]:
-    """The dimension of `buffer` that each variable of the block runs over."""
+    """Return the dimension of `buffer` that each variable of the block indexes."""
     found = [variables_of(access, block) for access in reads_of(block, buffer)]
     dims = [{p: dim for p, (dim, _) in each.items()} for each in found]
     if any(each != dims[0] for each in dims):
@@ -131,7 +132,7 @@ def _dims(block: BlockOp, buffer: SSAValue) -> dict[SSAValue, int]:
 
 
 def _append(block: BlockOp, buffer: SSAValue, store: StoreOp, dims: dict[SSAValue, int]) -> None:
-    """Put the block's computation, fed by the stored value, in place of the store."""
+    """Replace the store by the block's computation on the stored value."""
     body = Block(arg_types=[IndexType()] * len(block.iter_vars))
     mapping: dict[SSAValue, SSAValue] = dict(zip(block.iter_vars, body.args, strict=True))
     for op in block.body.block.ops:

@@ -1,4 +1,4 @@
-"""rfactor: a reduction becomes partial reductions and a reduction of those."""
+"""rfactor: split a reduction into partial reductions and a reduction of their results."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _NAME = "rfactor"
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is known before anything is edited.
+    """Result of the checks that precede all edits.
 
     Attributes:
         positions: the reduce variables that the loop moves, and those bound to the same loops.
-        values: variables of the loops they are bound to, that of the factored loop first.
-        factor: partial results of an element.
+        values: variables of the loops to which they are bound, that of the factored loop first.
+        factor: number of partial results of an element.
     """
 
     block: BlockOp
@@ -60,7 +60,7 @@ class _Plan:
 
 
 def rfactor(state: State, loop: ForOp, axis: int = 0) -> BlockOp:
-    """Give each iteration of a reduction's loop a partial result of its own.
+    """Compute a separate partial result in each iteration of a reduction's loop.
 
         loop.for %i = 0 to 8 {
           loop.for %ko = 0 to 32 {
@@ -81,17 +81,17 @@ def rfactor(state: State, loop: ForOp, axis: int = 0) -> BlockOp:
             loop.block "sum" (%vi: spatial 8 = %i, %vki: reduce 16 = %ki) {
               ...                                       // %y[%vi] += %y_rf[%vki, %vi]
 
-    Now `%ki` is spatial for "sum_rf" and may be vectorized, or run in parallel. A loop that was
-    fused of the loops of several reduce variables, and split again, is one of all of them.
+    Now `%ki` is spatial for "sum_rf" and may be vectorized or parallelised. The loop may also come
+    from splitting a fusion of the loops of several reduce variables, and then factors all of these.
 
     Args:
-        loop: a loop that reduce variables of one block, and none else, are bound to.
-        axis: where the new dimension goes in the buffer of partial results.
+        loop: a loop to which only reduce variables of a single block are bound.
+        axis: position of the new dimension in the buffer of partial results.
     Returns:
         The block of partial results, `<block>_rf`; the old name stays with the final one.
     Raises:
-        ScheduleError: the block is not a plain reduction over this loop, was decomposed, or adds or
-            multiplies floats without `fastmath<reassoc>`.
+        ScheduleError: the block is not a simple reduction over this loop, was decomposed, or adds
+            or multiplies floats without `fastmath<reassoc>`.
     """
     plan = _plan(state, loop)
     rank = len(plan.store.map.data.results)
@@ -162,7 +162,8 @@ def _update(block: BlockOp, buffer: SSAValue, loop: ForOp) -> tuple[StoreOp, Upd
 
 
 def _check_start(block: BlockOp, update: Update, loop: ForOp) -> None:
-    """Each partial result and the final one start from the init, which must not add up."""
+    """Check that the initial value is neutral: each partial result and the final one start with
+    it."""
     if block.init is None:
         return
     stores = [op for op in block.init.body.block.ops if isinstance(op, StoreOp)]
@@ -175,7 +176,7 @@ def _check_start(block: BlockOp, update: Update, loop: ForOp) -> None:
 
 
 def _group(block: BlockOp, loop: ForOp) -> tuple[tuple[int, ...], tuple[SSAValue, ...]]:
-    """The reduce variables that share loops with those of `loop`, and the variables of these
+    """Return the reduce variables that share loops with those of `loop`, and the variables of these
     loops, its own first."""
     values = dict.fromkeys([loop.induction_variable])
     positions: dict[int, None] = {}
@@ -204,14 +205,14 @@ def _group(block: BlockOp, loop: ForOp) -> tuple[tuple[int, ...], tuple[SSAValue
 
 
 def _excludes(block: BlockOp, position: int) -> bool:
-    """Whether a variable does nothing but exclude points."""
+    """Whether a variable is a guard: it only excludes points."""
     is_spatial = block.iter_kinds[position] is IterKind.SPATIAL
     return is_spatial and block.iter_vars[position].first_use is None
 
 
 def _is_growing(block: BlockOp, position: int) -> bool:
-    """Whether a variable is 0 in the first iterations of its loops, and either always in its
-    domain or, in later ones of any of them, never smaller."""
+    """Whether a variable is 0 in the first iterations of its loops, and either always in its domain
+    or non-decreasing in each loop."""
     ranges = value_ranges(list(block.operands_))
     total = linear_sum(block.bindings.data.results[position], ranges)
     low, high = sum_range(total, ranges)
@@ -228,8 +229,11 @@ def _never_falls(total: LinearSum) -> bool:
 
 
 def _factor_extent(block: BlockOp, positions: Sequence[int], loop: ForOp) -> int:
-    """How many iterations of `loop` run at all: in a first step that is in every domain, whatever
-    iterations loops of no reduction are in."""
+    """Return the number of iterations of `loop` that run at all.
+
+    These are the iterations whose first step is in every domain; the number must not depend on
+    loops outside of the reduction.
+    """
     around, reduced = list(block.operands_), _reduced(block)
     excluding = [
         p
@@ -261,7 +265,7 @@ def _reduced(block: BlockOp) -> set[SSAValue]:
 
 
 def _outermost(plan: _Plan) -> ForOp:
-    """The outermost loop of the reduction; nothing but the block may be inside."""
+    """Return the outermost loop of the reduction; it may contain nothing but the block."""
     reduced = _reduced(plan.block)
     around = loops_of(plan.block)
     return next(o for o in around if o.induction_variable in reduced)
@@ -278,14 +282,14 @@ def _partial_buffer(plan: _Plan, axis: int) -> AllocOp:
 
 
 def _with_axis(map: AffineMap, axis: int) -> AffineMap:
-    """`map` with one more dimension and, at `axis`, an index that is this dimension."""
+    """Return `map` with an additional dimension, and this dimension as index at `axis`."""
     results = list(map.results)
     results.insert(axis, AffineDimExpr(map.num_dims))
     return AffineMap(map.num_dims + 1, 0, tuple(results))
 
 
 def _factor(plan: _Plan, buffer: SSAValue, axis: int) -> None:
-    """Turn the block into the one of partial results, in place."""
+    """Turn the block into the block of partial results, in place."""
     block, body = plan.block, plan.block.body.block
     exprs = list(block.bindings.data.results)
     kinds, extents = list(block.iter_kinds), list(block.domain)
@@ -303,14 +307,14 @@ def _factor(plan: _Plan, buffer: SSAValue, axis: int) -> None:
     places = [plan.values.index(v) if v in plan.values else 0 for v in values]
     dims: list[AffineExpr] = [AffineDimExpr(place) for place in places]
     indices = [IndexExpr(substitute(exprs[p], dims), tuple(fresh)) for p in plan.positions]
-    # Ranges of the new variables are read off the block while indices are rewritten.
+    # Index substitution reads the ranges of the new variables from the block.
     set_variables(block, kinds, extents)
     for op in list(body.walk()):
         if isinstance(op, LoadOp | StoreOp) and op.memref is plan.buffer:
             op.operands[1 if isinstance(op, StoreOp) else 0] = buffer
             set_access(op, _with_axis(op.map.data, axis), [*op.indices, fresh[0]])
     substitute_indices(body, dict(zip(old, indices, strict=True)))
-    # An old variable stays where its domain excludes points, and is free to go otherwise.
+    # An old variable is kept as a guard if its domain excludes points, and removed otherwise.
     ranges = value_ranges(values)
     for position, variable in reversed(list(zip(plan.positions, old, strict=True))):
         overshoots = sum_range(linear_sum(exprs[position], ranges), ranges)[1]
@@ -321,7 +325,7 @@ def _factor(plan: _Plan, buffer: SSAValue, axis: int) -> None:
             del kinds[position], extents[position], exprs[position]
             body.erase_arg(body.args[position])
     if IterKind.REDUCE not in kinds:
-        # A single step: its variable is always 0, where the init runs.
+        # A single step remains: its variable is always 0, where the init runs.
         kinds.append(IterKind.REDUCE)
         extents.append(1)
         exprs.append(AffineConstantExpr(0))
@@ -339,10 +343,10 @@ def _owner(value: SSAValue) -> ForOp:
 
 
 def _final_block(plan: _Plan, buffer: SSAValue, axis: int) -> BlockOp:
-    """The block that combines partial results; its bindings name the old loops for now."""
+    """Build the block that combines partial results; it is still bound to the old loops."""
     block = plan.block
     reduced = _reduced(block)
-    # A guard of the reduction's loops has no part in the final block.
+    # Guards of the reduction's loops are not needed in the final block.
     kept = [
         p
         for p, kind in enumerate(block.iter_kinds)
@@ -384,7 +388,8 @@ def _final_block(plan: _Plan, buffer: SSAValue, axis: int) -> BlockOp:
 
 
 def _final_nest(plan: _Plan, final: BlockOp, outermost: ForOp) -> Operation:
-    """Loops for the final block: copies of the spatial ones inside, then the factored one."""
+    """Build the loops of the final block: copies of the spatial ones inside, then the factored
+    one."""
     around = loops_of(plan.block)
     inside = [o for o in around[around.index(outermost) :] if o is not plan.loop]
     used = set(final.operands_)

@@ -1,4 +1,4 @@
-"""set_scope: a buffer moves to another memory."""
+"""set_scope: move a buffer to another memory scope."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from tcopt.schedules.state.state import State, alloc_of, value_label, written_bu
 
 
 def set_scope(state: State, block: BlockOp, scope: Scope) -> None:
-    """Put the buffer that `block` writes in another memory scope.
+    """Move the buffer that `block` writes to another memory scope.
 
         %t = loop.alloc global : memref<64xf32>    ->    %t = loop.alloc register : memref<64xf32>
 
     Args:
         block: a block that writes one buffer, which the function allocates.
-        scope: the memory.
+        scope: the new memory scope.
     Raises:
-        ScheduleError: the buffer is an argument of the function; or it is to go where only some
-            threads see it, and its elements may be passed from one iteration to another.
+        ScheduleError: the buffer is an argument of the function; or the scope is visible to some
+            threads only, and elements may be passed between iterations.
     """
     buffer = written_buffer(block, "set_scope")
     alloc = alloc_of(buffer)

@@ -1,4 +1,4 @@
-"""split: one loop becomes a nest of several."""
+"""split: split a loop into a nest of several loops."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tcopt.schedules.state.failure import illegal
 from tcopt.schedules.state.state import State, blocks_under, buffers_written, value_label
 
 _LETTERS = {2: "oi", 3: "omi"}
-"""What is appended to a loop's name: outer, middle, inner."""
+"""Suffixes of the names of new loops: outer, middle, inner."""
 
 
 def split(state: State, loop: ForOp, factors: Sequence[int | None]) -> list[ForOp]:
-    """Split `loop` into one loop for each factor, the first outermost.
+    """Split `loop` into one loop for each factor, the first one outermost.
 
         loop.for %j = 0 to 1000 {
           loop.block "b" (%vj: spatial 1000 = %j) {...}
@@ -39,15 +39,16 @@ def split(state: State, loop: ForOp, factors: Sequence[int | None]) -> list[ForO
           loop.for %ji = 0 to 16 {
             loop.block "b" (%vj: spatial 1000 = %jo * 16 + %ji) {...}
 
-    The factors need not divide: iterations past the end lie outside the block's domain. Where
-    they do not, as in a split of a tile, the block gets one more variable that excludes them.
+    The factors need not divide the trip count: iterations past the end are outside the block's
+        domain. If they are not, as in a split of a tile, the block gets a variable that excludes
+        them.
 
     Args:
         loop: a serial loop.
-        factors: extents of the new loops; one may be None, and is then as large as needed.
+        factors: extents of the new loops; one may be None, and is then inferred.
     Raises:
-        ScheduleError: the loop is not serial, or the factors do not cover it; or code outside
-            of blocks uses its variable, or would run more often.
+        ScheduleError: the loop is not serial, or the factors do not cover it; or code outside of
+            blocks uses its variable, or would be executed more often.
     """
     if loop.loop_kind is not LoopKind.SERIAL:
         raise illegal("split", "loop", f"it is {loop.loop_kind.value}, not serial", op=loop)
@@ -63,8 +64,8 @@ def split(state: State, loop: ForOp, factors: Sequence[int | None]) -> list[ForO
     padded = prod(extents)
     if padded > loop.trip_count:
         check_repeatable("split", "factors", loop)
-    # A loop of one iteration is in no binding, but would run the block again all the same, as
-    # would one that repeats what it does.
+    # The variable of a loop with one iteration is in no binding, but added iterations would run its
+    # blocks again, as those of a loop whose iterations repeat the same work.
     is_bound = loop.trip_count > 1 and not _writes_shared(state, loop)
     blocks = bound_blocks(loop) if is_bound else list(blocks_under(loop))
     unclipped = (
@@ -90,7 +91,7 @@ def split(state: State, loop: ForOp, factors: Sequence[int | None]) -> list[ForO
 
 
 def _writes_shared(state: State, loop: ForOp) -> bool:
-    """Whether a block inside changes what another run of it would find."""
+    """Whether a block inside writes a buffer that another run of the block may depend on."""
     shared = state.known.shared
     if not shared:
         return False

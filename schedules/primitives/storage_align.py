@@ -1,4 +1,4 @@
-"""storage_align: rows of a buffer lie a chosen distance apart."""
+"""storage_align: align the row stride of a buffer."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tcopt.schedules.state.state import State, alloc_of, value_label, written_bu
 
 
 def storage_align(state: State, block: BlockOp, dim: int, factor: int, offset: int) -> None:
-    """Let the stride of a dimension of the buffer that `block` writes be
-    `k * factor + offset` elements for some k.
+    """Make the stride of a dimension of the buffer that `block` writes `k * factor + offset`
+    elements, for some k.
 
         %t = loop.alloc global : memref<6x64xf32>
     ->
         %t = loop.alloc global {storage_align = array<i64: 0, 32, 16>} : memref<6x64xf32>
 
-    Rows whose distance is a multiple of a large power of two fall into the same few sets of a
-    cache, and push one another out. What `align-storage` makes of it has rows of 80 elements.
+    Rows with a stride of a multiple of a large power of two share a few cache sets, and evict one
+    another. `align-storage` gives the buffer of this example rows of 80 elements.
 
     Args:
         block: a block that writes one buffer, which the function allocates.
         dim: a dimension other than the last.
-        factor, offset: in elements, `0 <= offset < factor`.
+        factor, offset: numbers of elements, `0 <= offset < factor`.
     Raises:
         ScheduleError: the buffer is an argument of the function, or a number is out of range.
     """

@@ -1,4 +1,4 @@
-"""tensorize: loops become a call of a hardware intrinsic."""
+"""tensorize: replace loops by a hardware intrinsic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAME = "tensorize"
 
 
 def tensorize(state: State, target: ForOp | BlockOp, name: str) -> None:
-    """Let a hardware intrinsic do what the loops below `target` do.
+    """Replace the loops below `target` by a hardware intrinsic.
 
         loop.for %j = 0 to 16 {
           loop.for %ki = 0 to 2 {
@@ -34,19 +34,19 @@ def tensorize(state: State, target: ForOp | BlockOp, name: str) -> None:
             loop.intrin "bf16_dot" outs(%c[%vj] : memref<16xf32>)
               ins(%a[%vk] by [1] : memref<64xbf16>, %b[%vk, %vj] by [1, 0] : memref<64x16xbf16>)
 
-    The loops must be those of the intrinsic's behaviour (`dialects/intrinsics/`): as many, in
-    order, of its extents and kinds, around one block that computes the same expression of
-    operands of the same element types. Operands may lie in their buffers in any linear way.
-    The block's variables that moved along the loops stand for the first element of a tile.
-    Operands of an accelerator's intrinsic lie in the memories that it says.
+    The loops must match the intrinsic's behaviour (`dialects/intrinsics/`): the same number, order,
+    extents and kinds of loops, around one block that computes the same expression of operands with
+    the same element types. Operands may have any linear layout in their buffers. The block's
+    variables that moved along the loops become the indices of a tile's first element. Operands of
+    an accelerator's intrinsic must be in the memories that it declares.
 
     Args:
-        target: the outermost of the loops, or the block, which means as many loops around it
+        target: the outermost of the loops; or the block, which stands for as many loops around it
             as the intrinsic has.
         name: the intrinsic.
     Raises:
-        ScheduleError: there is no such intrinsic, the block still has its init, or the loops
-            differ from the behaviour; the message says where.
+        ScheduleError: there is no such intrinsic, the block still has its init, or the loops differ
+            from the behaviour; the message says how.
     """
     try:
         behaviour = behaviour_of(name)
@@ -88,7 +88,7 @@ def tensorize(state: State, target: ForOp | BlockOp, name: str) -> None:
 
 
 def _nest(target: ForOp | BlockOp, behaviour: Behaviour) -> tuple[BlockOp, list[ForOp]]:
-    """The block, and the loops that the intrinsic takes in, outermost first."""
+    """Return the block, and the loops that the intrinsic replaces, outermost first."""
     if isinstance(target, BlockOp):
         count, around = len(behaviour.axes), loops_of(target)
         if len(around) < count:
@@ -112,7 +112,7 @@ def _nest(target: ForOp | BlockOp, behaviour: Behaviour) -> tuple[BlockOp, list[
 
 
 def _leave(state: State, block: BlockOp, loops: Sequence[ForOp], name: str) -> None:
-    """Put the block in the place of the loops, whose variables are 0 in its bindings."""
+    """Replace the loops by the block; their variables become 0 in its bindings."""
     gone = {each.induction_variable for each in loops}
     values = list(block.operands_)
     dims: list[AffineExpr] = [

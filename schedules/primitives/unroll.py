@@ -1,4 +1,4 @@
-"""unroll: a loop's body is written out once for each iteration."""
+"""unroll: replicate a loop's body once for each iteration."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from tcopt.schedules.state.failure import illegal
 from tcopt.schedules.state.state import State
 
 UNROLL_LIMIT = 256
-"""Most iterations that one loop may be written out for; more would only fill the cache."""
+"""Maximum trip count of an unrolled loop; larger code would only fill the instruction cache."""
 
 
 def unroll(state: State, loop: ForOp) -> None:
-    """Write the body of `loop` out once for each iteration.
+    """Replicate the body of `loop` once for each iteration.
 
         loop.for %k = 0 to 4 {    ->    loop.for %k = 0 to 4 unrolled {
 
     Args:
         loop: a serial loop of at most `UNROLL_LIMIT` iterations.
     Raises:
-        ScheduleError: the loop has more.
+        ScheduleError: the loop has more iterations.
     """
     check_serial("unroll", loop)
     if loop.trip_count > UNROLL_LIMIT:

@@ -1,4 +1,4 @@
-"""vectorize: a loop's iterations become the lanes of vectors."""
+"""vectorize: turn the iterations of a loop into vector lanes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ def vectorize(state: State, loop: ForOp) -> None:
 
         loop.for %j = 0 to 16 {    ->    loop.for %j = 0 to 16 vectorized {
 
-    A block may reduce over the loop if its combiner is associative and it has no init: the
-    lanes are then combined with each other first, for which a sum or product of floats needs
-    `fastmath<reassoc>`.
+    A block may reduce over the loop if its combiner is associative and it has no init: the lanes
+        are then first combined with each other, for which a sum or product of floats needs
+        `fastmath<reassoc>`.
 
     Args:
-        loop: a serial loop that holds blocks and nothing else.
+        loop: a serial loop that contains only blocks.
     Raises:
-        ScheduleError: the loop holds other loops or buffers, a block reduces over it that has
-            an init or another combiner, or one that keeps the order of its terms, or two
-            iterations write one element.
+        ScheduleError: the loop contains other loops or buffers; a block that reduces over it has an
+            init, another combiner, or terms that must keep their order; or two iterations may write
+            the same element.
     """
     check_serial("vectorize", loop)
     for op in loop.body.block.ops:
@@ -40,7 +40,7 @@ def vectorize(state: State, loop: ForOp) -> None:
 
 
 def _is_lane_reduction(loop: ForOp) -> bool:
-    """Whether the loop does nothing but combine terms with one element."""
+    """Whether the loop only combines terms with a single element."""
     (block, *others) = loop.body.block.ops
     if others or not isinstance(block, BlockOp) or block.init is not None:
         return False
