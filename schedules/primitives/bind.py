@@ -40,8 +40,8 @@ def bind(state: State, loop: ForOp, axis: ThreadAxis) -> None:
               loop.block "x_shared" (%v: spatial 512 = %k * 64 + %c) {...}
 
     A loop over which a block reduces may be bound to `threadIdx` if it contains nothing else: the
-        threads then combine their terms, by `lower-thread-reductions`, for which a sum or product
-        of floats needs `fastmath<reassoc>`. `rfactor` creates such loops.
+    threads then combine their terms, by `lower-thread-reductions`, for which a sum or product of
+    floats needs `fastmath<reassoc>`. `rfactor` creates such loops.
 
     Args:
         loop: a serial loop.

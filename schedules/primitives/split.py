@@ -40,8 +40,7 @@ def split(state: State, loop: ForOp, factors: Sequence[int | None]) -> list[ForO
             loop.block "b" (%vj: spatial 1000 = %jo * 16 + %ji) {...}
 
     The factors need not divide the trip count: iterations past the end are outside the block's
-        domain. If they are not, as in a split of a tile, the block gets a variable that excludes
-        them.
+    domain. If they are not, as in a split of a tile, the block gets a variable that excludes them.
 
     Args:
         loop: a serial loop.

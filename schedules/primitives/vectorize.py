@@ -14,8 +14,8 @@ def vectorize(state: State, loop: ForOp) -> None:
         loop.for %j = 0 to 16 {    ->    loop.for %j = 0 to 16 vectorized {
 
     A block may reduce over the loop if its combiner is associative and it has no init: the lanes
-        are then first combined with each other, for which a sum or product of floats needs
-        `fastmath<reassoc>`.
+    are then first combined with each other, for which a sum or product of floats needs
+    `fastmath<reassoc>`.
 
     Args:
         loop: a serial loop that contains only blocks.
