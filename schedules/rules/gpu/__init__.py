@@ -1,1 +1,1 @@
-"""Schedule rules for devices that run blocks of threads."""
+"""Schedule rules for devices that run thread blocks."""

@@ -1,4 +1,4 @@
-"""What GPU rules know of their target."""
+"""Facts about the target for GPU rules."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from tcopt.support.columns import Column, least, most
 from tcopt.support.errors import UnsupportedError
 
 WORD_BITS = 32
-"""Of a register."""
+"""Bits of a register."""
 
 LIKELY_THREADS = 256
-"""Threads of a block that leave room for others on the same core."""
+"""Threads of a block that leave room for other blocks on the same core."""
 
 ADDRESSES = 32
-"""Registers of a thread beside its sums and what it loads for them, roughly."""
+"""Approximate registers of a thread in addition to its sums and the operands loaded for them."""
 
 
 @dataclass(frozen=True)
 class GpuFacts(ThreadBlocks):
-    """Numbers that GPU rules use: the target's blocks of threads, and what follows from them.
+    """Parameters of the target for GPU rules, and quantities derived from them.
 
     Attributes:
-        capabilities: what hardware intrinsics ask for.
+        capabilities: features that hardware intrinsics require.
     """
 
     capabilities: frozenset[str] = frozenset()
 
     def block_threads(self, work_items: int) -> int:
-        """A good number of threads for a block: all that fit, fewer where there is little work."""
+        """Return a suitable number of threads for a block: all that fit, fewer if there is little
+        work."""
         threads = min(self.max_threads, LIKELY_THREADS)
         while threads > self.warp and threads // 2 >= work_items:
             threads //= 2
@@ -40,21 +41,23 @@ class GpuFacts(ThreadBlocks):
 
     @property
     def in_lockstep(self) -> bool:
-        """Whether threads next to each other do the same at a time; they are the loops of a CPU
-        otherwise, which does the same with the lanes of its vectors."""
+        """Whether adjacent threads run in lockstep.
+
+        Otherwise threads are loops on a CPU, which vectorises within each thread.
+        """
         return self.warp > 1
 
     @property
     def words(self) -> int:
-        """32-bit numbers that one thread loads at once."""
+        """Number of 32-bit values that one thread loads at once."""
         return max(self.vector_bits // WORD_BITS, 1)
 
     def lanes(self, bits: int, row: int = 0) -> int:
-        """Elements of a width that one thread loads at once.
+        """Return the number of elements of a width that one thread loads at once.
 
         Args:
-            row: of how many elements rows are, which are whole vectors; short numbers make
-                narrower ones where that takes it.
+            row: length of a row, which must be a multiple of the result; narrow elements get
+                narrower vectors if necessary.
         """
         most = max(self.vector_bits // bits, 1)
         least = self.words if self.in_lockstep else 1
@@ -64,21 +67,22 @@ class GpuFacts(ThreadBlocks):
 
     @property
     def running(self) -> int:
-        """Threads that run at once."""
+        """Number of threads that run concurrently."""
         return self.cores * min(self.max_threads, LIKELY_THREADS)
 
     def rounds(self, blocks: Column) -> Column:
-        """How many blocks the busiest core runs: one block more than cores is a round more."""
+        """Return the number of blocks that the busiest core runs: one block per core in each
+        round."""
         return -(-blocks // self.cores)
 
     def resident(self, blocks: Column, threads: Column, numbers: Column, shared: Column) -> Column:
-        """How many blocks a core has at a time, which wait while others compute.
+        """Return the number of blocks that are resident on a core, which hide each other's latency.
 
         Args:
-            blocks: of the launch.
-            threads: of a block.
-            numbers: in registers of a thread.
-            shared: bytes of a block.
+            blocks: blocks of the launch.
+            threads: threads of a block.
+            numbers: values in registers of a thread.
+            shared: shared memory of a block in bytes.
         """
         registers = threads * least(numbers + ADDRESSES, self.registers)
         by_registers = self.registers * LIKELY_THREADS // registers
@@ -88,13 +92,13 @@ class GpuFacts(ThreadBlocks):
 
     @property
     def accumulators(self) -> int:
-        """Numbers that a thread keeps, beside what it loads and where it is."""
+        """Maximum number of accumulators of a thread, leaving room for operands and addresses."""
         return self.registers // 2
 
 
 @target_facts("gpu")
 def gpu_facts(target: Attribute | None) -> GpuFacts:
-    """What GPU rules are given for a target."""
+    """Return the facts passed to GPU rules for a target."""
     blocks = target.threads if isinstance(target, TargetFacts) else None
     if blocks is None:
         raise UnsupportedError(

@@ -1,4 +1,4 @@
-"""The rule that takes everything: each stage a launch of its own, an element a thread."""
+"""Fallback rules for GPUs: one launch for each stage, one element for each thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tcopt.schedules.rules.spatial import spatial_loops
 
 @schedule_rule(target="gpu", priority=0)
 class Fallback:
-    """Rule for whatever no other rule takes."""
+    """Rule for functions that no other rule accepts."""
 
     name = "gpu-fallback"
     closed = "gpu-generic is for whatever has no other rule"
@@ -26,7 +26,7 @@ class Fallback:
 
 @schedule_rule(target="gpu", priority=-10)
 class Unfused:
-    """Rule for functions whose loops cannot be shown to be independent once they are fused."""
+    """Rule for functions whose loops cannot be proven independent once they are fused."""
 
     name = "gpu-unfused"
     closed = "loops that may depend on each other stay as they are"
@@ -47,10 +47,10 @@ class Unfused:
 def element_a_thread(
     sch: Schedule, block: Block, facts: GpuFacts, threads: int | None = None
 ) -> None:
-    """Let each thread compute one element of a block, sums in a register.
+    """Let each thread compute one element of a block, with sums in a register.
 
     Args:
-        threads: of a block of threads, by default as many as suit the number of elements.
+        threads: threads of a thread block; by default chosen for the number of elements.
     """
     spatial = spatial_loops(sch, block)
     if not spatial:

@@ -1,16 +1,16 @@
-"""A template for any operator, for those who search: tiles of blocks, threads and registers.
+"""Template for any operator, used by schedule search: tiles of blocks, threads and registers.
 
     for each tile of a block                       blockIdx
       for each virtual thread, for each thread     threadIdx
         sums = 0                                   in registers
         for each part of the sum
-          all threads: copy or compute what the block needs of operands      shared, as is chosen
-          for each piece of the part, place of the thread, term of the piece
-            for each element                       written out, the innermost in vectors
-        what follows, and the store
+          all threads: copy or compute the operands of the block             shared, if chosen
+          for each piece of the part, tile of the thread, term of the piece
+            for each element                       unrolled, innermost loop vectorised
+        epilogue and store
 
-Which variable is which follows from the block that takes most of the time. The others are launched
-on their own, but what finishes its results, and what computes operands where they are shared.
+The most expensive block is tiled. Its epilogue, and producers of operands that are computed in
+shared memory, are part of its launch; other blocks have separate launches.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from tcopt.support.remarks import remark
 
 @schedule_rule(target="gpu", priority=-100)
 class GpuGeneric:
-    """Rule for any function with a block that stores once, asked only by those who search."""
+    """Rule for any function with a block that stores once, asked only by a schedule search."""
 
     name = "gpu-generic"
     template = True
@@ -87,7 +87,7 @@ class GpuGeneric:
 
 
 def _tile(sch: Schedule, block: Block, space: GpuGenericSpace, choice: Choice) -> set[Block]:
-    """Spread the block that counts over blocks and threads; all blocks that are in its launch."""
+    """Map the main block to blocks and threads; return all blocks that are part of its launch."""
     epilogue = take_epilogue(sch, block) if space.reduce else None
     levels = _levels(sch, block, space, choice)
     order = space.order(choice["neighbours"])
@@ -125,7 +125,7 @@ def _tile(sch: Schedule, block: Block, space: GpuGenericSpace, choice: Choice) -
 def _levels(
     sch: Schedule, block: Block, space: GpuGenericSpace, choice: Choice
 ) -> dict[int, list[Loop]]:
-    """Cut all loops of a block."""
+    """Split all loops of a block."""
     loops, levels = variable_loops(sch, block), dict[int, list[Loop]]()
     for v in space.spatial:
         sizes = [choice[f"s{v}.{level}"] for level in (VIRTUAL, THREADS, PLACES, ELEMENTS)]
@@ -142,7 +142,7 @@ def _fused(sch: Schedule, loops: Sequence[Loop]) -> Loop:
 def _share(
     sch: Schedule, block: Block, space: GpuGenericSpace, choice: Choice, part: Loop, threads: int
 ) -> list[Block]:
-    """Let all threads of a block fetch, or compute, what it needs for a part of the sum."""
+    """Let all threads of a thread block fetch or compute its operands for a part of the sum."""
     copies: list[Block] = []
     for read in space.reads:
         place = choice[read.knob]
@@ -163,7 +163,7 @@ def _share(
 
 
 def _spread(sch: Schedule, loops: Sequence[Loop], threads: int, copied: int) -> None:
-    """Let all threads of a block run a copy, each a vector of it at a time."""
+    """Distribute a copy over all threads of a block, one vector at a time."""
     if not loops:
         return
     lanes = copied if sch.extent(loops[-1]) % copied == 0 else 1

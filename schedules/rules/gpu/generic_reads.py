@@ -1,4 +1,4 @@
-"""The operands of a block that `gpu-generic` tiles, which the threads of a block may share."""
+"""Operands of a block that `gpu-generic` tiles, which the threads of a block may share."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tcopt.support.columns import ceil_div, most, where
 
 @dataclass(frozen=True)
 class Read:
-    """A buffer that the block that counts reads, by affine indices.
+    """A buffer that the main block reads at affine indices.
 
     Attributes:
-        number: among the buffers that the block reads.
+        number: its position among the buffers that the block reads.
         terms: all loads of it.
-        maker: a block that computes it for this one alone, from what is there before.
+        maker: a producer whose only consumer is the main block, without producers itself.
     """
 
     number: int
@@ -31,16 +31,17 @@ class Read:
 
     @property
     def knob(self) -> str:
-        """The name of the knob that says where it is read."""
+        """Name of the knob that decides where it is read from."""
         return f"read{self.number}"
 
     @property
     def element_bytes(self) -> float:
-        """Of one number."""
+        """Size of an element in bytes."""
         return access_bits(self.terms[0]) / BYTE
 
     def reach(self, sizes: Mapping[int, Column]) -> list[Column]:
-        """How far loads go along each dimension as variables take so many values."""
+        """Return the extents of the accessed part along each dimension, for given variable
+        ranges."""
         return [
             most(*(self._reach(term, dim, sizes) for term in self.terms))
             for dim in range(len(buffer_shape(self.terms[0].buffer)))
@@ -56,18 +57,20 @@ class Read:
         return reach
 
     def elements(self, sizes: Mapping[int, Column]) -> Column:
-        """How many numbers of it a copy has; what lies between loads is copied with them."""
+        """Return the number of elements of a copy, including gaps between loads."""
         total: Column = 1
         for reach in self.reach(sizes):
             total = total * reach
         return total
 
     def places(self, sizes: Mapping[int, Column], at_once: Column) -> Column:
-        """How many numbers a copy has room for: the last round of copying leaves some threads with
-        places beyond its end, for which it has more rows.
+        """Return the number of elements for which a copy needs room.
+
+        In the last iteration of copying, some threads write beyond its end, so the copy gets
+        additional rows.
 
         Args:
-            at_once: numbers that all threads copy together.
+            at_once: number of elements that all threads copy together.
         """
         row: Column = 1
         inside: Column = False
@@ -79,10 +82,10 @@ class Read:
 
 
 def reads_of(sch: Schedule, pattern: BlockPattern, makers: Sequence[Block]) -> list[Read]:
-    """What the block that counts reads by linear indices.
+    """Return the operands that the main block reads at linear indices.
 
     Args:
-        makers: blocks that compute operands for it alone.
+        makers: producers whose only consumer is the main block.
     """
     block = sch.get_block(pattern.block.block_name.data)
     found: list[Read] = []

@@ -1,9 +1,9 @@
-"""What `gpu-generic` leaves open: tiles of blocks, threads and registers, and what is shared.
+"""Space of `gpu-generic`: tiles of blocks, threads and registers, and shared operands.
 
-Each spatial variable of the block that counts is cut into five loops, each variable of its sum into
-three. The levels are S S S R R S R S, outermost first, as in Ansor's sketches for GPUs (Zheng et
-al., 2020): blocks, virtual threads, threads, parts of a sum, pieces of a part, places of a thread,
-terms, elements.
+Each spatial variable of the main block is split into five loops, each reduce variable into three.
+The levels are S S S R R S R S, outermost first, as in Ansor's sketches for GPUs (Zheng et al.,
+2020): blocks, virtual threads, threads, parts of a sum, pieces of a part, tiles of a thread, terms,
+elements.
 """
 
 from __future__ import annotations
@@ -38,45 +38,45 @@ from tcopt.schedules.spaces.space import (
 from tcopt.support.columns import ceil_div, least, most, where
 
 VIRTUAL, THREADS, PLACES, ELEMENTS = 1, 2, 3, 4
-"""Levels of a spatial variable inside of the blocks."""
+"""Levels of a spatial variable inside of the block level."""
 
 PIECES, TERMS = 1, 2
-"""Levels of a variable of a sum inside of its parts."""
+"""Levels of a reduce variable inside of the loop over parts."""
 
 FROM_MEMORY, SHARED, MADE_SHARED = 0, 1, 2
-"""Where a block reads an operand: as it is, from a copy that its threads share, or from there
-where another block computes it on the spot."""
+"""Where a block reads an operand from: from memory, from a shared copy, or from shared memory into
+which its producer computes it."""
 
 MOST_VIRTUAL = 8
-"""Virtual threads of a variable at most."""
+"""Maximum number of virtual threads along a variable."""
 
 MOST_OWN = 16
-"""Places or elements of a variable at most."""
+"""Maximum size of the two innermost levels of a variable."""
 
 MOST_CODE = 1024
-"""Runs of a block's body that are written out at most."""
+"""Maximum number of unrolled copies of a block's body."""
 
 MOST_GUARDED = 16
-"""Runs of the body that are written out each with its own condition, where tiles go beyond the end:
-compilers for devices take very long for many of them."""
+"""Maximum number of unrolled copies of the body with separate conditions, if tiles exceed the
+bounds: device compilers take very long for many of them."""
 
 ALIGNED = 64
-"""Bytes at multiples of which buffers in shared memory begin."""
+"""Alignment of buffers in shared memory, in bytes."""
 
 NO_VECTOR = -1
-"""No variable that vectors lie along."""
+"""Value of the knob `vector` for no vectorised variable."""
 
 MEMORY_LOAD = 4.0
-"""Multiply-adds that take as long as a load from memory, roughly; one from shared memory takes as
-long as one of them."""
+"""Approximate cost of a load from memory in multiply-adds; one from shared memory costs one
+multiply-add."""
 
 
 class GpuGenericSpace(Space):
-    """Tiles of a block, and how its operands come to it.
+    """Tiles of a block, and where its operands are read from.
 
     Args:
-        pattern: of the block that counts.
-        makers: blocks that compute operands for it alone.
+        pattern: the main block.
+        makers: producers whose only consumer is the main block.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class GpuGenericSpace(Space):
         return knobs
 
     def _has_vectors(self, variable: int) -> bool:
-        """Whether all that a variable moves it moves to neighbours, which are there."""
+        """Whether all accesses along a variable are contiguous and in bounds, or constant."""
         accesses = (self.pattern.store, *self.pattern.terms)
         return all(
             not each.uses(variable)
@@ -137,58 +137,59 @@ class GpuGenericSpace(Space):
     # Sizes.
 
     def size_of(self, k: Point, variable: int, level: int) -> Column:
-        """Iterations of an inner loop of a spatial variable."""
+        """Return the trip count of an inner loop of a spatial variable."""
         return getattr(k, f"s{variable}.{level}")
 
     def part(self, k: Point, variable: int, level: int = VIRTUAL) -> Column:
-        """How far a spatial variable goes inside of the loops of a level and those below."""
+        """Return the range of a spatial variable inside of the given level, that level included."""
         found: Column = 1
         for inner in range(level, ELEMENTS + 1):
             found = found * self.size_of(k, variable, inner)
         return found
 
     def terms_of(self, k: Point, variable: int) -> Column:
-        """How far a variable of a sum goes in one part of it."""
+        """Return the range of a reduce variable in one part of the sum."""
         return getattr(k, f"r{variable}.{PIECES}") * getattr(k, f"r{variable}.{TERMS}")
 
     def order(self, first: int) -> list[int]:
-        """Variables in the order of their threads, that of neighbours last."""
+        """Return the variables in the order of their thread loops, that of adjacent threads
+        last."""
         return [*(v for v in self.spatial if v != first), first]
 
     def threads(self, k: Point) -> Column:
-        """Of a block."""
+        """Return the number of threads of a block."""
         found: Column = 1
         for v in self.spatial:
             found = found * self.size_of(k, v, THREADS)
         return found
 
     def blocks(self, k: Point) -> Column:
-        """Of the launch."""
+        """Return the number of blocks of the launch."""
         found: Column = 1
         for v in self.spatial:
             found = found * ceil_div(self.pattern.extents[v], self.part(k, v))
         return found
 
     def results(self, k: Point) -> Column:
-        """Numbers that a thread computes."""
+        """Return the number of elements that a thread computes."""
         found: Column = 1
         for v in self.spatial:
             found = found * self.part(k, v) // self.size_of(k, v, THREADS)
         return found
 
     def _block_sizes(self, k: Point) -> dict[int, Column]:
-        """How far a block goes along variables in a part of the sum."""
+        """Return the range of each variable for a block in a part of the sum."""
         sizes: dict[int, Column] = {v: self.part(k, v) for v in self.spatial}
         return sizes | {v: self.terms_of(k, v) for v in self.reduce}
 
     def _vector(self, k: Point) -> Column:
-        """Lanes of a vector, one where there is none."""
+        """Return the lanes of a vector; 1 if nothing is vectorised."""
         found: Column = 1
         for v in self.spatial:
             found = where(k.vector == v, self.size_of(k, v, ELEMENTS), found)
         return found
 
-    # What can be carried out.
+    # Legality.
 
     def valid(self, k: Point) -> Column:
         extents, facts = self.pattern.extents, self.facts
@@ -216,20 +217,20 @@ class GpuGenericSpace(Space):
             whole = buffer_shape(read.terms[0].buffer)[-1]
             even = (row % k.copied == 0) & (whole % most(row, 1) == 0)
             fine = fine & ((getattr(k, read.knob) == FROM_MEMORY) | (k.copied == 1) | even)
-        # What says how copies are made says nothing where there are none.
+        # Without copies, the knobs for copies must have their first values.
         fine = fine & ((shared > 0) | ((k.copied == 1) & (k.ahead == 0)))
         fine = fine & ((k.ahead == 0) | (self._parts(k) > 1))
         return fine & (self.shared_bytes(k) <= facts.shared)
 
     def _parts(self, k: Point) -> Column:
-        """Of a sum, one after the other."""
+        """Return the number of parts of a sum, which are processed one after the other."""
         found: Column = 1
         for v in self.reduce:
             found = found * ceil_div(self.pattern.extents[v], self.terms_of(k, v))
         return found
 
     def _code(self, k: Point, results: Column) -> Column:
-        """Runs of the body that are written out."""
+        """Return the number of unrolled copies of the body."""
         total = results // self._vector(k)
         for v in self.reduce:
             total = total * where(k.unroll >= 1, getattr(k, f"r{v}.{TERMS}"), 1)
@@ -237,7 +238,7 @@ class GpuGenericSpace(Space):
         return total
 
     def shared_bytes(self, k: Point) -> Column:
-        """What a block keeps in shared memory, at most."""
+        """Return an upper bound on a block's shared memory in bytes."""
         sizes, total = self._block_sizes(k), 0
         for read in self.reads:
             bytes_ = read.places(sizes, self.threads(k) * k.copied) * read.element_bytes
@@ -245,10 +246,10 @@ class GpuGenericSpace(Space):
             total = total + where(getattr(k, read.knob) != FROM_MEMORY, aligned, 0)
         return total * (1 + (k.ahead if self.reads else 0))
 
-    # What it takes.
+    # Cost.
 
     def estimate(self, k: Point) -> Column:
-        """Multiply-adds that take as long, of the busiest core."""
+        """Estimate the cost of the busiest core in multiply-add equivalents."""
         facts, threads, results = self.facts, self.threads(k), self.results(k)
         padded: Column = 1
         for v in self.reduce:
@@ -268,7 +269,7 @@ class GpuGenericSpace(Space):
         return facts.rounds(blocks) * work * exposed
 
     def _loads(self, k: Point) -> Column:
-        """What a thread's loads for a term take, in multiply-adds."""
+        """Return the cost of a thread's loads for one term, in multiply-adds."""
         own = {v: self.part(k, v) // self.size_of(k, v, THREADS) for v in self.spatial}
         shared = {term: read for read in self.reads for term in read.terms}
         total: Column = 0.0
@@ -286,7 +287,7 @@ class GpuGenericSpace(Space):
         return total
 
     def _scatter(self, k: Point, term: StridedAccess) -> Column:
-        """How many times as long a load takes whose neighbours are other threads'."""
+        """Return the slowdown of a load if adjacent threads access non-contiguous elements."""
         found: Column = 1.0
         for v in self.spatial:
             if term.uses(v) and not term.is_unit(v):
@@ -295,7 +296,7 @@ class GpuGenericSpace(Space):
         return found
 
     def _fetched(self, k: Point) -> Column:
-        """Bytes that a block copies for a part of its sums, by vectors."""
+        """Return the bytes that a block copies for a part of its sums, weighted by vector width."""
         sizes, total = self._block_sizes(k), 0.0
         for read in self.reads:
             moved = read.elements(sizes) * read.element_bytes / (0.5 + 0.5 * k.copied)
@@ -303,7 +304,7 @@ class GpuGenericSpace(Space):
         return total
 
     def default(self) -> dict[str, int]:
-        """A plain choice: threads along what is contiguous, and no other tiles."""
+        """Return a simple choice: threads along the contiguous variable, and no other tiles."""
         choice = {knob.name: knob.values[0] for knob in self.knobs}
         axis = next(
             (v for v in reversed(self.spatial) if self.pattern.store.is_unit(v)), self.spatial[-1]
@@ -313,11 +314,11 @@ class GpuGenericSpace(Space):
         fitting = [n for n in sizes if n <= self.facts.block_threads(self.pattern.work)]
         return choice | {"neighbours": axis, name: max(fitting)}
 
-    # For who searches.
+    # For schedule search.
 
     @property
     def untold(self) -> tuple[str, ...]:
-        """Where operands are read, and how they are copied."""
+        """Knobs for the memory from which operands are read, and for copies."""
         reads = tuple(read.knob for read in self.reads)
         return (*reads, "copied", "ahead") if reads else ()
 
@@ -348,7 +349,7 @@ class GpuGenericSpace(Space):
         return [*levels, LoopLevel(along, self._vector(k), NestKind.VECTOR)]
 
     def _thread_levels(self, k: Point) -> list[LoopLevel]:
-        """Loops over threads, those of neighbours last."""
+        """Return the thread loops, that of adjacent threads last."""
         levels: list[LoopLevel] = []
         for place in range(len(self.spatial)):
             variable: Column = self.spatial[place]
@@ -362,7 +363,7 @@ class GpuGenericSpace(Space):
         return levels
 
     def tile_text(self, choice: Choice) -> str:
-        """A choice's tile in words."""
+        """Return a description of a choice's tile."""
         k = Point(dict(choice))
         sizes = " x ".join(str(self.part(k, v)) for v in self.spatial)
         return f"tile of {sizes} a block of {self.threads(k)} threads"

@@ -1,10 +1,10 @@
-"""Elementwise, broadcast, copy and padding blocks: a vector a thread, an element where rows have
-no vectors.
+"""Elementwise, broadcast, copy and padding blocks: one vector per thread, or one element if rows
+cannot be vectorised.
 
     y[block, thread, lane] = f(x[block, thread, lane])
 
-Neighbouring threads have neighbouring vectors, so that a warp moves one piece of memory. Where
-there are fewer vectors than threads run at once, each thread has one element.
+Adjacent threads have adjacent vectors, so that a warp accesses contiguous memory. If there are
+fewer vectors than concurrent threads, each thread has one element.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tcopt.schedules.spaces.space import Choice
 
 @schedule_rule(target="gpu", priority=20)
 class Injective:
-    """Rule for functions whose blocks all compute each element on its own."""
+    """Rule for functions without reductions."""
 
     name = "gpu-injective"
 
@@ -48,10 +48,10 @@ class Injective:
 def schedule_injective(
     sch: Schedule, block: Block, facts: GpuFacts, chosen: Elements | None = None
 ) -> None:
-    """Schedule one block in a launch of its own.
+    """Schedule one block in a separate launch.
 
     Args:
-        chosen: how its elements are spread over threads, by default as is usual.
+        chosen: how its elements are distributed over threads; `usual_elements` by default.
     """
     op = sch.block_op(block)
     pattern = match_block(op)

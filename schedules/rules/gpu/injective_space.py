@@ -1,4 +1,4 @@
-"""What `gpu-injective` leaves open: threads of a block, and vectors, of each launch."""
+"""Space of `gpu-injective`: threads per block and vectors of each launch."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from tcopt.schedules.spaces.space import (
 from tcopt.support.columns import ceil_div, least, where
 
 THREADS = (32, 64, 128, 256, 512, 1024)
-"""Of a block that may be tried."""
+"""Candidate numbers of threads per block."""
 
 
 @dataclass(frozen=True)
 class Elements:
-    """How elements are spread over threads.
+    """How elements are distributed over threads.
 
     Attributes:
-        threads: of a block.
-        lanes: neighbours of a row that a thread handles as a vector.
+        threads: threads of a block.
+        lanes: adjacent elements of a row that a thread handles as a vector.
     """
 
     threads: int
@@ -44,7 +44,7 @@ class Elements:
 
 
 def usual_elements(pattern: BlockPattern, facts: GpuFacts) -> Elements:
-    """Vectors where rows have them and there are more than threads that run at once."""
+    """Return vectors if rows can be vectorised and there is work for all concurrent threads."""
     lanes = row_lanes(pattern, facts)
     if lanes > 1 and pattern.work < lanes * facts.running:
         lanes = 1
@@ -55,13 +55,15 @@ def usual_elements(pattern: BlockPattern, facts: GpuFacts) -> Elements:
 def elements_time(
     work: Column, bytes_each: float, threads: Column, lanes: Column, facts: GpuFacts
 ) -> Column:
-    """Cycles of a launch that computes each element on its own: bytes by the rate of memory, less
-    of it where few threads wait for it, and whole rounds of blocks.
+    """Estimate the cycles of a launch without reductions.
+
+    The cost is the bytes moved by the memory bandwidth, which few threads cannot saturate, with
+    partial blocks and warps rounded up.
 
     Args:
-        work: elements.
-        bytes_each: that are moved for one.
-        threads: of a block.
+        work: number of elements.
+        bytes_each: bytes moved per element.
+        threads: threads of a block.
         lanes: elements of a thread.
     """
     whole = ceil_div(ceil_div(work, lanes), threads) * threads * lanes
@@ -71,7 +73,7 @@ def elements_time(
 
 
 def thread_counts(usual: int, facts: GpuFacts) -> tuple[int, ...]:
-    """Threads of a block that may be tried."""
+    """Return candidate numbers of threads per block."""
     return tuple(sorted({*(n for n in THREADS if n <= facts.max_threads), usual}))
 
 
@@ -79,7 +81,7 @@ class InjectiveSpace(Space):
     """Threads and vectors of each block of a function.
 
     Args:
-        blocks: that have loops, and a pattern; the others are left as they are.
+        blocks: the blocks with loops and a pattern; other blocks have no knobs.
     """
 
     def __init__(self, sch: Schedule, blocks: Mapping[Block, BlockPattern], facts: GpuFacts):
@@ -99,7 +101,7 @@ class InjectiveSpace(Space):
         return name if len(self.blocks) == 1 else f"{block.name}.{name}"
 
     def chosen(self, block: Block, choice: Choice) -> Elements | None:
-        """How a block's elements are spread; None if nothing is chosen for it."""
+        """Return how a block's elements are distributed; None if the block has no knobs."""
         if block not in self.blocks:
             return None
         return Elements(choice[self._name(block, "threads")], choice[self._name(block, "lanes")])
@@ -114,12 +116,12 @@ class InjectiveSpace(Space):
         for block, pattern in self.blocks.items():
             threads, lanes = self._at(k, block)
             usual = self._usual[block].threads
-            # A block with twice the threads that there is work for has some that never run.
+            # A block with twice as many threads as there is work for has some that never run.
             fine = fine & ((threads == usual) | (threads * lanes < 2 * pattern.work))
         return fine
 
     def estimate(self, k: Point) -> Column:
-        """Cycles of all launches."""
+        """Estimate the cycles of all launches."""
         total: Column = 0.0
         for block, pattern in self.blocks.items():
             threads, lanes = self._at(k, block)
@@ -128,7 +130,7 @@ class InjectiveSpace(Space):
         return total
 
     def default(self) -> dict[str, int]:
-        """As rows and the device suggest."""
+        """Return the values that rows and the device suggest."""
         found: dict[str, int] = {}
         for block, usual in self._usual.items():
             found[self._name(block, "threads")] = usual.threads
@@ -160,7 +162,7 @@ class InjectiveSpace(Space):
 
 
 def open_blocks(sch: Schedule, blocks: Sequence[Block]) -> dict[Block, BlockPattern]:
-    """The blocks that have loops over elements, with their patterns."""
+    """Return the blocks that have loops over elements, with their patterns."""
     found: dict[Block, BlockPattern] = {}
     for block in blocks:
         pattern = match_block(sch.block_op(block))

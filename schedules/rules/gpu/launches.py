@@ -1,13 +1,12 @@
-"""Functions whose blocks are launched one after the other, each by as many threads as it has
-work for: few long rows, several results, and whatever reduces in a way that no other rule knows.
+"""Schedule the blocks of a function in separate launches, each with as many threads as it has work
+for: few long rows, several results, and reductions that no other rule accepts.
 
     launch:  partial maxima, several blocks a row       launch:  maximum, a block a row
     launch:  partial sums of exponentials               launch:  sum
     launch:  quotients, an element a thread
 
-What is computed for each element between reductions is computed again where it is read, which
-costs less than memory for it. What follows a reduction at its own place is done by the thread that
-has its result.
+Elementwise blocks between reductions are recomputed where they are read, which costs less than
+memory traffic. A pointwise consumer of a reduction is computed by the thread that has the result.
 """
 
 from __future__ import annotations
@@ -29,12 +28,13 @@ from tcopt.schedules.spaces.space import Choice
 from tcopt.support.errors import ScheduleError
 
 MOST_REPEATED = 64
-"""Operations of what is computed again for each of its readers: those of a few functions."""
+"""Maximum cost of a block that is recomputed in each of its readers: that of a few math
+functions."""
 
 
 @schedule_rule(target="gpu", priority=10)
 class Launches:
-    """Rule for functions that reduce, a launch or two for each reduction."""
+    """Rule for functions with reductions: one or two launches for each reduction."""
 
     name = "gpu-launches"
 
@@ -51,26 +51,26 @@ class Launches:
 
 
 def launches_space(sch: Schedule, facts: GpuFacts) -> SharingSpace | Declined:
-    """What launches for each reduction leave open, or why there are none."""
+    """Return the space for launches per reduction, or decline."""
     for block in sch.blocks():
         op = sch.block_op(block)
         if op.is_reduction and (match_block(op) is None or not is_update(op)):
             return Declined(f"block {block.name} does not combine its result with one new term")
     if len(sch.blocks()) > 1:
-        # What is computed again is read by the reduction itself.
+        # The longest reduction also computes the blocks that are recomputed in it.
         sch = Schedule(sch.func.clone())
         repeat_elements(sch)
     return SharingSpace(_longest(sch), facts)
 
 
 def _longest(sch: Schedule) -> BlockPattern:
-    """The reduction with the most terms."""
+    """Return the reduction with the most terms."""
     patterns = (match_block(sch.block_op(block)) for block in sch.blocks())
     return max((p for p in patterns if p is not None and p.reduce), key=lambda p: p.work)
 
 
 def schedule_launches(sch: Schedule, facts: GpuFacts, space: SharingSpace, choice: Choice) -> None:
-    """Schedule each block of a function in launches of its own."""
+    """Schedule each block of a function in separate launches."""
     repeat_elements(sch)
     longest = space.pattern.block.block_name.data
     taken: set[Block] = set()
@@ -87,21 +87,20 @@ def schedule_launches(sch: Schedule, facts: GpuFacts, space: SharingSpace, choic
 
 
 def is_update(block: BlockOp) -> bool:
-    """Whether `lower-thread-reductions` may combine what a reduction adds up, two at a time."""
+    """Whether `lower-thread-reductions` may combine the terms of a reduction in any order."""
     stores = [op for op in block.body.block.ops if isinstance(op, StoreOp)]
     update = update_of(stores[0]) if len(stores) == 1 else None
     return update is not None and update.in_any_order
 
 
 def repeat_elements(sch: Schedule) -> None:
-    """Compute what lies between again where it is read, if it is as long as what it is made of
-    and takes few operations."""
+    """Inline elementwise blocks into their readers, if they are as large as these and cheap."""
     for block in sch.blocks():
         op = sch.block_op(block)
         if op.is_reduction or not sch.consumers(block) or body_cost(op) > MOST_REPEATED:
             continue
         readers = sch.consumers(block)
-        # What is made of sums alone is short, and computed once.
+        # A block that depends on sums only is small, and computed once.
         most = max(prod(sch.block_op(each).domain) for each in readers)
         if prod(op.domain) * len(readers) < most:
             continue
@@ -112,8 +111,8 @@ def repeat_elements(sch: Schedule) -> None:
 
 
 def epilogue_of(sch: Schedule, block: Block) -> Block | None:
-    """What reads each result of a reduction at its own place, where nothing else reads it and all
-    else that it reads is there before."""
+    """Return the pointwise consumer of a reduction, if it is the only reader and its other inputs
+    precede the reduction."""
     consumers = sch.consumers(block)
     if len(consumers) != 1 or not reads_in_place(sch, consumers[0], block):
         return None

@@ -1,15 +1,15 @@
-"""Reductions with what they are made of and what follows: softmax, norms, means, pooling.
+"""Reductions with their producers and consumers: softmax, norms, means, pooling.
 
-A row is what one result of a reduction is made of. Long rows have a block of threads each:
+A row is the set of elements of one result of a reduction. Long rows get one thread block each:
 
     each block
-      each thread: its share of the row's maximum    threads meet in warps, or shared memory
+      each thread: its share of the row's maximum    combined in warps or shared memory
       each thread: its share of the exponentials     kept in shared memory
       each thread: its share of their sum
       each thread: its share of the quotients
 
-Short rows, and windows of pooling, have a thread each; next to it are those whose elements are
-next to each other in memory.
+Short rows, and windows of pooling, get one thread each; adjacent threads have rows whose elements
+are adjacent in memory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tcopt.support.remarks import remark
 
 @schedule_rule(target="gpu", priority=50)
 class Reduction:
-    """Rule for functions that reduce and are not contractions."""
+    """Rule for functions with reductions other than contractions."""
 
     name = "gpu-reduction"
 
@@ -78,8 +78,9 @@ class Sharers:
     """The threads of a block that share a row.
 
     Attributes:
-        threads: how many.
-        vectors: whether each has neighbours at a time where a row has whole vectors of them.
+        threads: number of threads.
+        vectors: whether each thread has several adjacent elements at a time, if rows have whole
+            vectors of them.
     """
 
     threads: int
@@ -87,7 +88,7 @@ class Sharers:
 
 
 def _outer_rows(sch: Schedule) -> tuple[Block, list[Loop]] | Declined:
-    """The last block, which reduces nothing, and the loops over its rows, moved outermost."""
+    """Return the last block, which does not reduce, and its loops over rows, moved outermost."""
     last = [block for block in sch.blocks() if not sch.consumers(block)]
     if len(last) != 1:
         return Declined(f"{len(last)} blocks have no consumer, one is wanted")
@@ -101,7 +102,7 @@ def _outer_rows(sch: Schedule) -> tuple[Block, list[Loop]] | Declined:
 def _thread_a_row(
     sch: Schedule, final: Block, rows: list[Loop], threads: int, facts: GpuFacts
 ) -> None:
-    """Let one thread do all steps of a row, each reduction in a register."""
+    """Let one thread compute a whole row, with each reduction in a register."""
     thread = spread(sch, rows, facts, threads)
     for block in reversed(sch.blocks()):
         if block != final:
@@ -117,11 +118,11 @@ def _thread_a_row(
 def _block_a_row(
     sch: Schedule, final: Block, rows: list[Loop], sharers: Sharers, facts: GpuFacts
 ) -> Declined | None:
-    """Let the threads of a block do the steps of a row one after the other, all of them at each."""
+    """Let the threads of a block compute the steps of a row one after the other."""
     row = sch.fuse(*rows) if len(rows) > 1 else rows[0] if rows else _unit_row(sch, final)
     inner = sch.get_loops(final)[1:]
     if not any(sch.extent(each) > 1 for each in inner):
-        # A single result is one thread's to write.
+        # A single result is written by one thread.
         row, one = sch.split(row, factors=[None, 1])
         sch.bind(one, "threadIdx.x")
     sch.bind(row, "blockIdx.x")
@@ -148,7 +149,7 @@ def _block_a_row(
 
 
 def _unit_row(sch: Schedule, final: Block) -> Loop:
-    """A loop around all that the last block does, of which there is one row."""
+    """Add a loop around the last block of a function with a single row."""
     loops = sch.get_loops(final)
     return sch.add_unit_loop(loops[0] if loops else final)
 
@@ -156,8 +157,8 @@ def _unit_row(sch: Schedule, final: Block) -> Loop:
 def _share(
     sch: Schedule, block: Block, loops: list[Loop], sharers: Sharers, facts: GpuFacts
 ) -> None:
-    """Spread the elements of a row over the threads of a block, vectors of them where it has as
-    many."""
+    """Distribute the elements of a row over the threads of a block, in vectors if there are
+    enough."""
     pattern = match_block(sch.block_op(block))
     lanes = row_lanes(pattern, facts) if pattern is not None and sharers.vectors else 1
     all = sch.fuse(*loops) if len(loops) > 1 else loops[0]
@@ -172,7 +173,7 @@ def _share(
 def _reduce_together(
     sch: Schedule, block: Block, loops: list[Loop], sharers: Sharers, facts: GpuFacts
 ) -> None:
-    """Each thread reduces its share in a register; `lower-thread-reductions` combines shares."""
+    """Reduce each thread's share in a register; `lower-thread-reductions` combines the shares."""
     pattern = match_block(sch.block_op(block))
     assert pattern is not None
     threads = sharers.threads
@@ -181,5 +182,5 @@ def _reduce_together(
     thread, *_ = take_turns(sch, loops, sharing)
     accumulate(sch, sch.rfactor(thread), thread, "threadIdx.x")
     sch.bind(sch.get_loops(block)[-1], "threadIdx.x")
-    # All threads read what they made together.
+    # All threads read the combined result.
     sch.set_scope(block, "shared")

@@ -1,4 +1,4 @@
-"""How threads share a reduction that has a launch of its own: what each choice costs."""
+"""Cost model for reductions that several threads share in a separate launch."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.gpu.facts import GpuFacts
 
 TERMS_A_THREAD = 4
-"""Terms of a sum that make it worth another thread."""
+"""Minimum number of terms of a sum per thread."""
 
 TERMS_A_PART = 16
-"""Terms of each thread that make it worth another block."""
+"""Minimum number of terms of each thread to divide a sum among several blocks."""
 
 MOST_PARTS = 512
-"""Partial results of one element: what a block combines in a step or two."""
+"""Maximum number of partial results of an element: a block combines them in a step or two."""
 
 BLOCKS_A_CORE = 2
-"""Blocks that keep a core's memory accesses going while others wait for their threads."""
+"""Blocks per core that keep memory accesses in flight while others synchronise their threads."""
 
 LAUNCH = 4000.0
-"""Cycles that one more launch takes, roughly."""
+"""Approximate cycles of an additional launch."""
 
 BLOCK_RATE = 8.0
-"""Bytes that one block fetches in a cycle, roughly: a thread has a few loads on their way."""
+"""Approximate bytes per cycle that one block fetches: each thread has a few loads in flight."""
 
 NEIGHBOURS = 32
-"""Results side by side whose terms are loaded at once: those of a warp, or a line of a cache."""
+"""Adjacent results whose terms are loaded together: those of a warp, or a cache line."""
 
 SCATTERED = 8.0
-"""How much longer it takes to load single words from different lines of memory."""
+"""Slowdown of loads of single words from different lines of memory."""
 
 BYTE = 8
-"""Bits of one."""
+"""Bits of a byte."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ class Sharing:
 
     Attributes:
         rows: results of a block.
-        threads: of each result.
-        is_across: whether neighbouring threads have neighbouring results, or terms of one.
+        threads: threads of each result.
+        is_across: whether adjacent threads have adjacent results, instead of terms of one result.
         parts: blocks that reduce a share of each result, which another launch combines.
-        lanes: neighbouring terms that a thread loads at once.
+        lanes: adjacent terms that a thread loads at once.
     """
 
     rows: int
@@ -67,11 +67,10 @@ class Sharing:
 
 
 def choose_sharing(pattern: BlockPattern, facts: GpuFacts, may_split: bool = True) -> Sharing:
-    """How to share a reduction: by as many threads as it has work for, whose loads lie beside
-    each other.
+    """Choose how to share a reduction: as many threads as have enough work, with coalesced loads.
 
     Args:
-        may_split: whether blocks may share a result.
+        may_split: whether several blocks may share a result.
     """
     count = prod(pattern.extents[v] for v in pattern.spatial)
     length = prod(pattern.extents[v] for v in pattern.reduce)
@@ -91,7 +90,8 @@ def choose_sharing(pattern: BlockPattern, facts: GpuFacts, may_split: bool = Tru
 
 
 def _parts(pattern: BlockPattern, facts: GpuFacts, blocks: int, rows: int, threads: int) -> int:
-    """Blocks that share each result, where that saves more than another launch costs."""
+    """Return the number of blocks that share each result; 1 unless it saves more than a launch
+    costs."""
     length = prod(pattern.extents[v] for v in pattern.reduce)
     idle = BLOCKS_A_CORE * facts.cores // max(blocks, 1)
     parts = min(idle, length // (threads * TERMS_A_PART), MOST_PARTS)
@@ -101,14 +101,14 @@ def _parts(pattern: BlockPattern, facts: GpuFacts, blocks: int, rows: int, threa
 
 
 def _row_time(pattern: BlockPattern) -> float:
-    """Cycles that one block takes to fetch the terms of a result."""
+    """Return the cycles in which one block fetches the terms of a result."""
     length = prod(pattern.extents[v] for v in pattern.reduce)
     return length * term_bits(pattern) / BYTE / BLOCK_RATE
 
 
 def better_apart(sch: Schedule, facts: GpuFacts) -> str | None:
-    """Why launches for each step are estimated to take less time than a block for each row; None
-    if they are not."""
+    """Return why separate launches are estimated to be faster than one block per row; None if they
+    are not."""
     saved, launches = 0.0, 0
     for block in sch.blocks():
         op = sch.block_op(block)
@@ -118,12 +118,12 @@ def better_apart(sch: Schedule, facts: GpuFacts) -> str | None:
         sharing = choose_sharing(pattern, facts)
         launches += 1 if sharing.parts == 1 else 2
         count = prod(pattern.extents[v] for v in pattern.spatial)
-        # What a block for each row takes: rows beside each other are scattered for it.
+        # With one block per row, the loads of adjacent rows are scattered.
         rounds = ceil(count / (BLOCKS_A_CORE * facts.cores))
         alone = rounds * _row_time(pattern) * (SCATTERED if sharing.is_across else 1.0)
         blocks = ceil(count / sharing.rows) * sharing.parts
         shared = ceil(blocks / (BLOCKS_A_CORE * facts.cores)) * sharing.rows / sharing.parts
-        # The row is gone through once more where its elements are written.
+        # If the row's elements are written, it is read once more.
         passes = 1 if not sch.consumers(block) else 2
         saved += passes * (alone - shared * _row_time(pattern))
     if saved > launches * LAUNCH:
@@ -132,14 +132,14 @@ def better_apart(sch: Schedule, facts: GpuFacts) -> str | None:
 
 
 def row_threads(length: int, facts: GpuFacts) -> int:
-    """Threads that share a row of so many elements: as many as have a few each."""
+    """Return the number of threads that share a row of `length` elements, with a few for each."""
     most = facts.block_threads(ceil(length / TERMS_A_THREAD))
     return max(min(most, power_of_two(length // TERMS_A_THREAD + 1) // 2), min(facts.warp, most))
 
 
 def term_lanes(pattern: BlockPattern, facts: GpuFacts, threads: int) -> int:
-    """Neighbouring terms that a thread loads at once: whole vectors of what lies side by side, of
-    which each thread has a few."""
+    """Return the number of adjacent terms that a thread loads at once: whole vectors, if each
+    thread has enough of them."""
     moving = [v for v in pattern.reduce if pattern.extents[v] > 1]
     if not moving or not any(term.is_unit(moving[-1]) for term in pattern.terms):
         return 1
@@ -149,7 +149,7 @@ def term_lanes(pattern: BlockPattern, facts: GpuFacts, threads: int) -> int:
 
 
 def term_bits(pattern: BlockPattern) -> int:
-    """What is loaded for each term that no other result has a use for."""
+    """Return the bits loaded for each term that are not reused by other results."""
     bits = [
         access_bits(term)
         for term in pattern.terms
@@ -159,13 +159,12 @@ def term_bits(pattern: BlockPattern) -> int:
 
 
 def has_neighbouring_rows(pattern: BlockPattern) -> bool:
-    """Whether what is loaded for neighbouring results lies side by side, and what is loaded for
-    one of them does not."""
+    """Whether the largest operand is contiguous along results rather than along terms."""
     heavy = max(pattern.terms, key=lambda term: _footprint(term, pattern), default=None)
     if heavy is None:
         return False
     moving = [v for v in pattern.variables if pattern.extents[v] > 1]
-    # Along a window both lie side by side.
+    # For a window, both may be contiguous.
     along = [pattern.extents[v] for v in moving if v in pattern.reduce and heavy.is_unit(v)]
     across = [pattern.extents[v] for v in moving if v in pattern.spatial and heavy.is_unit(v)]
     return max(across, default=0) > max(along, default=0)
@@ -176,5 +175,5 @@ def _footprint(term: StridedAccess, pattern: BlockPattern) -> int:
 
 
 def power_of_two(number: int) -> int:
-    """The smallest power of two that is no smaller."""
+    """Return the smallest power of two that is at least `number`."""
     return 1 << max(number - 1, 0).bit_length()

@@ -1,4 +1,4 @@
-"""What `gpu-reduction` leaves open: a thread or a block for each row, and what it keeps."""
+"""Space of `gpu-reduction`: one thread or block per row, and which elements it keeps."""
 
 from __future__ import annotations
 
@@ -41,37 +41,37 @@ from tcopt.schedules.spaces.space import (
 from tcopt.support.columns import ceil_div, least, most, where
 
 THREAD, BLOCK = 0, 1
-"""What does a row."""
+"""Whether a thread or a block computes a row."""
 
 KEPT, AGAIN = 0, 1
-"""What becomes of the elements between the steps of a row."""
+"""Whether elements are kept between passes over a row, or recomputed."""
 
 SHORT_ROW = 32
-"""Elements of a row for which no threads need to meet."""
+"""Maximum elements of a row for which no threads share it."""
 
 FEW_NUMBERS = 16
-"""Numbers of a row that a block keeps wherever its memory is."""
+"""Maximum elements of a row that a block keeps, whatever memory they are in."""
 
 ENOUGH = 4
-"""The part of the threads that run at once for which rows beside each other are many."""
+"""Fraction of the concurrent threads (1/n) from which adjacent rows count as many."""
 
 LONG_COLUMN = 128
-"""Elements of rows beside each other for which one thread is too slow."""
+"""Length of adjacent rows from which one thread is too slow."""
 
 NEARER = 4.0
-"""How many times as fast elements that are kept are read again, roughly."""
+"""Approximate speed-up of rereading elements that are kept."""
 
 MEETING = 100.0
-"""Cycles until all threads of a block have combined what they have, roughly."""
+"""Approximate cycles to combine the results of all threads of a block."""
 
 
 class ReductionSpace(Space):
-    """Who does a row, by how many threads, and whether elements are kept between its steps.
+    """How rows are mapped to threads, and whether elements are kept between passes over a row.
 
     Args:
-        sch: a schedule of a copy of the function, whose rows are outermost.
+        sch: a schedule of a copy of the function, with the loops over rows outermost.
         final: its last block.
-        rows: the loops that all reductions keep.
+        rows: the loops over rows.
     """
 
     def __init__(self, sch: Schedule, final: Block, rows: Sequence[Loop], facts: GpuFacts):
@@ -119,13 +119,13 @@ class ReductionSpace(Space):
 
     @cached_property
     def kept_again(self) -> int:
-        """Numbers that are kept of a row where cheap ones are computed again."""
+        """Number of elements that are kept of a row if cheap ones are recomputed."""
         copy = Schedule(self._sch.func.clone())
         repeat_elements(copy)
         return _kept(copy, self.count, self._final)
 
     def refusal(self) -> str | None:
-        """Why the usual choice cannot be carried out; None if it can."""
+        """Return why the default choice is illegal; None if it is legal."""
         again = self._usual_elements == AGAIN
         kept, block = self.kept_again if again else self.kept, self._usual_row == BLOCK
         if not block and kept > self.facts.accumulators:
@@ -140,22 +140,23 @@ class ReductionSpace(Space):
         room = where(k.row == BLOCK, max(self._room[BLOCK], FEW_NUMBERS), self._room[THREAD])
         able = where(k.row == BLOCK, self.reason is None, self._has_rows)
         usual = where(k.row == BLOCK, *(self._usual_threads[row] for row in (BLOCK, THREAD)))
-        # Of twice the threads that there is work for, some never run.
+        # If there are twice as many threads as work, some never run.
         busy = k.threads < 2 * where(k.row == BLOCK, self.length, self.count)
         fits = (k.threads == usual) | (busy & (k.threads <= self.facts.max_threads))
-        # A thread that has a row has nothing but single numbers of it.
+        # A thread that computes a whole row uses no vectors.
         plain = (k.row == BLOCK) | (k.vectors == max(self.knobs[-1].values))
-        # What nobody could compute again is kept.
+        # `again` must reduce the number of kept elements.
         other = (k.elements == KEPT) | (again < self.kept)
         return (kept <= room) & able & fits & plain & other
 
     def estimate(self, k: Point) -> Column:
-        """Cycles: what the busiest core fetches in each step, and the meetings of threads."""
+        """Estimate cycles: bytes that the busiest core fetches in each pass, and combining
+        threads."""
         facts, alone = self.facts, k.row == THREAD
         blocks = where(alone, ceil_div(self.count, k.threads), self.count)
         rounds = ceil_div(blocks, BLOCKS_A_CORE * facts.cores)
         terms = self.length * where(alone, k.threads, 1)
-        # Rows beside each other are in one piece for threads that have a row each.
+        # Adjacent rows are contiguous for adjacent threads with one row each.
         beside = has_neighbouring_rows(self.pattern)
         scattered = where(alone != beside, SCATTERED / 2, 1.0)
         waiting = most(facts.warp / k.threads, 1.0)
@@ -167,7 +168,7 @@ class ReductionSpace(Space):
         return rounds * (passes * fetch / (0.5 + 0.5 * lanes) + meetings)
 
     def default(self) -> dict[str, int]:
-        """As the length of rows and how they lie suggest."""
+        """Return the choice that the length and layout of rows suggest."""
         return {
             "row": self._usual_row,
             "threads": self._usual_threads[self._usual_row],
@@ -190,7 +191,7 @@ class ReductionSpace(Space):
         return operands_of(self.pattern)
 
     def _are_neighbours(self, rows: list[Loop]) -> bool:
-        """Whether rows lie beside each other, element by element, and are many or not long."""
+        """Whether rows are adjacent in memory element by element, and many or short."""
         pattern = match_block(self._sch.block_op(self._final))
         if pattern is None or not pattern.spatial:
             return False
@@ -202,7 +203,7 @@ class ReductionSpace(Space):
 
 
 def row_loops(sch: Schedule, final: Block) -> list[Loop] | Declined:
-    """The loops of the last block that all reductions keep, moved outermost."""
+    """Return the loops of the last block over rows, moved outermost."""
     pattern = match_block(sch.block_op(final))
     if pattern is None:
         return Declined("the last block does not store once")
@@ -235,7 +236,7 @@ def _no_block(
     patterns: dict[Block, BlockPattern],
     count: int,
 ) -> str | None:
-    """Why the threads of a block cannot share a row; None if they can."""
+    """Return why the threads of a block cannot share a row; None if they can."""
     for block in reductions:
         pattern = patterns.get(block)
         if pattern is not None and _length(pattern) > 1:
@@ -247,14 +248,14 @@ def _no_block(
 
 
 def _kept(sch: Schedule, count: int, final: Block) -> int:
-    """Numbers that are kept of a row between its first step and its last."""
+    """Return the number of elements that are kept of a row between its first and last pass."""
     between = [b for b in sch.blocks() if b != final and not sch.block_op(b).is_reduction]
     patterns = [match_block(sch.block_op(each)) for each in between]
     return sum(_row_elements(each, count) for each in patterns if each is not None)
 
 
 def _row_elements(pattern: BlockPattern, count: int) -> int:
-    """Numbers that a block computes for each row."""
+    """Return the number of elements that a block computes for each row."""
     return -(-prod(buffer_shape(pattern.store.buffer)) // count)
 
 

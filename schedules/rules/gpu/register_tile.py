@@ -1,18 +1,18 @@
-"""Contractions straight from memory: each thread keeps a tile of sums in registers.
+"""Contractions with operands in memory: each thread keeps a tile of sums in registers.
 
     each thread
       sums = 0                             rows x lanes
       for each term of the reduction
-        for each row:  load one number
+        for each row:  load one element
         load a vector
         for each row:  multiply-add
       epilogue and store, a vector a row
 
-*Columns* are contiguous in the output: vectors lie along them, and threads next to each other
-take vectors next to each other. *Rows* are a variable that moves the other operand alone, so that
-a loaded vector serves all of them: output channels of a convolution, rows of a matrix product.
-Nothing is copied to memory that threads share: on GPUs whose memory is the CPU's that costs more
-than it saves, and where nothing is used twice there is nothing to save.
+*Columns* are contiguous in the output: vectors run along them, and adjacent threads take adjacent
+    vectors. *Rows* are a variable that moves only the other operand, so that a loaded vector is
+    used for all of them: output channels of a convolution, rows of a matrix product. Operands are
+    not copied to shared memory: on GPUs that share memory with the CPU that costs more than it
+    saves, and without reuse there is nothing to save.
 """
 
 from __future__ import annotations
@@ -47,39 +47,39 @@ from tcopt.support.columns import ceil_div, where
 from tcopt.support.remarks import remark
 
 MOST_ROWS = 8
-"""Rows of a tile: what is loaded for a vector's multiply-adds beside it."""
+"""Maximum number of rows of a tile in the default schedule."""
 
 WRITTEN_OUT = 128
-"""Multiply-adds that are written out: enough that loop control does not count."""
+"""Number of unrolled multiply-adds that make loop overhead negligible."""
 
 WRITTEN_CHOICES = (16, 32, 64, 128, 256)
-"""Numbers of them that may be tried."""
+"""Candidate numbers of unrolled multiply-adds."""
 
 MOST_STEPS = 16
-"""Steps of a reduction that are written out, however few multiply-adds each has."""
+"""Maximum number of unrolled steps of a reduction, however few multiply-adds each has."""
 
 LOAD = 4.0
-"""Multiply-adds that take as long as one load, roughly."""
+"""Approximate cost of a load, in multiply-adds."""
 
 BROADCAST = 0.5
-"""Where threads are loops of a CPU, vectors' multiply-adds that take as long as one load."""
+"""Cost of a load in vector multiply-adds, if threads are loops of a CPU."""
 
 FEW_ROWS = 2
 SINGLE = 2.0
-"""There, how many times as long single numbers take of more rows: with few of them the compiler
-makes vectors of what threads next to each other do."""
+"""Slowdown of scalar code with more rows than `FEW_ROWS` on such targets: with few rows, the
+compiler vectorises over adjacent threads."""
 
 UNEVEN = 1.5
-"""How many times as long they take where rows are left over, which are guarded one by one."""
+"""Slowdown on such targets if the last tile has fewer rows, which need separate conditions."""
 
 
 @dataclass(frozen=True)
 class RegisterTile:
-    """The sums of one thread: numbers, or columns of many tiles.
+    """The sums of one thread; sizes are integers, or columns of many tiles.
 
     Attributes:
-        rows: of them.
-        lanes: of each row.
+        rows: number of rows.
+        lanes: elements of a row.
     """
 
     rows: Column
@@ -88,7 +88,7 @@ class RegisterTile:
 
 @schedule_rule(target="gpu", priority=80)
 class RegisterTiles:
-    """Rule for functions with a block that sums products."""
+    """Rule for functions with one block that sums products."""
 
     name = "gpu-register-tile"
     provides = (CONTRACTION,)
@@ -110,7 +110,7 @@ class RegisterTiles:
 
 
 class RegisterTileSpace(Space):
-    """The tile of a thread, and how much of its sum is written out."""
+    """Tile of a thread, and how much of its sum is unrolled."""
 
     def __init__(self, pattern: BlockPattern, rows: int | None, columns: int, facts: GpuFacts):
         self.pattern, self.rows, self.columns, self.facts = pattern, rows, columns, facts
@@ -136,7 +136,7 @@ class RegisterTileSpace(Space):
         return (k.rows <= MOST_ROWS) & self.valid(k)
 
     def estimate(self, k: Point) -> Column:
-        """Multiply-adds that take as long, of the threads that run at once."""
+        """Estimate the cost of the concurrent threads in multiply-add equivalents."""
         tile = RegisterTile(k.rows, k.lanes)
         return _cost(tile, self.pattern, self.rows, self.columns, self.facts)
 
@@ -147,7 +147,7 @@ class RegisterTileSpace(Space):
         return dict(leading) | {"written": self._written(leading["rows"] * leading["lanes"])}
 
     def _written(self, sums: int) -> int:
-        """Multiply-adds to write out: for a CPU's compiler all of a window, or none."""
+        """Return the number of multiply-adds to unroll; on a CPU, a whole window or nothing."""
         if self.facts.in_lockstep:
             return WRITTEN_OUT
         steps = 1
@@ -174,7 +174,7 @@ class RegisterTileSpace(Space):
 
 
 def open_tiles(pattern: BlockPattern, facts: GpuFacts) -> RegisterTileSpace | Declined:
-    """The tiles of a sum of products whose operands come from memory, or why there are none."""
+    """Return the space of tiles of a contraction with operands in memory, or decline."""
     columns = columns_of(pattern)
     if columns is None:
         return Declined("no variable is contiguous in the output")
@@ -182,7 +182,7 @@ def open_tiles(pattern: BlockPattern, facts: GpuFacts) -> RegisterTileSpace | De
 
 
 def only_contraction(sch: Schedule) -> BlockPattern | Declined:
-    """The one block that adds products, where all others compute each element on its own."""
+    """Return the only contraction of a function if no other block reduces; decline otherwise."""
     patterns = [match_block(sch.block_op(block)) for block in sch.blocks()]
     sums = [p for p in patterns if p is not None and p.is_contraction]
     if len(sums) != 1:
@@ -196,16 +196,16 @@ def only_contraction(sch: Schedule) -> BlockPattern | Declined:
 
 
 def columns_of(pattern: BlockPattern) -> int | None:
-    """The variable that is contiguous in the output."""
+    """Return the variable that is contiguous in the output."""
     found = [v for v in pattern.spatial if pattern.extents[v] > 1 and pattern.store.is_unit(v)]
     return found[-1] if found else None
 
 
 def rows_of(pattern: BlockPattern, columns: int, lane: int | None = None) -> int | None:
-    """The longest variable that moves an operand and leaves what lies along columns.
+    """Return the longest variable that moves one operand, but not the one that columns move.
 
     Args:
-        lane: a variable that has another part already.
+        lane: a variable that has another role.
     """
     along = [t for t in pattern.terms if t.uses(columns)]
     across = [t for t in pattern.terms if not t.uses(columns)]
@@ -223,8 +223,11 @@ def rows_of(pattern: BlockPattern, columns: int, lane: int | None = None) -> int
 def column_lanes(
     pattern: BlockPattern, columns: int, facts: GpuFacts, dot: Dot | None = None
 ) -> int:
-    """Lanes of a vector along columns: whole ones only, and where threads are in lockstep of
-    neighbours, as these load a vector each anyway."""
+    """Return the lanes of a vector along columns.
+
+    Rows are whole vectors. Threads in lockstep need contiguous operands: otherwise adjacent threads
+    take adjacent elements.
+    """
     lanes = facts.lanes(element_bits(pattern.block), pattern.extents[columns])
     plain = all(not t.uses(columns) or t.is_unit(columns, lane_dim(t, dot)) for t in pattern.terms)
     return lanes if plain or not facts.in_lockstep else 1
@@ -246,8 +249,10 @@ def _cost(
 def _thread_cost(
     tile: RegisterTile, pattern: BlockPattern, rows: int | None, columns: int
 ) -> Column:
-    """A term's, where threads are loops of a CPU: one operation is of a whole vector, and vectors
-    of what is no neighbours are gathered number by number."""
+    """Return the cost of one term if threads are loops of a CPU.
+
+    An operation on a whole vector costs 1, and non-contiguous vectors are gathered by element.
+    """
     gathered = any(t.uses(columns) and not t.is_unit(columns) for t in pattern.terms)
     loads = tile.rows + (tile.lanes if gathered else 1)
     uneven: Column = 1.0
@@ -267,7 +272,7 @@ def schedule_tile(
     dot: Dot | None = None,
     written: int = WRITTEN_OUT,
 ) -> list[Block]:
-    """Tile the block, and compute its epilogue tile by tile; the other blocks."""
+    """Tile the block, and compute its epilogue tile by tile; return the other blocks."""
     block = sch.get_block(pattern.block.block_name.data)
     text = f"tile of {tile.rows} rows x {tile.lanes} columns a thread, from memory"
     remark("schedule", sch.block_op(block), text)
@@ -303,10 +308,10 @@ def accumulate(
     dot: Dot | None = None,
     written: int = WRITTEN_OUT,
 ) -> None:
-    """Keep a thread's sums in registers through a reduction inside of a loop, and write out the
-    last steps of it."""
+    """Keep a thread's sums in registers through a reduction inside of a loop, and unroll its last
+    steps."""
     inner = unroll_steps(sch, reduce, sums, written)
-    # A dot product has its start in a block of its own.
+    # A dot product needs its initialisation in a separate block.
     if inner or dot is not None:
         init = sch.decompose_reduction(block, (inner or reduce)[0])
         write_out_tile(sch, init, around, lanes)
@@ -319,11 +324,12 @@ def accumulate(
 def unroll_steps(
     sch: Schedule, reduce: list[Loop], sums: int, written: int = WRITTEN_OUT
 ) -> list[Loop]:
-    """Write out the last steps of a reduction for a thread with so many sums; the loops that
-    are left, outermost first.
+    """Unroll the last steps of a reduction for a thread with `sums` sums.
 
     Args:
-        written: multiply-adds to write out.
+        written: number of multiply-adds to unroll.
+    Returns:
+        The remaining loops, outermost first.
     """
     left = min(MOST_STEPS, max(written // sums, 1))
     inner = list(reduce)
@@ -339,7 +345,7 @@ def unroll_steps(
 
 
 def write_out_tile(sch: Schedule, block: Block, around: Loop, lanes: int) -> None:
-    """Write out the loops over a thread's tile."""
+    """Unroll and vectorise the loops over a thread's tile."""
     loops, op = sch.get_loops(block), sch.block_op(block)
     own = [o for o in loops[loops.index(around) + 1 :] if is_spatial(sch, o, op)]
     own = [o for o in own if sch.extent(o) > 1]

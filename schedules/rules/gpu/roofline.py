@@ -1,9 +1,9 @@
-"""How long scheduled launches take on a GPU, against what its cores and its memory allow.
+"""Estimate the time of scheduled launches on a GPU, and its lower bound by a roofline model.
 
-Both are rough, and mean something where they are far apart. The limit is that of a roofline: a
-launch, and operations on all cores, or each byte moved once. The estimate looks at the loops as
-they are: rounds of blocks, threads of a block, what neighbouring threads load, and how long a
-thread that has much to do alone waits for memory.
+Both are rough, and only meaningful where they differ by a large factor. The lower bound is that of
+a roofline: a launch, and all operations on all cores, or each byte moved once. The estimate depends
+on the scheduled loops: rounds of blocks, threads of a block, coalescing of loads, and the latency
+that a thread with much serial work exposes.
 """
 
 from __future__ import annotations
@@ -32,38 +32,38 @@ from tcopt.schedules.rules.rule import Declined, Estimate, target_estimate
 from tcopt.schedules.state.state import blocks_under, buffers_read, buffers_written
 
 CYCLES_PER_NS = 1.4
-"""Clocks are 1 to 2 GHz."""
+"""Clock rates are 1 to 2 GHz."""
 
 LATENCY = 400.0
-"""Cycles from a load of memory to its number, roughly."""
+"""Approximate latency of a load from memory in cycles."""
 
 ON_THEIR_WAY = 4
-"""Loads that a thread waits for at a time where one does not need another."""
+"""Number of independent loads that a thread has in flight."""
 
 WAIT = 4.0
-"""Cycles from an instruction to one that needs its result."""
+"""Latency of an instruction in cycles."""
 
 SECTOR = 32
-"""Bytes of memory that are moved for a single number."""
+"""Bytes of memory that are moved for a single element."""
 
 LINE = 128
-"""Bytes that a core loads from what is near in a cycle."""
+"""Bytes per cycle that a core loads from near memory."""
 
 DOT = 4.0
-"""Products of bytes in the time of one multiply-add."""
+"""Byte products in the time of one multiply-add."""
 
 
 @dataclass
 class _Launch:
-    """What one launch costs.
+    """Costs of one launch.
 
     Attributes:
-        grid, threads: blocks, and threads of each.
+        grid, threads: number of blocks, and of threads per block.
         issued: operations of all threads of a block.
-        loaded: bytes that a core loads for a block, as its threads ask for them.
-        apart: those that come along because neighbouring threads ask for what lies apart.
-        scattered: those loaded whose neighbours no thread of the block asks for.
-        chain: cycles that one thread takes, however many others there are.
+        loaded: bytes that a core loads for a block, as requested by its threads.
+        apart: bytes of these that are loaded needlessly, because accesses are not coalesced.
+        scattered: bytes loaded whose adjacent elements no thread of the block uses.
+        chain: cycles of one thread, independent of the number of threads.
     """
 
     name: str
@@ -76,7 +76,7 @@ class _Launch:
     chain: float = 0.0
 
     def cycles(self, facts: GpuFacts) -> tuple[float, str]:
-        """How long it takes, and what takes longest."""
+        """Return the cycles of the launch, and its main cost."""
         rounds = facts.rounds(self.grid)
         resident = max(min(facts.core_threads // self.threads, rounds), 1)
         width = min(facts.multiply_adds, self.threads * resident)
@@ -96,7 +96,7 @@ class _Launch:
 
 @target_estimate("gpu")
 def estimate(before: loop.FuncOp, after: loop.FuncOp, facts: GpuFacts) -> Estimate | None:
-    """The time of a function as scheduled; None without blocks, whose loops tell everything."""
+    """Return the estimated time of a scheduled function; None if it has no launches."""
     nests = [op for op in after.body.block.ops if isinstance(op, loop.ForOp | loop.BlockOp)]
     launches = [each for each in (_launch(nest, facts) for nest in nests) if each is not None]
     if not launches:
@@ -107,13 +107,14 @@ def estimate(before: loop.FuncOp, after: loop.FuncOp, facts: GpuFacts) -> Estima
     reason = f'"{launches[worst].name}": {costs[worst][1]}'
     if costs[worst][0] < LAUNCH and len(launches) > 1:
         reason = f"{len(launches)} launches"
-    # All that is loaded at one time comes from memory.
+    # Everything that is loaded at some time comes from memory.
     limit = limit_cycles(before, facts)
     return Estimate(max(cycles, limit) / CYCLES_PER_NS, limit / CYCLES_PER_NS, reason)
 
 
 def limit_cycles(function: loop.FuncOp, facts: GpuFacts) -> float:
-    """Cycles of a function at best: a launch, and its operations, or its arguments' bytes."""
+    """Return the lower bound: a launch, and the function's operations or the bytes of its
+    arguments."""
     compute, moved = 0.0, dict[SSAValue, int]()
     for block in blocks_under(function):
         count = prod(block.domain)
@@ -127,7 +128,7 @@ def limit_cycles(function: loop.FuncOp, facts: GpuFacts) -> float:
 
 
 def _rate(block: loop.BlockOp, facts: GpuFacts) -> float:
-    """How many times as fast as a multiply-add the target does a block's operations."""
+    """Return the rate of a block's operations relative to multiply-adds."""
     pattern = match_block(block)
     if pattern is None or not pattern.is_contraction or len(pattern.terms) != 2:
         return 1.0
@@ -140,7 +141,7 @@ def _rate(block: loop.BlockOp, facts: GpuFacts) -> float:
 
 
 def _operations(block: loop.BlockOp) -> float:
-    """What one run of a body computes; products that are added up are one with the sum."""
+    """Return the operations of one run of a body; a multiply-add counts once."""
     pattern = match_block(block)
     if pattern is not None and pattern.is_contraction:
         return 1.0
@@ -149,7 +150,7 @@ def _operations(block: loop.BlockOp) -> float:
 
 
 def _launch(nest: loop.ForOp | loop.BlockOp, facts: GpuFacts) -> _Launch | None:
-    """The costs of all blocks of an outermost nest."""
+    """Return the total costs of all blocks of an outermost nest; None if it has no blocks."""
     blocks = [op for op in nest.walk() if isinstance(op, loop.BlockOp)]
     if not blocks:
         return None
@@ -160,7 +161,7 @@ def _launch(nest: loop.ForOp | loop.BlockOp, facts: GpuFacts) -> _Launch | None:
         own = prod(each.trip_count for each in loops if is_thread(each))
         rest = [each for each in loops if each.axis is None]
         products = _products(block, facts)
-        # The lanes of a warp share a product of matrices.
+        # The lanes of a warp share a matrix product.
         own *= facts.warp if products else 1
         found.grid, found.threads = max(found.grid, grid), max(found.threads, own)
         steps = prod(each.trip_count for each in rest)
@@ -173,14 +174,16 @@ def _launch(nest: loop.ForOp | loop.BlockOp, facts: GpuFacts) -> _Launch | None:
         found.apart += own * steps * sum(each.apart for each in accesses)
         found.scattered += own * steps * sum(each.moved for each in accesses if each.is_scattered)
         waits = LATENCY / ON_THEIR_WAY if any(each.is_far for each in accesses) else WAIT
-        # Threads without others beside them do each of their instructions after the last one.
+        # With less than a warp, latency of each instruction is exposed.
         found.chain += max(serial * waits, issued * (WAIT if own < facts.warp else 1.0))
     return found
 
 
 def _loops(block: loop.BlockOp) -> Iterator[loop.ForOp]:
-    """The loops that repeat a block, the innermost first: not those whose threads share what
-    loops inside have dealt out to the same threads."""
+    """Yield the loops that repeat a block, innermost first.
+
+    Loops over threads are skipped if a loop inside distributes work over the same threads.
+    """
     axes = set[loop.ThreadAxis]()
     for each in enclosing_loops(block):
         is_used = any(operand is each.induction_variable for operand in block.operands_)
@@ -194,7 +197,7 @@ def _loops(block: loop.BlockOp) -> Iterator[loop.ForOp]:
 
 
 def _products(block: loop.BlockOp, facts: GpuFacts) -> float:
-    """Multiply-adds of a lane in the time of a product of matrices by a warp; 0 without one."""
+    """Return a lane's multiply-adds in the time of a warp's matrix product; 0 if there is none."""
     for op in block.body.block.ops:
         if isinstance(op, loop.IntrinOp):
             operands = all_intrinsics()[op.intrin.data].operands
@@ -209,14 +212,14 @@ _FACTORS = 2
 
 @dataclass(frozen=True)
 class _Issued:
-    """A load or store of one run of a body.
+    """A load or store in one run of a body.
 
     Attributes:
         issued: instructions of a thread.
         moved: bytes moved for it.
-        apart: those of them that it does not use.
-        is_far: whether it goes to memory.
-        is_scattered: whether no thread of the block asks for what lies beside it.
+        apart: bytes of these that it does not use.
+        is_far: whether it accesses memory.
+        is_scattered: whether no thread of the block uses the adjacent elements.
     """
 
     issued: float
@@ -227,7 +230,7 @@ class _Issued:
 
 
 def _accesses(block: loop.BlockOp, loops: list[loop.ForOp]) -> Iterator[_Issued]:
-    """What a body loads and stores, beside registers."""
+    """Yield the loads and stores of a body, except accesses to registers."""
     start = _variables(block, None)
     own = [each for each in loops if each.axis is None or is_thread(each)]
     moving = [(each, _variables(block, each)) for each in own if each.trip_count > 1]
@@ -255,7 +258,7 @@ def _accesses(block: loop.BlockOp, loops: list[loop.ForOp]) -> Iterator[_Issued]
 
 
 def _neighbours(loops: list[loop.ForOp]) -> loop.ForOp | None:
-    """The loop whose iterations are threads side by side; None where there is one thread."""
+    """Return the loop over adjacent threads; None if there is a single thread."""
     for axis in loop.THREAD_AXES:
         for each in loops:
             if each.axis is not None and each.axis.data is axis:
@@ -264,7 +267,7 @@ def _neighbours(loops: list[loop.ForOp]) -> loop.ForOp | None:
 
 
 _WRITTEN_OUT = (loop.LoopKind.VECTORIZED, loop.LoopKind.UNROLLED, loop.LoopKind.VIRTUAL)
-"""Loops whose iterations wait for nothing of one another."""
+"""Kinds of loops whose iterations are independent in the instruction stream."""
 
 _REGISTERS = (loop.Scope.REGISTER,)
 _SHARED = (loop.Scope.SHARED, loop.Scope.LOCAL)
@@ -276,7 +279,7 @@ def _is_near(buffer: SSAValue, scopes: tuple[loop.Scope, ...]) -> bool:
 
 
 def _variables(block: loop.BlockOp, moved: loop.ForOp | None) -> dict[SSAValue, int]:
-    """A block's variables where all loops are at their start, but one."""
+    """Return a block's variables with all loops at their first iteration, except one."""
     value = None if moved is None or moved.trip_count == 1 else moved.induction_variable
     operands = [int(operand is value) for operand in block.operands_]
     bindings = block.bindings.data.results

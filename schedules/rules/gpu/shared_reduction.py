@@ -1,4 +1,4 @@
-"""A reduction in launches of its own: threads of a block share each result, and blocks do where
+"""Reductions in separate launches: threads of a block share each result, and several blocks do if
 there are few results and long sums.
 
     each block                                          rows x threads
@@ -6,10 +6,10 @@ there are few results and long sums.
       threads of a row: combine their shares            in warps, or shared memory
       one of them: epilogue and store
 
-Where terms of neighbouring results lie side by side, neighbouring threads have these; elsewhere
-they have neighbouring terms of one. With several blocks for a result the first launch leaves
-partial results, which a second one combines in the same way. So each number is the end of a tree
-that is some hundred terms deep at most, which is also what keeps it exact.
+If terms of adjacent results are contiguous, adjacent threads have adjacent results; otherwise they
+have adjacent terms of one result. With several blocks for a result, the first launch leaves partial
+results, which a second launch combines in the same way. Each element is thus the root of a
+reduction tree with a depth of at most some hundred terms, which also bounds rounding errors.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tcopt.schedules.rules.spatial import is_spatial
 from tcopt.support.remarks import remark
 
 STEPS = 8
-"""Loads of a thread that are on their way at a time."""
+"""Number of loads of a thread in flight."""
 
 
 def share_reduction(
@@ -38,12 +38,12 @@ def share_reduction(
     epilogue: Block | None = None,
     chosen: Sharing | None = None,
 ) -> None:
-    """Schedule a reduction in a launch of its own, or two.
+    """Schedule a reduction in one or two separate launches.
 
     Args:
         block: a reduction that `lower-thread-reductions` can share.
-        epilogue: what reads each of its results at its own place, and nothing else does.
-        chosen: how threads share it, by default as is estimated best.
+        epilogue: its only reader, which reads each result at its own position.
+        chosen: how threads share it; by default the best estimated choice.
     """
     pattern = match_block(sch.block_op(block))
     assert pattern is not None
@@ -52,7 +52,7 @@ def share_reduction(
     if sharing.parts > 1:
         spatial, reduce = loops_by_kind(sch, block)
         part, *terms = take_turns(sch, reduce, sharing)
-        # Outside of all loops of the results, so that these become loops of two nests.
+        # The loop is outside of all loops over results, so that these become loops of two nests.
         sch.reorder(part, *spatial, *terms)
         partial = sch.rfactor(part)
         _share_in_block(sch, partial, sharing, None, terms)
@@ -63,19 +63,19 @@ def share_reduction(
 
 
 def take_turns(sch: Schedule, reduce: list[Loop], sharing: Sharing) -> list[Loop]:
-    """Let blocks and threads take turns at groups of neighbouring terms, so that each of them has
-    as many, or one less, and each a first one.
+    """Distribute groups of adjacent terms over blocks and threads in turn, so that their shares are
+    equal or differ by one, and each has a first term.
 
     Returns:
-        The loop over parts, if there are several; that over threads; and those over what a thread
-        does at all times: steps, and neighbours of a vector.
+        The loop over parts, if there are several; the loop over threads; and the loops of a thread:
+        steps, and lanes of a vector.
     """
     terms = sch.fuse(*reduce) if len(reduce) > 1 else reduce[0]
     together = sharing.parts * sharing.threads * sharing.lanes
     steps = min(ceil(sch.extent(terms) / together), STEPS // sharing.lanes)
     sizes = {"step": max(steps, 1), "part": sharing.parts, "thread": sharing.threads}
     sizes["lane"] = sharing.lanes
-    # Loops of one iteration would be no loops of the reduction.
+    # Loops with one iteration would not be loops of the reduction.
     kept = {name: size for name, size in sizes.items() if size > 1}
     found = dict(zip(("turn", *kept), sch.split(terms, [None, *kept.values()]), strict=True))
     order = ("part", "thread", "turn", "step", "lane")
@@ -85,7 +85,7 @@ def take_turns(sch: Schedule, reduce: list[Loop], sharing: Sharing) -> list[Loop
 
 
 def loops_by_kind(sch: Schedule, block: Block) -> tuple[list[Loop], list[Loop]]:
-    """The loops of a block's results and those of its terms, moved outermost and innermost."""
+    """Return the loops over results and over terms of a block, moved outermost and innermost."""
     op, loops = sch.block_op(block), sch.get_loops(block)
     spatial = [each for each in loops if is_spatial(sch, each, op)]
     reduce = [each for each in loops if each not in spatial]
@@ -104,7 +104,8 @@ def _share_in_block(
     """Let the threads of a block reduce the terms of its rows.
 
     Args:
-        terms: the loops over them, where they have been split for threads; that over threads first.
+        terms: the loops over terms, if they are already split for threads; the loop over threads
+            comes first.
     """
     spatial, reduce = loops_by_kind(sch, block)
     if not reduce:
@@ -125,7 +126,7 @@ def _share_in_block(
     if epilogue is not None:
         sch.set_scope(block, "shared")
         sch.reverse_compute_at(epilogue, row)
-        # What all threads of a row have made is one thread's to store.
+        # The result that all threads of a row computed is stored by one of them.
         sch.bind(sch.add_unit_loop(epilogue), shared)
 
 
@@ -133,7 +134,7 @@ def accumulate(sch: Schedule, partial: Block, thread: Loop, axis: str) -> None:
     """Reduce each thread's share in a register.
 
     Args:
-        thread: the outermost of the loops that no other block is in.
+        thread: the loop over threads; all loops inside belong to this block alone.
     """
     sch.bind(thread, axis)
     sch.set_scope(partial, "register")

@@ -1,19 +1,19 @@
-"""Contractions through memory that the threads of a block share.
+"""Contractions with operands in shared memory.
 
     each block                                  rows x spans x columns of the output
       sums = 0                                  a tile of them in each thread's registers
       for each part of the reduction
-        all threads: copy what the block needs of both operands      shared
+        all threads: copy the block's part of both operands      shared
         for each term of the part
           each thread: multiply-add its tile
       epilogue and store
 
-An element of an operand is fetched once for the block, by any of its threads, instead of once
-for each thread that needs it. *Columns* are contiguous in the output; *spans* are a second
-variable that moves the same operand, such as the height of an image; *rows* move the other operand
-alone. An operand that is computed, such as a padded image, is computed where it is copied. Several
-vectors of columns are virtual threads. Dot products of bytes are the innermost loop; where channels
-are in blocks as short as a vector, a thread has all of one, and columns are what moves next.
+An element of an operand is fetched once for the block, by any of its threads, instead of once for
+each thread that needs it. *Columns* are contiguous in the output; *spans* are a second variable
+that moves the same operand, such as the height of an image; *rows* move only the other operand. An
+operand with a producer, such as a padded image, is computed directly in shared memory. Several
+vectors of columns are virtual threads. Dot products of bytes are the innermost loop; if channels
+are in blocks as short as a vector, a thread has a whole block, and columns are the next variable.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ from tcopt.schedules.state.state import buffers_read
 from tcopt.support.remarks import remark
 
 LEAST_DEPTH = 8
-"""Terms of a sum from which on it is worth waiting for the other threads."""
+"""Minimum number of terms of a sum for which synchronising threads pays off."""
 
 BYTE = 8
-"""Bits of one."""
+"""Bits of a byte."""
 
 
 @schedule_rule(target="gpu", priority=100)
 class SharedTiles:
-    """Rule for a sum of products in which several threads use each element."""
+    """Rule for contractions in which several threads use each element."""
 
     name = "gpu-shared-tile"
     provides = (CONTRACTION,)
@@ -105,13 +105,13 @@ class SharedTiles:
 
 
 def depth_group(roles: Roles) -> int:
-    """How many terms along the depth are one, of a dot product."""
+    """Return the number of terms along the depth that a dot product adds at once."""
     dot = roles.dot
     return dot.group if dot is not None and dot.variable == roles.depth else 1
 
 
 def tile_parts(pattern: BlockPattern, roles: Roles, facts: GpuFacts) -> int:
-    """Into how many parts to divide each sum."""
+    """Return the number of parts into which to divide each sum."""
     found = choose_tile(pattern, roles, facts)
     if found is None:
         return 1
@@ -127,10 +127,11 @@ def tile_parts(pattern: BlockPattern, roles: Roles, facts: GpuFacts) -> int:
 def open_tiles(
     pattern: BlockPattern, facts: GpuFacts, *, in_parts: bool = True
 ) -> SharedTileSpace | Declined:
-    """The tiles of a sum of products whose operands are shared, or why nothing is gained by that.
+    """Return the space of tiles of a contraction with shared operands, or decline if sharing gains
+    nothing.
 
     Args:
-        in_parts: whether blocks may share a sum.
+        in_parts: whether several blocks may share a sum.
     """
     roles = find_roles(pattern, dot_of(pattern, facts.capabilities), facts)
     if isinstance(roles, Declined):
@@ -144,7 +145,7 @@ def open_tiles(
 
 
 def find_roles(pattern: BlockPattern, dot: Dot | None, facts: GpuFacts) -> Roles | Declined:
-    """Assign the parts, or say why nothing is gained by sharing."""
+    """Assign the roles, or decline with the reason why sharing gains nothing."""
     columns, lane = columns_of(pattern), None
     if columns is None:
         return Declined("no variable is contiguous in the output")
@@ -152,7 +153,7 @@ def find_roles(pattern: BlockPattern, dot: Dot | None, facts: GpuFacts) -> Roles
     if dot is not None and weights is None:
         return Declined("bits of words are not counted here")
     if weights is not None and not weights.is_unit(columns, lane_dim(weights, dot)):
-        return Declined("results of dot products do not lie beside each other")
+        return Declined("results of dot products are not contiguous")
     if dot is not None and pattern.extents[columns] <= _result_lanes(pattern, facts):
         lane = columns
         columns = next((v for v in pattern.spatial[::-1] if is_moving(pattern, v, lane)), None)
@@ -180,7 +181,7 @@ def find_roles(pattern: BlockPattern, dot: Dot | None, facts: GpuFacts) -> Roles
 
 
 def is_moving(pattern: BlockPattern, variable: int, other: int) -> bool:
-    """Whether a variable is another one than that, and has more than one value."""
+    """Whether a variable differs from another one, and has more than one value."""
     return variable != other and pattern.extents[variable] > 1
 
 
@@ -192,12 +193,12 @@ def schedule_tile(
     facts: GpuFacts,
     written: int = WRITTEN_OUT,
 ) -> list[Block]:
-    """Tile the block for blocks and threads, with its operands shared.
+    """Tile the contraction for blocks and threads, with its operands in shared memory.
 
     Args:
-        written: multiply-adds of a thread that are written out.
+        written: number of multiply-adds of a thread to unroll.
     Returns:
-        The other blocks that are left to launches of their own.
+        The other blocks that need separate launches.
     """
     block = sch.get_block(pattern.block.block_name.data)
     remark("schedule", sch.block_op(block), f"tile of {tile}, operands in shared memory")
@@ -205,8 +206,8 @@ def schedule_tile(
     beside = blocks_beside(sch, block, epilogue)
     loops = variable_loops(sch, block)
     row_block, row_thread, row = sch.split(loops.pop(roles.rows), [None, tile.down, tile.rows])
-    # Vectors of a thread are as far apart as those of all threads reach: threads beside each other
-    # then read neighbours, in different banks, and store neighbours.
+    # The vectors of a thread are as far apart as all threads reach together: adjacent threads then
+    # read and store adjacent vectors, in different banks.
     factors = [None, tile.columns // tile.lanes, tile.across, tile.lanes]
     column_block, virtual, column_thread, lane = sch.split(loops.pop(roles.columns), factors)
     blocks, inner = [column_block], [row]
@@ -263,10 +264,10 @@ def _share_operands(
     tile: SharedTile,
     facts: GpuFacts,
 ) -> list[Block]:
-    """Let all threads of a block fetch what it needs for a part of the reduction.
+    """Let all threads of a block fetch the operands for a part of the reduction.
 
     Returns:
-        The other blocks that are left to launches of their own.
+        The other blocks that need separate launches.
     """
     left = list(beside)
     for term in pattern.terms:
@@ -291,7 +292,7 @@ def _share_operands(
 
 
 def _space_rows(sch: Schedule, copy: Block, term: StridedAccess, rows: int) -> None:
-    """Let rows that threads read at a time start in different banks of shared memory."""
+    """Space rows that threads read at the same time, so that they start in different banks."""
     steps = term.steps[rows] or ()
     dim = next((dim for dim, step in enumerate(steps) if step), len(steps))
     if dim < len(steps) - 1:
@@ -301,15 +302,17 @@ def _space_rows(sch: Schedule, copy: Block, term: StridedAccess, rows: int) -> N
 
 
 def _result_lanes(pattern: BlockPattern, facts: GpuFacts) -> int:
-    """Results of a dot product that are a vector of one thread."""
+    """Return the results of a dot product that form a vector of one thread."""
     return facts.lanes(access_bits(pattern.store))
 
 
 def _copied_lanes(
     sch: Schedule, term: StridedAccess, loops: list[Loop], tile: SharedTile, facts: GpuFacts
 ) -> int:
-    """Neighbours that a thread copies at once: whole vectors of rows that blocks divide evenly,
-    where there are enough of them for all threads."""
+    """Return the number of adjacent elements that a thread copies at once.
+
+    These are whole vectors of rows that blocks divide evenly, if there are enough for all threads.
+    """
     width, row = sch.extent(loops[-1]), buffer_shape(term.buffer)[-1]
     elements = prod(map(sch.extent, loops))
     lanes = facts.lanes(access_bits(term), width)
@@ -322,7 +325,7 @@ def _copied_lanes(
 
 
 def _makes(sch: Schedule, producer: Block, term: StridedAccess, block: Block) -> bool:
-    """Whether a block computes an operand for this one alone, element by element and cheaply."""
+    """Whether a block computes an operand for this block alone, element by element and cheaply."""
     source = match_block(sch.block_op(producer))
     if source is None or source.block.is_reduction or source.store.buffer is not term.buffer:
         return False

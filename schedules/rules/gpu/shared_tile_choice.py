@@ -1,4 +1,4 @@
-"""How large the tiles of a contraction through shared memory are: what each choice costs."""
+"""Cost model for the tile sizes of a contraction with operands in shared memory."""
 
 from __future__ import annotations
 
@@ -16,39 +16,40 @@ from tcopt.schedules.rules.gpu.register_tile import column_lanes
 from tcopt.support.columns import Column, ceil_div, least, most, where
 
 FETCH = 8.0
-"""Multiply-adds that take as long as moving one word to shared memory, roughly."""
+"""Approximate cost of moving one word to shared memory, in multiply-adds."""
 
 WORD = 4
 """Bytes of a word."""
 
 WAIT = 64.0
-"""The same for waiting until all threads are there."""
+"""Cost of synchronising all threads, in multiply-adds."""
 
 STEPS = (4, 8, 16, 32)
-"""Steps along the longest reduce variable that are fetched at a time; groups of terms are one."""
+"""Candidate numbers of steps along the longest reduce variable to fetch at a time; a group of terms
+of a dot product is one step."""
 
 
 UNPAIRED = 2.0
-"""How many times as long loads from shared memory take where threads of a warp that read one
-address are not neighbours in pairs: blocks whose width is not a power of two."""
+"""Slowdown of loads from shared memory if the threads of a warp that read the same address are not
+adjacent in pairs: in blocks whose width is not a power of two."""
 
 BANK_SPACING = (8, 4)
-"""Rows that the threads of a warp read at a time are a multiple of the first words apart, and the
-second. Those of eight threads, or of four with two rows each, then lie in different ones of 32
-banks, and whole vectors of four words at multiples of their size."""
+"""Spacing in words of rows that the threads of a warp read together: a multiple of the first number
+plus the second. The rows of eight threads, or of four with two rows each, are then in different
+ones of 32 banks, and vectors of four words stay aligned."""
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Which variable plays which part, by position.
+    """Roles of the variables, by position.
 
     Attributes:
         rows, columns: as in `register_tile`.
-        spans: a second variable that moves what columns move; None if there is none.
+        spans: a second variable that moves the operand of columns; None if there is none.
         depth: the longest variable of the reduction.
-        lane: where sums are made of dot products of channels in short blocks, the variable that
-            is contiguous in the output, all of which is one thread's; None elsewhere.
-        dot: the hardware's dot product.
+        lane: for dot products of channels in short blocks, the variable that is contiguous in the
+            output, all of which one thread computes; None otherwise.
+        dot: the hardware dot product.
     """
 
     rows: int
@@ -61,14 +62,14 @@ class Roles:
 
 @dataclass(frozen=True)
 class SharedTile:
-    """What a block computes: numbers, or columns of many tiles.
+    """The tile that a block computes; sizes are integers, or columns of many tiles.
 
     Attributes:
-        rows, columns: of one thread; `spans` of them lie in the second direction.
-        lanes: of a vector; they divide `columns`.
+        rows, spans, columns: size of one thread's tile.
+        lanes: lanes of a vector; they divide `columns`.
         down, across: threads along rows and along columns.
-        steps: along the longest reduce variable that are fetched at a time.
-        results: of a thread beside each other, at each of its rows, spans and columns.
+        steps: steps along the longest reduce variable that are fetched at a time.
+        results: adjacent results of a thread at each of its rows, spans and columns.
     """
 
     rows: Column
@@ -102,10 +103,12 @@ class SharedTile:
 def choose_tile(
     pattern: BlockPattern, roles: Roles, facts: GpuFacts, parts: int = 1
 ) -> tuple[SharedTile, float] | None:
-    """The tile of the least estimated time, and that; ties go to more sums, then to more threads.
+    """Return the tile with the lowest estimated time, and that time.
+
+    Ties are broken by more sums, then by more threads.
 
     Args:
-        parts: of each sum, which blocks of their own add up (`split_sum.py`).
+        parts: parts of each sum, which separate blocks compute (`split_sum.py`).
     """
     tiles = list(candidate_tiles(pattern, roles, facts, parts))
     if not tiles:
@@ -129,7 +132,7 @@ def choose_tile(
 def candidate_tiles(
     pattern: BlockPattern, roles: Roles, facts: GpuFacts, parts: int = 1
 ) -> Iterator[SharedTile]:
-    """Tiles whose threads fit a block and whose sums fit the registers."""
+    """Yield tiles whose threads fit a block and whose sums fit the registers."""
     extents = pattern.extents
     if roles.lane is None:
         lanes, results = column_lanes(pattern, roles.columns, facts, roles.dot), 1
@@ -145,7 +148,7 @@ def candidate_tiles(
     wanted = tuple(group * each for each in STEPS)
     steps = [depth] if depth <= min(wanted) else _sizes(depth, wanted)
     if group > 1:
-        # Groups are fetched as words where parts are alike.
+        # Groups are fetched as words if all parts have the same size.
         steps = [each for each in steps if depth % each == 0] or steps
     for columns in sorted(widths):
         for across in _sizes(ceil(width / columns), (4, 7, 8, 14, 16, 28, 32)):
@@ -162,12 +165,12 @@ def candidate_tiles(
 
 
 def _sizes(extent: int, wanted: tuple[int, ...]) -> list[int]:
-    """Those of some sizes that are not larger than an extent; the extent if it is smaller."""
+    """Return the sizes that are not larger than an extent; the extent if all are larger."""
     return [size for size in wanted if size <= extent] or [extent]
 
 
 class TileCosts:
-    """What tiles of a contraction take; what all of them have in common is looked at once."""
+    """Cost model for tiles of a contraction; precomputes what all tiles have in common."""
 
     def __init__(self, pattern: BlockPattern, roles: Roles, facts: GpuFacts, parts: int = 1):
         self._facts = facts
@@ -190,24 +193,24 @@ class TileCosts:
         self._is_dot = roles.dot is not None
         group = 1 if roles.dot is None else roles.dot.group
         self._terms = prod(fixed[v] for v in reduce) / group
-        # What moves no result only excludes points.
+        # Variables that do not move the result are guards.
         others = (v for v in pattern.spatial if v not in self._varied and v not in whole)
         self._blocks = parts * prod(extents[v] for v in others if pattern.store.uses(v))
 
     def fetched_bytes(self, tile: SharedTile) -> Column:
-        """What a block fetches for a part of the reduction."""
+        """Return the bytes that a block fetches for a part of the reduction."""
         sizes = self._tile_sizes(tile)
         each = zip(self._footprints, self._element_bytes, strict=True)
         return sum(footprint.elements(sizes) * size for footprint, size in each)
 
     def shared_bytes(self, tile: SharedTile, fetched: Column) -> Column:
-        """What a block keeps in shared memory, at most."""
-        # The last round of fetching may leave some threads with places of their own.
+        """Return an upper bound on a block's shared memory in bytes."""
+        # In the last iteration of fetching, some threads may write beyond the end.
         spare = tile.threads * sum(self._element_bytes)
         spaced = tile.rows * tile.down * BANK_SPACING[0] * WORD
         spare = spare + where(tile.has_rows_in_warps(self._facts.warp), spaced, 0)
         if self._is_dot:
-            # Threads fetch whole words, and what is beyond the end takes a row of its own.
+            # Threads fetch whole words, and those beyond the end need an additional row.
             sizes = self._tile_sizes(tile)
             each = zip(self._footprints, self._element_bytes, strict=True)
             spare = spare + sum(
@@ -216,7 +219,7 @@ class TileCosts:
         return fetched + spare
 
     def blocks(self, tile: SharedTile) -> Column:
-        """Of the launch."""
+        """Return the number of blocks of the launch."""
         sizes = zip(self._sizes, self._tile_sizes(tile), self._is_reduced, strict=False)
         count: Column = self._blocks
         for extent, size, is_reduced in sizes:
@@ -225,7 +228,7 @@ class TileCosts:
         return count
 
     def time(self, tile: SharedTile, fetched_bytes: Column, shared_bytes: Column) -> Column:
-        """Multiply-adds that take as long, of the busiest core."""
+        """Estimate the cost of the busiest core in multiply-add equivalents."""
         facts, blocks = self._facts, self.blocks(tile)
         terms: Column = self._terms
         parts: Column = 1
@@ -237,26 +240,27 @@ class TileCosts:
                 parts = parts * ceil_div(extent, size)
         loads = tile.rows + tile.spans * tile.columns / tile.lanes
         loads = loads * where(tile.across & (tile.across - 1) == 0, 1.0, UNPAIRED)
-        # A block whose threads are not whole warps pays for those that idle.
+        # Threads are rounded up to whole warps.
         threads = ceil_div(tile.threads, facts.warp) * facts.warp
         at_once = facts.resident(blocks, threads, tile.sums - (-loads // 1), shared_bytes)
         wait = WAIT / at_once
         work = threads * (terms * (tile.sums + loads) + wait) + FETCH * fetched_bytes / WORD
-        # Few threads do not hide how long memory takes.
+        # Few threads do not hide memory latency.
         exposed = 1 + 2 * facts.warp / (threads * at_once)
         return facts.rounds(blocks) * parts * work * exposed
 
     def _tile_sizes(self, tile: SharedTile) -> tuple[Column, Column, Column, Column]:
-        """How far a block goes along rows, columns, depth and spans before the next part."""
+        """Return the size of a block along rows, columns, depth and spans for one part of the
+        reduction."""
         return tile.rows * tile.down, tile.columns * tile.across, tile.steps, tile.spans
 
 
 class _Footprint:
-    """What a block reads of an operand, for any sizes of some variables.
+    """Footprint of an operand in a block, for any sizes of some variables.
 
     Args:
-        fixed: how far the block goes along each variable, 1 for those that vary.
-        dot: the hardware's dot product, whose groups the operand may be stored in.
+        fixed: size of the block along each variable, 1 for those that vary.
+        dot: the hardware dot product, for whose groups the operand may be stored.
     """
 
     def __init__(
@@ -285,14 +289,15 @@ class _Footprint:
                 self._whole *= min(reach, extent)
 
     def elements(self, sizes: Sequence[Column]) -> Column:
-        """How many there are."""
+        """Return the number of elements."""
         total: Column = self._whole
         for extent, reach, moving in self._moved:
             total = total * least(_reach(reach, moving, sizes), extent)
         return total
 
     def row(self, sizes: Sequence[Column]) -> Column:
-        """How many of them lie at one index of the first dimension that has several."""
+        """Return the number of elements at one index of the first dimension with several
+        indices."""
         total, found = self.elements(sizes), 1
         for extent, reach, moving in reversed(self._dims):
             places = least(_reach(reach, moving, sizes), extent)
@@ -301,7 +306,7 @@ class _Footprint:
 
 
 def _reach(reach: int, moving: Sequence[tuple[int, int, int]], sizes: Sequence[Column]) -> Column:
-    """How far indices of a dimension go."""
+    """Return the range of the indices of a dimension."""
     total: Column = reach
     for place, step, unit in moving:
         total = total + step * (ceil_div(sizes[place], unit) - 1)

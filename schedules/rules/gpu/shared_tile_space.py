@@ -1,4 +1,4 @@
-"""What `gpu-shared-tile` leaves open: the tiles of threads and blocks, parts of sums, code."""
+"""Space of `gpu-shared-tile`: tiles of threads and blocks, parts of sums, and unrolling."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _Ask = Callable[[TileCosts, SharedTile, GpuFacts], Column]
 
 
 class SharedTileSpace(Space):
-    """The tiles of a contraction whose operands the threads of a block share.
+    """Tiles of a contraction with operands in shared memory.
 
     Args:
-        tile: of the least estimated time.
-        parts: of each sum, of the least estimated time with a tile of its own.
-        counts: numbers of parts that may be tried.
+        tile: the tile with the lowest estimated time.
+        parts: parts of each sum with the lowest estimated time.
+        counts: candidate numbers of parts.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class SharedTileSpace(Space):
         return tuple(knob.name for knob in self.knobs if knob.name != "written")
 
     def tile(self, k: Point) -> SharedTile:
-        """The tile of a choice."""
+        """Return the tile of a choice."""
         first = self._first
         return SharedTile(
             k.rows, k.spans, k.columns, first.lanes, k.down, k.across, k.steps, first.results
@@ -96,7 +96,7 @@ class SharedTileSpace(Space):
         return threads & sums & rows & columns & spans & depth & self._by_parts(k, _fits)
 
     def estimate(self, k: Point) -> Column:
-        """Multiply-adds that take as long, of the busiest core."""
+        """Estimate the cost of the busiest core in multiply-add equivalents."""
         return self._by_parts(k, _time)
 
     def default(self) -> dict[str, int]:
@@ -145,7 +145,7 @@ class SharedTileSpace(Space):
         return operands_of(self.pattern)
 
     def _by_parts(self, k: Point, ask: _Ask) -> Column:
-        """What the costs for each number of parts say of the choices with so many."""
+        """Evaluate the cost model for each number of parts, on the choices with this number."""
         if not is_column(k.parts):
             return ask(self._costs_of(int(k.parts)), self.tile(k), self.facts)
         found = np.zeros(len(k.parts))

@@ -1,4 +1,4 @@
-"""What rules with a launch for each reduction leave open: who shares the longest of them."""
+"""Space of rules with a launch for each reduction: how threads share the longest reduction."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from tcopt.support.columns import ceil_div, least, most, where
 
 
 class SharingSpace(Space):
-    """Rows of a block, threads and blocks of each row, and vectors.
+    """Rows of a block, threads and blocks for each row, and vectors.
 
     Args:
-        pattern: of the longest reduction; the others are shared as is usual.
+        pattern: the longest reduction; others are shared by their estimates.
     """
 
     def __init__(self, pattern: BlockPattern, facts: GpuFacts):
@@ -51,7 +51,7 @@ class SharingSpace(Space):
         rows = {n for n in _powers(facts.max_threads) if n <= power_of_two(max(self.count, 1))}
         threads = {n for n in _powers(facts.max_threads) if n <= max(self.length, 1)}
         parts = {n for n in _powers(MOST_PARTS) if n <= max(self.length // 2, 1)}
-        # Loads are of vectors where there are terms enough, as one thread alone would have them.
+        # Vectors are loaded if there are enough terms, even for one thread alone.
         lanes = {1, usual.lanes, term_lanes(pattern, facts, 1)}
         super().__init__(
             [
@@ -63,7 +63,7 @@ class SharingSpace(Space):
         )
 
     def sharing(self, choice: Choice) -> Sharing:
-        """How a choice has the reduction shared."""
+        """Return how threads share the reduction for a choice."""
         rows, threads, parts, lanes = (choice[n] for n in ("rows", "threads", "parts", "lanes"))
         return Sharing(rows, threads, self.first.is_across, parts, lanes)
 
@@ -80,9 +80,9 @@ class SharingSpace(Space):
         fine = k.rows * k.threads <= self.facts.max_threads
         fine = fine & (k.rows < 2 * most(self.count, 1))
         together = k.threads * k.parts * k.lanes
-        # Each thread of each part has a term of its own.
+        # Each thread of each part has at least one term.
         fine = fine & ((together == 1) | (together <= self.length))
-        # One thread alone goes through its row by its own loops.
+        # A single thread iterates over its row with the original loops.
         fine = fine & ((k.threads > 1) | ((k.lanes == 1) & (k.parts == 1)))
         usual = self.default()
         is_usual: Column = True
@@ -91,7 +91,8 @@ class SharingSpace(Space):
         return fine | is_usual
 
     def estimate(self, k: Point) -> Column:
-        """Cycles: what the busiest core fetches, and another launch where there are parts."""
+        """Estimate cycles: bytes that the busiest core fetches, and another launch if there are
+        parts."""
         facts = self.facts
         blocks = ceil_div(self.count, k.rows) * k.parts
         rounds = ceil_div(blocks, BLOCKS_A_CORE * facts.cores)

@@ -1,11 +1,11 @@
-"""Long sums of few products' results: blocks share each sum, and another launch adds up (split-K).
+"""Split-K: several blocks share each long sum, and another launch adds their partial sums.
 
     launch:  tiles of the result x parts of the sum       partial sums, in the workspace
-    launch:  each result: its partial sums, what follows
+    launch:  each result: its partial sums, epilogue
 
-A product of 64 x 8192 by 8192 x 64 numbers has too few tiles for all cores of a device. With parts
-of the sum there are as many more. What that saves is compared with what the second launch and the
-memory of the partial sums cost.
+A product of 64 x 8192 by 8192 x 64 elements has too few tiles for all cores of a device; dividing
+the sums into parts multiplies the number of tiles. The savings are compared with the costs of the
+second launch and of memory traffic for the partial sums.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ from tcopt.schedules.rules.rule import Declined
 from tcopt.support.remarks import remark
 
 POWERS = (2, 4, 8, 16, 32, 64)
-"""Numbers of parts that are tried, or others near them. A thread adds up the most of them in the
-second launch without being slow."""
+"""Numbers of parts that are tried, or others close to them. In the second launch, one thread adds
+up to the largest number of them without being slow."""
 
 NEAR = 0.6
-"""The part of a power of two from which on another number is as good."""
+"""Fraction of a power of two from which another number is used instead."""
 
 LEAST_TERMS = 32
-"""Steps along the longest variable of a sum that are worth a block."""
+"""Minimum number of steps of a part along the longest variable of a sum."""
 
 FEW_ROUNDS = 4
-"""Tiles for each core from which on these are large enough, and cores busy."""
+"""Tiles per core from which tiles are large enough, and cores busy."""
 
 GAIN = 0.9
-"""The part of the time of whole sums that is worth parts: estimates are not measurements."""
+"""Maximum estimated time relative to that of whole sums for which sums are divided: estimates are
+inaccurate."""
 
 
 def choose_parts(
@@ -51,14 +52,15 @@ def choose_parts(
     multiple: int = 1,
     rate: float = 1.0,
 ) -> int:
-    """How many parts of a sum take the least time; 1 if it is better left whole.
+    """Return the number of parts of a sum with the lowest estimated time; 1 to leave it whole.
 
     Args:
         depth: the reduce variable that is divided.
-        blocks: of the whole sum.
-        time: multiply-adds of the busiest core, by the number of parts; None if nothing fits.
-        multiple: what the length of a part has to be one of.
-        rate: how much faster than a multiply-add of its own the hardware does each.
+        blocks: number of blocks without division.
+        time: cost of the busiest core in multiply-adds by the number of parts; None if nothing
+            fits.
+        multiple: number that must divide the length of a part.
+        rate: speed of the hardware relative to scalar multiply-adds.
     """
     whole = time(1)
     if whole is None or blocks >= FEW_ROUNDS * facts.cores or not is_update(pattern.block):
@@ -66,7 +68,7 @@ def choose_parts(
     best, parts = GAIN * whole, 1
     for count in _counts(pattern.extents[depth], multiple):
         beside = beside_time(pattern, count, facts)
-        # No tile does better than all cores that multiply all of the time.
+        # Lower bound: all cores multiply all of the time.
         if beside + pattern.work / facts.cores / rate >= best:
             continue
         found = time(count)
@@ -76,13 +78,13 @@ def choose_parts(
 
 
 def part_counts(pattern: BlockPattern, depth: int, multiple: int = 1) -> list[int]:
-    """Numbers of parts that a sum may be divided into; none if terms are not added one by one."""
+    """Return candidate numbers of parts of a sum; none if the terms cannot be reordered."""
     return _counts(pattern.extents[depth], multiple) if is_update(pattern.block) else []
 
 
 def _counts(extent: int, multiple: int) -> list[int]:
-    """Numbers of parts, none of which is too short or empty: those of the same length that are next
-    to powers of two, or powers of two where there are none near."""
+    """Return numbers of parts that are not too short or empty: those of equal length that are close
+    to powers of two, or powers of two if there are none close."""
     most = min(POWERS[-1], extent // max(LEAST_TERMS, multiple))
     even = [n for n in range(2, most + 1) if extent % n == 0 and extent // n % multiple == 0]
     found: set[int] = set()
@@ -96,7 +98,7 @@ def _counts(extent: int, multiple: int) -> list[int]:
 
 
 def beside_time(pattern: BlockPattern, parts: int, facts: GpuFacts) -> float:
-    """What parts of sums take beside them, in multiply-adds: a launch, and memory."""
+    """Return the additional cost of parts in multiply-adds: a launch, and memory traffic."""
     if parts == 1:
         return 0.0
     results = prod(pattern.extents[v] for v in pattern.spatial)
@@ -105,12 +107,12 @@ def beside_time(pattern: BlockPattern, parts: int, facts: GpuFacts) -> float:
 
 
 def split_sum(sch: Schedule, pattern: BlockPattern, depth: int, parts: int) -> BlockPattern:
-    """Divide a sum whose loops are as they were; the block of partial sums."""
+    """Divide a sum whose loops are not scheduled yet; return the block of partial sums."""
     block = sch.get_block(pattern.block.block_name.data)
     length = ceil(pattern.extents[depth] / parts)
     remark("schedule", sch.block_op(block), f"{parts} parts of each sum, of {length} steps")
     loops = variable_loops(sch, block)
-    # Loops of one iteration would stay, innermost, as no variable's.
+    # Loops with one iteration would stay innermost, without a variable.
     single = [loops.pop(v) for v in pattern.reduce if pattern.extents[v] == 1 and v in loops]
     if single:
         spatial = [loops[v] for v in pattern.spatial if v in loops]
@@ -130,11 +132,11 @@ def split_sum(sch: Schedule, pattern: BlockPattern, depth: int, parts: int) -> B
 def finish_others(
     sch: Schedule, sum_: Block, parts: int, left: list[Block] | Declined, facts: GpuFacts
 ) -> Declined | None:
-    """Schedule what a tiled sum leaves: launches of their own, one of which adds up parts of the
-    sum and does what follows.
+    """Schedule the remaining blocks in separate launches; one adds the parts of the sum and
+    computes the epilogue.
 
     Args:
-        left: blocks, or why there are no tiles.
+        left: the remaining blocks, or why there are no tiles.
     """
     if isinstance(left, Declined):
         return left

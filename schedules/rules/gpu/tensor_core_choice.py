@@ -1,4 +1,4 @@
-"""How large the tiles of a contraction on tensor cores are: what each choice costs."""
+"""Cost model for the tile sizes of a contraction on tensor cores."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tcopt.schedules.rules.gpu.tensor_core_roles import WarpRoles, dim_alone, pa
 from tcopt.schedules.rules.gpu.warp_copy import with_spare_places
 
 BITS = 8
-"""Of a byte."""
+"""Bits of a byte."""
 
 SPACE = 8
-"""Elements between rows of shared tiles, whose distance is an odd multiple of 16 bytes: eight rows
-then lie in different banks."""
+"""Padding of rows of shared tiles in elements: the row stride is an odd multiple of 16 bytes, so
+that eight rows are in different banks."""
 
 MOST_HELD = 16
-"""Words that a thread holds while it waits to store them in a second buffer."""
+"""Maximum words that a thread holds in registers before storing them to a second buffer."""
 
 FRAGMENTS = ((1, 2, 4), (1, 2, 4), (1, 2, 4, 8))
 WARPS = (1, 2, 4, 8)
@@ -32,14 +32,14 @@ STEPS = (1, 2, 4)
 
 @dataclass(frozen=True)
 class WarpTile:
-    """What a block computes, along rows, spans and columns.
+    """The tile that a block computes, along rows, spans and columns.
 
     Attributes:
-        mma: the product of matrices.
-        fragments: matrices of sums of a warp; a span has one of each.
-        warps: of the block.
+        mma: the intrinsic for the matrix product.
+        fragments: matrices of sums of a warp; each span has separate ones.
+        warps: warps of the block.
         steps: products along the depth that are fetched at a time.
-        is_double: whether the next part is fetched while one is used.
+        is_double: whether the next part is fetched while the current one is used.
     """
 
     mma: Intrinsic
@@ -81,7 +81,7 @@ class WarpTile:
 
 
 class WarpTileCosts:
-    """What tiles of a contraction take."""
+    """Cost model for tiles of a contraction."""
 
     def __init__(self, pattern: BlockPattern, roles: WarpRoles, facts: GpuFacts, parts: int = 1):
         self._pattern, self._roles, self._facts = pattern, roles, facts
@@ -95,7 +95,7 @@ class WarpTileCosts:
         self._blocks = parts * prod(pattern.extents[v] for v in pattern.spatial if v not in tiled)
 
     def candidates(self, mmas: Sequence[Intrinsic]) -> Iterator[WarpTile]:
-        """Tiles that fit threads and registers, each warp of which has work."""
+        """Yield tiles that fit threads and registers, and whose warps all have work."""
         extents, roles = self._pattern.extents, self._roles
         spans = 1 if roles.spans is None else extents[roles.spans]
         whole = extents[roles.rows], spans, extents[roles.columns]
@@ -104,7 +104,7 @@ class WarpTileCosts:
             limits = [ceil(n / size) for n, size in zip(whole, unit.of_warp, strict=True)]
             steps = _up_to(ceil(self._depth / unit.depth), STEPS)
             if self._parts > 1:
-                # What is beyond the end of a part belongs to the next one.
+                # Elements beyond the end of a part belong to the next part.
                 steps = [step for step in steps if self._depth % (step * unit.depth) == 0]
             for fragments in _boxes(limits, FRAGMENTS):
                 if 4 * prod(fragments) > self._facts.accumulators:
@@ -116,7 +116,7 @@ class WarpTileCosts:
                             yield WarpTile(mma, fragments, warps, step, is_double)
 
     def fits(self, tile: WarpTile) -> bool:
-        """Whether a tile fits shared memory, and what is fetched ahead the registers."""
+        """Whether a tile fits shared memory, and prefetched elements fit the registers."""
         if tile.is_double:
             threads = prod(tile.warps) * self._facts.warp
             held = self._fetched_words(tile) / threads
@@ -125,18 +125,19 @@ class WarpTileCosts:
         return self.shared_bytes(tile) <= self._facts.shared
 
     def time(self, tile: WarpTile) -> float:
-        """Multiply-adds that take as long, of one core; comparable with `TileCosts.time`."""
+        """Return the cost of one core in multiply-add equivalents; comparable with
+        `TileCosts.time`."""
         facts = self._facts
         blocks, parts = self.blocks(tile), ceil(self._depth / tile.depth)
         terms = tile.steps * self._places
         height, width, depth = tile.shape
         down, along, across = tile.fragments
-        # What each lane does of a product, and the words that it takes of both factors.
+        # Cost of a product per lane, and words that each lane loads of both factors.
         lanes = facts.warp
         products = prod(tile.fragments) * height * width * depth / lanes / facts.matrix_rate
         words = (down * height + along * across * width) * depth / lanes / 2
         threads = prod(tile.warps) * lanes
-        # Threads wait twice for a part, and once where the next one goes to another buffer.
+        # Threads synchronise twice for each part, and once if the next part is in another buffer.
         waits = 0.5 if tile.is_double else 1.0
         work = threads * (terms * (products + words) + waits * WAIT)
         work += FETCH * self._fetched_words(tile)
@@ -144,7 +145,7 @@ class WarpTileCosts:
         return facts.rounds(blocks) * parts * work * exposed
 
     def blocks(self, tile: WarpTile) -> int:
-        """Of the launch."""
+        """Return the number of blocks of the launch."""
         extents, roles = self._pattern.extents, self._roles
         rows, spans, columns = tile.of_block
         blocks = self._blocks * ceil(extents[roles.rows] / rows)
@@ -152,11 +153,11 @@ class WarpTileCosts:
         return blocks if roles.spans is None else blocks * ceil(extents[roles.spans] / spans)
 
     def shared_bytes(self, tile: WarpTile) -> int:
-        """What a block keeps in shared memory."""
+        """Return the shared memory of a block in bytes."""
         sizes, total = self._sizes(tile), 0
         for factor in self._factors:
             reach = factor.reach(sizes)
-            # What is beyond the end of the operand is not copied, but along the depth.
+            # Elements beyond the end of the operand are not copied, except along the depth.
             depth = dim_alone(factor.term, self._roles.depth, parts_of(self._pattern))
             ends = enumerate(zip(reach, buffer_shape(factor.term.buffer), strict=True))
             copied = [n if dim == depth else min(n, end) for dim, (n, end) in ends]
@@ -173,7 +174,8 @@ class WarpTileCosts:
         return total * (2 if tile.is_double else 1)
 
     def _fetched_words(self, tile: WarpTile) -> float:
-        """Words that a block fetches for a part of the sums; an element copied alone is one."""
+        """Return the words that a block fetches for a part of the sums; a separately copied element
+        counts as one."""
         key = tile.of_block, tile.depth
         if key not in self._words:
             sizes = self._sizes(tile)
@@ -181,7 +183,7 @@ class WarpTileCosts:
         return self._words[key]
 
     def _sizes(self, tile: WarpTile) -> dict[int, int]:
-        """How far a block goes along variables in a part of the reduction."""
+        """Return the size of a block along variables in a part of the reduction."""
         roles, extents = self._roles, self._pattern.extents
         rows, spans, columns = tile.of_block
         sizes = {roles.rows: rows, roles.columns: columns, roles.depth: tile.depth}
@@ -191,14 +193,14 @@ class WarpTileCosts:
 
 
 def _up_to(extent: int, wanted: Sequence[int]) -> list[int]:
-    """Those of some sizes that are not larger than an extent."""
+    """Return the sizes that are not larger than an extent."""
     return [size for size in wanted if size <= extent]
 
 
 def _boxes(
     limits: Sequence[int], wanted: Sequence[Sequence[int]]
 ) -> Iterator[tuple[int, int, int]]:
-    """Boxes of such sizes, none larger than a limit along its dimension."""
+    """Return all combinations of sizes that are within the limit of each dimension."""
     down, along, across = map(_up_to, limits, wanted)
     return product(down, along, across)
 
@@ -210,10 +212,11 @@ def choose_warp_tile(
     facts: GpuFacts,
     parts: int = 1,
 ) -> tuple[WarpTile, float] | None:
-    """The tile of the least estimated time, and that; ties go to fewer warps.
+    """Return the tile with the lowest estimated time, and that time; ties are broken by fewer
+    warps.
 
     Args:
-        parts: of each sum, which blocks of their own add up (`split_sum.py`).
+        parts: parts of each sum, which separate blocks compute (`split_sum.py`).
     """
     costs = WarpTileCosts(pattern, roles, facts, parts)
     best: tuple[float, int] | None = None

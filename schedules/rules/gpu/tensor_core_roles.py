@@ -1,4 +1,4 @@
-"""What a contraction has to be for tensor cores: its types, and which variable plays which part."""
+"""Check whether tensor cores can compute a contraction, and assign roles to its variables."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tcopt.schedules.rules.rule import Declined
 
 @dataclass(frozen=True)
 class Factor:
-    """An operand of a contraction, and how it lies in shared memory.
+    """An operand of a contraction, and its layout in shared memory.
 
     Attributes:
-        order: of its dimensions there; rows lie along the last one.
+        order: order of its dimensions there; rows run along the last one.
     """
 
     term: StridedAccess
@@ -31,18 +31,19 @@ class Factor:
 
     @property
     def in_order(self) -> bool:
-        """Whether dimensions are in the order that they have elsewhere."""
+        """Whether dimensions have the same order as in memory."""
         return self.order == tuple(range(len(self.order)))
 
     def lanes(self, width: int, facts: GpuFacts) -> int:
-        """Neighbours of rows of some width that a thread copies at once: vectors that divide
-        them."""
+        """Return the number of adjacent elements that a thread copies at once: vectors that divide
+        rows of the given width."""
         most = facts.vector_bits // access_bits(self.term) if self.in_order else 1
         row = buffer_shape(self.term.buffer)[-1]
         return next(n for n in (most, most // 2, 2, 1) if width % n == row % n == 0)
 
     def reach(self, sizes: Mapping[int, int]) -> list[int]:
-        """How far it goes along each dimension as variables take so many values."""
+        """Return the extents of the accessed part along each dimension, for given variable
+        ranges."""
         reach = [1] * len(self.order)
         for variable, size in sizes.items():
             for dim, step in enumerate(self.term.steps[variable] or ()):
@@ -50,7 +51,8 @@ class Factor:
         return reach
 
     def words(self, sizes: Mapping[int, int], facts: GpuFacts) -> float:
-        """Words that are copied of it then; an element copied alone is one."""
+        """Return the words that are copied for given ranges; a separately copied element counts as
+        one."""
         reach = self.reach(sizes)
         lanes = self.lanes(reach[-1], facts)
         return prod(reach) / lanes * max(1, lanes * access_bits(self.term) // _WORD)
@@ -62,11 +64,11 @@ _WORD = 32
 
 @dataclass(frozen=True)
 class WarpRoles:
-    """Which variable plays which part, by position.
+    """Roles of the variables, by position.
 
     Attributes:
-        rows, columns: move one operand each; columns are contiguous in the output.
-        spans: a second variable that moves what columns move; None if there is none.
+        rows, columns: each moves one operand; columns are contiguous in the output.
+        spans: a second variable that moves the operand of columns; None if there is none.
         depth: the reduce variable along which the hardware multiplies.
         left, right: the operands that rows and columns move.
     """
@@ -80,7 +82,7 @@ class WarpRoles:
 
 
 def matrix_products(facts: GpuFacts) -> list[Intrinsic]:
-    """The products of matrices that the target's warps have."""
+    """Return the intrinsics of the target's warps for matrix products."""
     return [
         each
         for each in all_intrinsics().values()
@@ -90,7 +92,7 @@ def matrix_products(facts: GpuFacts) -> list[Intrinsic]:
 
 
 def mmas_for(pattern: BlockPattern, known: list[Intrinsic]) -> list[Intrinsic] | Declined:
-    """Those for a contraction's types."""
+    """Return the intrinsics for a contraction's types, or decline."""
     factors = [_element(term) for term in pattern.terms]
     total = _element(pattern.store)
     found = [
@@ -113,7 +115,7 @@ def _element(access: StridedAccess) -> Attribute:
 
 
 def find_warp_roles(pattern: BlockPattern, facts: GpuFacts) -> WarpRoles | Declined:
-    """Assign the parts, or say why warps cannot share them."""
+    """Assign the roles, or decline with the reason why warps cannot share them."""
     roles = find_roles(pattern, None, facts)
     if isinstance(roles, Declined):
         return roles
@@ -140,8 +142,10 @@ def find_warp_roles(pattern: BlockPattern, facts: GpuFacts) -> WarpRoles | Decli
 
 
 def parts_of(pattern: BlockPattern) -> tuple[int, ...]:
-    """Variables that number parts of a sum (`split_sum.py`): all operands are moved by whole parts
-    of them, and the result by one."""
+    """Return the variables that number parts of a sum (`split_sum.py`).
+
+    Their strides in all operands are whole parts, and 1 in the result.
+    """
     return tuple(
         v
         for v in pattern.spatial
@@ -151,7 +155,8 @@ def parts_of(pattern: BlockPattern) -> tuple[int, ...]:
 
 
 def _factor(term: StridedAccess, own: int, depth: int, parts: Collection[int]) -> Factor:
-    """An operand in rows along the depth, or along what moves it alone where it lies so."""
+    """Return the layout of an operand: rows along its own variable if that is contiguous in memory,
+    otherwise along the depth."""
     dims = range(len(term.op.map.data.results))
     if dims[-1] in (dim_alone(term, depth, parts), dim_alone(term, own)):
         return Factor(term, tuple(dims))
@@ -161,10 +166,11 @@ def _factor(term: StridedAccess, own: int, depth: int, parts: Collection[int]) -
 
 
 def dim_alone(access: StridedAccess, variable: int, parts: Collection[int] = ()) -> int | None:
-    """The dimension along which a variable moves an access by ones, and no other does.
+    """Return the dimension that a variable moves with stride 1 and no other variable moves; None if
+    there is none.
 
     Args:
-        parts: variables that are one number for a block, and may move it as well.
+        parts: variables that are constant for a block, and may move the dimension too.
     """
     steps = access.steps[variable]
     if steps is None or sorted(map(abs, steps)) != [*[0] * (len(steps) - 1), 1]:

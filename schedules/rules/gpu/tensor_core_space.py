@@ -1,4 +1,4 @@
-"""What `gpu-tensor-core-tile` leaves open: matrices of a warp, warps of a block, parts of sums."""
+"""Space of `gpu-tensor-core-tile`: matrices of a warp, warps of a block, parts of sums."""
 
 from __future__ import annotations
 
@@ -33,25 +33,26 @@ from tcopt.schedules.spaces.space import (
 from tcopt.support.columns import ceil_div, is_column, where
 
 MATRICES = ("down", "along", "across")
-"""Knobs of the matrices of a warp: along rows, spans and columns."""
+"""Knobs for the matrices of a warp: along rows, spans and columns."""
 
 IN_BLOCK = ("warps_down", "warps_along", "warps_across")
-"""Those of the warps of a block."""
+"""Knobs for the warps of a block."""
 
 MATRIX_REGISTERS = 4
-"""Of a thread, for the sums of a matrix."""
+"""Registers of a thread for the sums of a matrix."""
 
 Numbers = tuple[int, ...]
 
 
 class WarpTileSpace(Space):
-    """The tiles of a contraction on tensor cores.
+    """Tiles of a contraction on tensor cores.
 
     Args:
-        mmas: products of matrices that the hardware has for its types.
-        tile, parts: of the least estimated time.
-        counts: numbers of parts of a sum that may be tried.
-        share: the estimated time as a part of that without tensor cores; None if there is no other.
+        mmas: intrinsics for matrix products of its types.
+        tile, parts: tile and parts with the lowest estimated time.
+        counts: candidate numbers of parts of a sum.
+        share: estimated time relative to that without tensor cores; None if there is no
+            alternative.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class WarpTileSpace(Space):
         self._known: dict[Numbers, float] = {}
         names = tuple(each.name for each in mmas)
         knobs = [Knob("product", tuple(range(len(names))), names)]
-        # Of products with the smallest matrices there are most.
+        # Intrinsics with the smallest matrices need the most products.
         for number, (variable, values) in enumerate(zip(self._variables, FRAGMENTS, strict=True)):
             extent = 1 if variable is None else pattern.extents[variable]
             for name, sizes, own in (
@@ -102,7 +103,7 @@ class WarpTileSpace(Space):
         }
 
     def tile(self, choice: Choice) -> WarpTile:
-        """The tile of a choice."""
+        """Return the tile of a choice."""
         down, along, across = (choice[name] for name in MATRICES)
         warps_down, warps_along, warps_across = (choice[name] for name in IN_BLOCK)
         return WarpTile(
@@ -122,14 +123,14 @@ class WarpTileSpace(Space):
             sums, threads = sums * matrices, threads * warps
             size = self._shape(k, number // 2) if number != 1 else 1
             extent = 1 if variable is None else self.pattern.extents[variable]
-            # Each warp has work.
+            # Each warp must have work.
             fine = fine & ((matrices == 1) | (matrices * size < extent + size))
             fine = fine & ((warps == 1) | ((warps - 1) * matrices * size < extent))
         fine = fine & (sums <= self.facts.accumulators) & (threads <= LIKELY_THREADS)
         depth = self.pattern.extents[self.roles.depth] // k.parts
         terms = k.steps * self._shape(k, 2)
         fine = fine & ((k.steps == 1) | (terms < depth + self._shape(k, 2)))
-        # What is beyond the end of a part belongs to the next one.
+        # Elements beyond the end of a part belong to the next part.
         fine = fine & ((k.parts == 1) | (depth % terms == 0))
         fine = fine & ((k.parts == 1) | (self.pattern.extents[self.roles.depth] % k.parts == 0))
         return (
@@ -139,7 +140,8 @@ class WarpTileSpace(Space):
         )
 
     def estimate(self, k: Point) -> Column:
-        """Multiply-adds that take as long, of the busiest core, with the launch that adds up."""
+        """Estimate the cost of the busiest core in multiply-add equivalents, including the final
+        launch."""
         if not is_column(k.steps):
             return self._time(self._numbers(k))
         return self._of_each(k, np.ones(len(k.steps), bool), self._time)
@@ -148,7 +150,7 @@ class WarpTileSpace(Space):
         return tuple(int(getattr(k, knob.name)) for knob in self.knobs)
 
     def _of_each(self, k: Point, wanted: Column, ask: Callable[[Numbers], float]) -> Column:
-        """What is said of each wanted choice, each of which is asked about once; 0 of others."""
+        """Evaluate `ask` once for each distinct wanted choice; 0 for the others."""
         rows = np.stack([getattr(k, knob.name) for knob in self.knobs], axis=1)
         found = np.zeros(len(rows))
         kept = np.flatnonzero(np.broadcast_to(wanted, len(rows)))
@@ -179,7 +181,7 @@ class WarpTileSpace(Space):
         return self._costs[parts]
 
     def _shape(self, k: Point, place: int) -> Column:
-        """Rows, columns or depth of a product."""
+        """Return the rows, columns or depth of a product."""
         found: Column = 1
         for number, mma in enumerate(self._mmas):
             size = WarpTile(mma, (1, 1, 1), (1, 1, 1), 1).shape[place]
@@ -211,7 +213,7 @@ class WarpTileSpace(Space):
 
     @property
     def untold(self) -> tuple[str, ...]:
-        """Which product, and whether parts are fetched ahead."""
+        """Knobs for the intrinsic, and for fetching parts ahead."""
         return ("product", "ahead")
 
     @cached_property

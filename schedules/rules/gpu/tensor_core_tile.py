@@ -1,20 +1,21 @@
-"""Contractions on tensor cores: warps multiply matrices of 16-bit numbers that blocks share.
+"""Contractions on tensor cores: warps multiply matrices of 16-bit elements in shared memory.
 
     each block                                  rows x spans x columns of the output
       sums = 0                                  matrices in the registers of each warp
       for each part of the reduction
-        all threads: copy what the block needs of both operands      shared
+        all threads: copy the block's part of both operands      shared
         for each matrix of the part
           each warp: multiply-add its matrices  mma
       epilogue and store
 
-Variables play the parts that they play in `shared_tile`; the longest one of the reduction that
-moves both operands alone is the depth of the matrices. A convolution is a matrix product for each
-place of its window: what the block shares of an image serves all of them.
+Variables have the same roles as in `shared_tile`; the longest reduce variable that moves both
+operands alone is the depth of the matrices. A convolution is one matrix product for each position
+in its window: the part of an image in shared memory is used for all of them.
 
-Matrices are whole: the sum is padded, in shared memory with zeros along the depth, and what is
-outside of the result is not stored. Rows of shared tiles lie along the depth, or along rows or
-columns where operands do so, in different banks, so that `ldmatrix` loads them.
+Matrices are whole: the contraction is padded, with zeros along the depth in shared memory, and
+    results out of bounds are not stored. Rows of shared tiles run along the depth, or along rows or
+    columns if the operand is contiguous along them, in different banks, so that `ldmatrix` loads
+    them.
 """
 
 from __future__ import annotations
@@ -65,12 +66,12 @@ from tcopt.schedules.state.state import buffers_read
 from tcopt.support.remarks import remark
 
 WRITTEN_OUT = 64
-"""Products of a warp that are written out."""
+"""Maximum number of unrolled products of a warp."""
 
 
 @schedule_rule(target="gpu", priority=110)
 class TensorCoreTiles:
-    """Rule for sums of products of 16-bit numbers, where warps multiply matrices of them."""
+    """Rule for contractions of 16-bit elements, on targets whose warps multiply matrices."""
 
     name = "gpu-tensor-core-tile"
     provides = (CONTRACTION,)
@@ -126,7 +127,7 @@ class TensorCoreTiles:
 def choose_in_parts(
     pattern: BlockPattern, roles: WarpRoles, mmas: list[Intrinsic], facts: GpuFacts
 ) -> tuple[int, WarpTile, float] | None:
-    """Into how many parts to divide each sum, the tile, and the estimated time of all launches."""
+    """Return the number of parts of each sum, the tile, and the estimated time of all launches."""
     whole = choose_warp_tile(pattern, roles, mmas, facts)
     if whole is None:
         return None
@@ -147,7 +148,7 @@ def choose_in_parts(
 
 
 def shared_tile_time(pattern: BlockPattern, factors: WarpRoles, facts: GpuFacts) -> float | None:
-    """How long `gpu-shared-tile` would take, in the unit of `WarpTileCosts.time`."""
+    """Estimate the time of `gpu-shared-tile`, in the unit of `WarpTileCosts.time`."""
     roles = find_roles(pattern, None, facts)
     if isinstance(roles, Declined):
         return None
@@ -171,10 +172,10 @@ def shared_tile_time(pattern: BlockPattern, factors: WarpRoles, facts: GpuFacts)
 def schedule_tile(
     sch: Schedule, pattern: BlockPattern, roles: WarpRoles, tile: WarpTile, facts: GpuFacts
 ) -> list[Block] | Declined:
-    """Tile the block for blocks and warps, with matrices of its operands shared.
+    """Tile the contraction for blocks and warps, with its operands in shared memory.
 
     Returns:
-        The other blocks that are left to launches of their own.
+        The other blocks that need separate launches.
     """
     block = sch.get_block(pattern.block.block_name.data)
     epilogue = take_epilogue(sch, block)
@@ -214,7 +215,7 @@ def schedule_tile(
 def _split(
     sch: Schedule, loops: dict[int, Loop], roles: WarpRoles, tile: WarpTile
 ) -> list[list[Loop]]:
-    """Take the loops over rows, spans and columns apart: blocks, warps, matrices, elements."""
+    """Split the loops over rows, spans and columns into blocks, warps, matrices and elements."""
     height, width, _ = tile.shape
     parts = zip(
         (roles.rows, roles.spans, roles.columns),
@@ -231,7 +232,7 @@ def _split(
 
 
 def _write_out(sch: Schedule, matrices: list[Loop], reduce: list[Loop]) -> None:
-    """Write out the products of a warp, and as many terms of the reduction as is worth it."""
+    """Unroll the products of a warp, and as many steps of the reduction as fit the limit."""
     for each in matrices:
         sch.unroll(each)
     products = prod(map(sch.extent, matrices))
@@ -248,7 +249,7 @@ def _bind(sch: Schedule, loops: list[Loop], axis: str) -> None:
 
 
 def _pad(sch: Schedule, block: Block, roles: WarpRoles, tile: WarpTile) -> None:
-    """Round the sum up to whole tiles of blocks."""
+    """Pad the contraction to whole tiles of blocks."""
     multiples = [1] * len(sch.block_op(block).domain)
     rows, spans, columns = tile.of_block
     multiples[roles.rows], multiples[roles.columns] = rows, columns
@@ -259,10 +260,11 @@ def _pad(sch: Schedule, block: Block, roles: WarpRoles, tile: WarpTile) -> None:
 
 
 def _share(sch: Schedule, block: Block, factor: Factor, left: list[Block]) -> Block:
-    """Let a block read an operand from shared memory; the block that copies it there.
+    """Make a block read an operand from shared memory; return the block that copies it there.
 
     Args:
-        left: producers with launches of their own; a padded operand is copied by its producer.
+        left: producers with separate launches; a padded operand is copied by its producer, which is
+            removed from here.
     """
     copy = next((p for p in left if _pads(sch, p, factor.term, block)), None)
     if copy is None:
@@ -279,7 +281,7 @@ def _share(sch: Schedule, block: Block, factor: Factor, left: list[Block]) -> Bl
 def _fetch(
     sch: Schedule, copy: Block, factor: Factor, part: Loop, tile: WarpTile, facts: GpuFacts
 ) -> None:
-    """Let all threads of a block copy what it needs for a part of the reduction."""
+    """Let all threads of a block copy the operand for a part of the reduction."""
     sch.compute_at(copy, part)
     loops = sch.get_loops(copy)
     loops = loops[loops.index(part) + 1 :]
@@ -291,7 +293,7 @@ def _fetch(
 
 
 def _pads(sch: Schedule, producer: Block, term: StridedAccess, block: Block) -> bool:
-    """Whether a block pads an operand for this one alone."""
+    """Whether a block pads an operand for this block alone."""
     source = match_block(sch.block_op(producer))
     if source is None or source.block.is_reduction or source.store.buffer is not term.buffer:
         return False
@@ -302,7 +304,7 @@ def _pads(sch: Schedule, producer: Block, term: StridedAccess, block: Block) -> 
 
 
 def _bind_start(sch: Schedule, init: Block, warp: Loop) -> None:
-    """Let each lane start the sums that it holds."""
+    """Let each lane initialise the sums that it holds."""
     loops = sch.get_loops(init)
     *outer, row, column = loops[loops.index(warp) + 1 :]
     spread_matrix(sch, outer, row, column, vectors=True)
@@ -310,10 +312,10 @@ def _bind_start(sch: Schedule, init: Block, warp: Loop) -> None:
 
 @dataclass(frozen=True)
 class _Lanes:
-    """Which variables of an epilogue go along rows and columns of the sums.
+    """Variables of an epilogue along rows and columns of the sums.
 
     Attributes:
-        vectors: whether a lane's two neighbours are handled as a vector.
+        vectors: whether a lane's two adjacent elements are handled as a vector.
     """
 
     rows: int
@@ -338,7 +340,7 @@ class _Lanes:
         return cls(rows, columns, whole and plain)
 
     def bind(self, sch: Schedule, epilogue: Block, warp: Loop) -> None:
-        """Let each lane finish and store the sums that it holds."""
+        """Let each lane compute the epilogue of the sums that it holds, and store the results."""
         loops = own_loops(sch, epilogue, warp)
         row, column = loops.pop(self.rows), loops.pop(self.columns)
         spread_matrix(sch, list(loops.values()), row, column, vectors=self.vectors)
@@ -347,11 +349,11 @@ class _Lanes:
 def spread_matrix(
     sch: Schedule, outer: list[Loop], row: Loop, column: Loop, *, vectors: bool
 ) -> None:
-    """Spread loops over rows and columns of sums over the lanes that hold them.
+    """Distribute loops over rows and columns of sums over the lanes that hold them.
 
     Args:
-        outer: loops around, which are written out.
-        vectors: whether a lane's two neighbours are handled as a vector.
+        outer: loops around these, which are unrolled.
+        vectors: whether a lane's two adjacent elements are handled as a vector.
     """
     high, low = sch.split(row, [None, MATRIX])
     matrix, pair, two = sch.split(column, [None, MATRIX // 2, 2])

@@ -1,4 +1,4 @@
-"""Loops of a nest that threads and blocks share, as spaces tell of them."""
+"""Loop levels over threads and blocks, for cost model features of spaces."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from tcopt.support.columns import ceil_div, least
 def deal(
     variables: Sequence[int], left: dict[int, Column], count: Column, kind: NestKind
 ) -> list[LoopLevel]:
-    """The loops of so many threads, blocks or lanes that share the iterations of some variables,
-    the innermost first.
+    """Distribute the iterations of some variables over threads, blocks or lanes.
 
     Args:
-        left: iterations of each variable; those that are dealt out are taken from it.
+        left: remaining iterations of each variable; updated in place.
+        count: number of threads, blocks or lanes.
+    Returns:
+        The loops, the innermost last; inner variables are distributed first.
     """
     levels: list[LoopLevel] = []
     for variable in reversed(variables):

@@ -1,4 +1,4 @@
-"""Loops on the threads of a grid."""
+"""Map loops to the threads of a grid."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tcopt.schedules.rules.gpu.facts import GpuFacts
 def spread(
     sch: Schedule, loops: Sequence[Loop], facts: GpuFacts, threads: int | None = None
 ) -> Loop:
-    """Spread perfectly nested loops over blocks of threads; the loop over threads.
+    """Map perfectly nested loops to blocks of threads; return the loop over threads.
 
-    Neighbouring threads run neighbouring iterations of the innermost loop.
+    Adjacent threads run adjacent iterations of the innermost loop.
 
     Args:
-        threads: of a block, by default as many as suit the number of iterations.
+        threads: threads of a block; by default chosen for the number of iterations.
     """
     all = sch.fuse(*loops) if len(loops) > 1 else loops[0]
     if threads is None:
@@ -29,7 +29,7 @@ def spread(
 
 
 def write_out(sch: Schedule, loops: Sequence[Loop], lanes: int) -> None:
-    """Write a thread's loops out: the innermost as a vector of so many lanes."""
+    """Unroll a thread's loops; vectorise the innermost one if it has `lanes` iterations."""
     *outer, last = loops
     if lanes > 1 and sch.extent(last) == lanes:
         sch.vectorize(last)
@@ -42,10 +42,11 @@ def write_out(sch: Schedule, loops: Sequence[Loop], lanes: int) -> None:
 def share_work(
     sch: Schedule, loops: Sequence[Loop], threads: tuple[int, int], lanes: int = 1
 ) -> None:
-    """Let the threads of a block, so many along y and x, do together what they all need.
+    """Distribute work that all threads of a block need over these threads, along y and x.
 
     Args:
-        lanes: neighbours along the innermost loop that a thread handles as a vector.
+        threads: number of threads along y and x.
+        lanes: adjacent iterations of the innermost loop that a thread handles as a vector.
     """
     if not loops:
         return

@@ -1,11 +1,11 @@
-"""Products of a matrix with a vector: each number of the matrix is used once.
+"""Matrix-vector products: each element of the matrix is used once.
 
-    each block                                          neighbouring columns x threads
-      each thread: its share of a column's products     straight from memory
+    each block                                          adjacent columns x threads
+      each thread: its share of a column's products     loaded from memory
       threads of a column: combine their shares
 
-There is nothing to keep near for other results, and memory is all that counts: so that all of a
-device loads, threads and blocks share the sums, as in other reductions (`shared_reduction.py`).
+There is no reuse, and memory bandwidth is the limit. Threads and blocks share the sums, as in other
+reductions (`shared_reduction.py`), so that the whole device loads.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.spaces.space import Choice
 
 LEAST_TERMS = 64
-"""Terms of a sum that are worth sharing."""
+"""Minimum number of terms of a sum to share it."""
 
 
 @schedule_rule(target="gpu", priority=105)
 class VectorProducts:
-    """Rule for a sum of products none of whose operands serves several results, where these are
-    fewer than threads run at once."""
+    """Rule for contractions without reuse of operands and with fewer results than concurrent
+    threads."""
 
     name = "gpu-vector-product"
     provides = (CONTRACTION,)

@@ -1,4 +1,4 @@
-"""Rows of elements that threads handle as vectors."""
+"""Vectors along rows of elements."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from tcopt.schedules.rules.gpu.facts import GpuFacts
 
 
 def row_lanes(pattern: BlockPattern, facts: GpuFacts) -> int:
-    """Elements of a row that one thread may handle as a vector; 1 if it has no vectors.
+    """Return the elements of a row that one thread may handle as a vector; 1 if it has no vectors.
 
-    Rows are whole vectors, narrow ones if need be, and each operand's elements are neighbours or
-    one and the same.
+    Rows must be whole vectors, possibly narrow ones, and each operand contiguous or constant along
+    them.
     """
     moving = [v for v in pattern.spatial if pattern.extents[v] > 1]
     if not moving:
@@ -22,5 +22,5 @@ def row_lanes(pattern: BlockPattern, facts: GpuFacts) -> int:
 
 
 def _is_plain(term: StridedAccess, row: int) -> bool:
-    """Whether a load reads neighbours, all of which are there."""
+    """Whether a load is contiguous along the row and in bounds."""
     return term.is_unit(row) and getattr(term.op, "default", None) is None

@@ -1,13 +1,13 @@
 """Copies to shared memory by all warps of a block.
 
-All elements are numbered and threads take one after the other, or, where elements are copied one by
-one and rows are long enough, each warp takes rows and its lanes go along them:
+Usually, elements are numbered and distributed over all threads. If elements are copied one by one
+and rows are long enough, each warp copies whole rows, with its lanes along them:
 
-    for each 32 places of a row:
+    for each 32 elements of a row:
       for each row of the warp:  copy an element
 
-Where in the row a lane is, and whether that is inside of the source, is then found out once for all
-rows, instead of for each element.
+The position of a lane in the row, and whether it is in bounds, is then computed once for all rows
+instead of for each element.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.gpu.threads import share_work
 
 MOST_IDLE = 1.25
-"""How many more turns than threads would take for all elements are worth it."""
+"""Maximum overhead in iterations, relative to a distribution over all threads."""
 
 WRITTEN_OUT = 16
-"""Rows of a warp that are written out."""
+"""Maximum number of unrolled rows of a warp."""
 
 
 def goes_by_rows(extents: Sequence[int], warps: int, lanes: int, vector: int) -> bool:
-    """Whether warps take rows of a copy, the first of whose loops is over them."""
+    """Whether warps copy whole rows; the first extent is the number of rows."""
     if len(extents) < 2 or vector > 1:
         return False
     rows, row = extents[0], prod(extents[1:])
@@ -36,7 +36,8 @@ def goes_by_rows(extents: Sequence[int], warps: int, lanes: int, vector: int) ->
 
 
 def with_spare_places(extents: Sequence[int], warps: int, lanes: int, vector: int) -> list[int]:
-    """The extents of a copy with the places beyond the end that its last turns leave threads."""
+    """Return the extents of a copy with room for the elements beyond its end that are written in
+    the last iteration."""
     whole = list(extents)
     if goes_by_rows(extents, warps, lanes, vector):
         row = prod(extents[1:])
@@ -52,11 +53,11 @@ def with_spare_places(extents: Sequence[int], warps: int, lanes: int, vector: in
 def copy_by_warps(
     sch: Schedule, loops: Sequence[Loop], warps: int, lanes: int, vector: int
 ) -> None:
-    """Let all warps of a block run a copy.
+    """Distribute a copy over all warps of a block.
 
     Args:
-        loops: of the copy, outermost first.
-        vector: neighbours along the innermost loop that a thread handles as a vector.
+        loops: loops of the copy, outermost first.
+        vector: adjacent elements along the innermost loop that a thread handles as a vector.
     """
     if not goes_by_rows([sch.extent(each) for each in loops], warps, lanes, vector):
         share_work(sch, loops, (warps, lanes), vector)

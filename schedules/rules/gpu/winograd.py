@@ -1,10 +1,10 @@
-"""Convolutions through small transforms, in three launches.
+"""Winograd convolutions in three launches.
 
     each thread: a tile of a channel of the input      data = BT d B, in registers
-    for each place of a transformed tile               products: a tiled matrix product
+    for each element of a transformed tile             products: a tiled matrix product
     each thread: a tile of a channel of the output     AT m A, epilogue, a store for each output
 
-Neighbouring threads have neighbouring tiles, whose numbers of one place are neighbours in memory.
+Adjacent threads have adjacent tiles, whose elements at the same position are contiguous in memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tcopt.support.remarks import remark
 
 @schedule_rule(target="gpu", priority=110)
 class Winograd:
-    """Rule for a contraction for each entry of tiles, between transforms by constant tables."""
+    """Rule for contractions per element of a tile, between transforms by constant tables."""
 
     name = "gpu-winograd"
     provides = (WINOGRAD,)
@@ -57,14 +57,14 @@ class Winograd:
 def transform_back(
     sch: Schedule, stages: Stages, facts: GpuFacts, threads: int, lanes: int
 ) -> None:
-    """A tile of results and what follows in each thread.
+    """Compute a tile of results and their epilogue in each thread.
 
     Args:
-        threads: of a block.
-        lanes: of the vectors that rows are stored as.
+        threads: threads of a block.
+        lanes: lanes of the vectors by which rows are stored.
     """
     extent = sch.block_op(stages.right).domain[2]
-    # Entries of tables are constants where loops are written out.
+    # Table entries are constants in unrolled loops.
     store = sch.cache_write(stages.last, "register") if lanes > 1 else stages.last
     *outer, height, width = sch.get_loops(store)
     row, i = sch.split(height, [None, extent])
@@ -72,14 +72,15 @@ def transform_back(
     sch.reorder(*outer, row, column, i, j)
     thread = spread(sch, [*outer, row, column], facts, threads)
     write_out(sch, [i, j], lanes)
-    # A block may be read by several behind it.
+    # A block may have several consumers.
     behind = [stages.right, stages.result, *stages.epilogue]
     for each in reversed(behind if store != stages.last else behind[:-1]):
         _in_registers(sch, each, thread)
 
 
 def contract(sch: Schedule, space: WinogradSpace, facts: GpuFacts, choice: Choice) -> None:
-    """A matrix product for each place, its operands shared where that is nearer than memory."""
+    """Schedule one matrix product per element of the tile, with operands in shared memory if
+    possible."""
     pattern, open_ = match_block(sch.block_op(space.stages.products)), space.products
     assert pattern is not None
     if isinstance(open_, SharedTileSpace):
@@ -92,10 +93,10 @@ def contract(sch: Schedule, space: WinogradSpace, facts: GpuFacts, choice: Choic
 
 
 def transform_data(sch: Schedule, stages: Stages, facts: GpuFacts, threads: int) -> None:
-    """A tile of data in each thread, which has what it reads in registers.
+    """Transform a tile of data in each thread, with its input in registers.
 
     Args:
-        threads: of a block.
+        threads: threads of a block.
     """
     places = [sch.get_loops(stages.data)[v] for v in (0, 1)]
     others = [each for each in sch.get_loops(stages.data) if each not in places]
@@ -112,7 +113,7 @@ def transform_data(sch: Schedule, stages: Stages, facts: GpuFacts, threads: int)
 
 
 def _in_registers(sch: Schedule, block: Block, thread: Loop) -> None:
-    """Compute what a thread needs of a block in registers."""
+    """Compute the part of a block that a thread needs in registers."""
     sch.compute_at(block, thread)
     sch.set_scope(block, "register")
     for each in own_loops(sch, block, thread).values():

@@ -1,4 +1,4 @@
-"""What `gpu-winograd` leaves open: threads of the transforms, and the tiles of the products."""
+"""Space of `gpu-winograd`: threads of the transforms, and tiles of the products."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from tcopt.schedules.rules.winograd_stages import Stages
 from tcopt.schedules.spaces.space import Column, Knob, LoopLevel, Operand, Point, Space
 
 BYTE = 8
-"""Bits of one."""
+"""Bits of a byte."""
 
 ProductSpace = SharedTileSpace | RegisterTileSpace
 
 
 class WinogradSpace(Space):
-    """Threads of a block in both transforms, vectors that results are stored as, and all that the
-    rule for the products leaves open.
+    """Threads of a block in both transforms, vectors of results, and the knobs of the products.
 
     Args:
-        products: the choices of the products between the transforms.
+        products: space of the products between the transforms.
     """
 
     def __init__(self, sch: Schedule, stages: Stages, products: ProductSpace, facts: GpuFacts):
@@ -36,7 +35,7 @@ class WinogradSpace(Space):
         self.extent = extent = sch.block_op(stages.right).domain[2]
         self.bytes = element_bits(last) // BYTE
         *outer, height, width = last.domain
-        # Tiles of results and of data: a thread each.
+        # Each thread has one tile of results or of data.
         self.results = prod(outer) * ceil(height / extent) * ceil(width / extent)
         places, across, *tiles = data.domain
         self.places, self.tiles = places * across, prod(tiles)
@@ -54,22 +53,22 @@ class WinogradSpace(Space):
         )
 
     def valid(self, k: Point) -> Column:
-        """What the products allow, and transforms with work for all threads and numbers for no
-        more registers than a core has."""
+        """Whether the products are legal, and the transforms have work for all threads and fit the
+        registers of a core."""
         fine = self.products.valid(k)
         data = self._fits(k.data_threads, self.tiles, self._data_threads)
         return fine & data & self._fits(k.result_threads, self.results, self._result_threads)
 
     def _fits(self, threads: Column, count: int, usual: int) -> Column:
-        # A tile as it is loaded, and as it is transformed.
+        # Registers hold a tile both before and after its transform.
         numbers = min(2 * self.places + ADDRESSES, self.facts.registers)
         room = threads * numbers <= self.facts.registers * LIKELY_THREADS
         return (threads == usual) | (room & (threads < 2 * count))
 
     def estimate(self, k: Point) -> Column:
-        """Cycles of three launches."""
+        """Estimate the cycles of three launches."""
         result, data = self.bytes * self.extent**2, self.bytes * self.places
-        # Lines of memory that numbers are stored to one by one are written as often.
+        # Elements that are stored one by one write the same line of memory several times.
         stored = result * self.lanes / k.result_lanes
         return (
             self.products.estimate(k) * self._products_together / self.facts.multiply_adds
@@ -79,7 +78,7 @@ class WinogradSpace(Space):
 
     @property
     def _products_together(self) -> int:
-        """Threads whose multiply-adds the estimate of products counts as those of one."""
+        """Number of threads whose multiply-adds the estimate of the products counts together."""
         return 1 if isinstance(self.products, SharedTileSpace) else LIKELY_THREADS
 
     def default(self) -> dict[str, int]:
@@ -97,7 +96,7 @@ class WinogradSpace(Space):
 
 
 def open_products(pattern: BlockPattern, facts: GpuFacts) -> ProductSpace | Declined:
-    """The tiles of the products for each place: operands shared where memory is further away."""
+    """Return the space of the products: with shared operands if the device has shared memory."""
     if facts.shared:
         shared = shared_tile.open_tiles(pattern, facts, in_parts=False)
         if not isinstance(shared, Declined):
@@ -106,7 +105,7 @@ def open_products(pattern: BlockPattern, facts: GpuFacts) -> ProductSpace | Decl
 
 
 def open_winograd(sch: Schedule, stages: Stages, facts: GpuFacts) -> WinogradSpace | Declined:
-    """What is open for a convolution through transforms, or why its products have no tiles."""
+    """Return the space of a Winograd convolution; decline if its products have no tiles."""
     pattern = match_block(sch.block_op(stages.products))
     assert pattern is not None
     products = open_products(pattern, facts)
