@@ -1,7 +1,7 @@
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
 
 // Iterations of a running sum hand a value on.
-// CHECK:       illegal-schedule: 'sched.parallel': parallel: argument 'loop': the load %y[%v] of block "sum" and the store %y[%v + 1] of block "sum" may touch one element in two iterations of %i (at {{.*}}dependences.mlir:19:3); the loop.for is at {{.*}}dependences.mlir:6:3
+// CHECK:       illegal-schedule: 'sched.parallel': parallel: argument 'loop': the load %y[%v] of block "sum" and the store %y[%v + 1] of block "sum" may access the same element in two iterations of %i (at {{.*}}dependences.mlir:19:3); the loop.for is at {{.*}}dependences.mlir:6:3
 loop.func @sum(%x: memref<16xf32>, %y: memref<17xf32>) {
   loop.for %i = 0 to 16 {
     loop.block "sum" (%v: spatial 16 = %i) {
@@ -22,7 +22,7 @@ sched.sequence @s for @sum {
 // -----
 
 // Neither are they lanes.
-// CHECK:       illegal-schedule: 'sched.vectorize': vectorize: argument 'loop': the load %y[%v] of block "sum" and the store %y[%v + 1] of block "sum" may touch one element in two iterations of %i
+// CHECK:       illegal-schedule: 'sched.vectorize': vectorize: argument 'loop': the load %y[%v] of block "sum" and the store %y[%v + 1] of block "sum" may access the same element in two iterations of %i
 loop.func @sum(%x: memref<16xf32>, %y: memref<17xf32>) {
   loop.for %i = 0 to 16 {
     loop.block "sum" (%v: spatial 16 = %i) {
@@ -42,7 +42,7 @@ sched.sequence @s for @sum {
 // -----
 
 // Elements that move up by one in place: each lane would read what its neighbour has written.
-// CHECK:       illegal-schedule: 'sched.vectorize': vectorize: argument 'loop': the load %x[%v] of block "up" and the store %x[%v + 1] of block "up" may touch one element in two iterations of %i
+// CHECK:       illegal-schedule: 'sched.vectorize': vectorize: argument 'loop': the load %x[%v] of block "up" and the store %x[%v + 1] of block "up" may access the same element in two iterations of %i
 loop.func @up(%x: memref<17xf32>) {
   loop.for %i = 0 to 16 {
     loop.block "up" (%v: spatial 16 = %i) {
@@ -60,7 +60,7 @@ sched.sequence @s for @up {
 // -----
 
 // Two iterations write one element, and the last one counts: not in parallel, not in lanes.
-// CHECK:       illegal-schedule: 'sched.parallel': parallel: argument 'loop': the store %y[%v floordiv 2] of block "halve" may touch one element in two iterations of %i
+// CHECK:       illegal-schedule: 'sched.parallel': parallel: argument 'loop': the store %y[%v floordiv 2] of block "halve" may access the same element in two iterations of %i
 loop.func @halve(%x: memref<16xf32>, %y: memref<8xf32>) {
   loop.for %i = 0 to 16 {
     loop.block "halve" (%v: spatial 16 = %i) {
@@ -77,7 +77,7 @@ sched.sequence @s for @halve {
 
 // -----
 
-// CHECK:       illegal-schedule: 'sched.vectorize': vectorize: argument 'loop': the store %y[%v floordiv 2] of block "halve" may touch one element in two iterations of %i
+// CHECK:       illegal-schedule: 'sched.vectorize': vectorize: argument 'loop': the store %y[%v floordiv 2] of block "halve" may access the same element in two iterations of %i
 loop.func @halve(%x: memref<16xf32>, %y: memref<8xf32>) {
   loop.for %i = 0 to 16 {
     loop.block "halve" (%v: spatial 16 = %i) {
@@ -117,7 +117,7 @@ sched.sequence @s for @halve {
 // -----
 
 // An element depends on one of the row before, further right: the loops may not change places.
-// CHECK:       illegal-schedule: 'sched.reorder': reorder: argument 'loops': the store %x[%v + 1, %w] of block "skew" and the load %x[%v, %w + 1] of block "skew", which may touch one element, would change places: %j would decide their order and not %i
+// CHECK:       illegal-schedule: 'sched.reorder': reorder: argument 'loops': the store %x[%v + 1, %w] of block "skew" and the load %x[%v, %w + 1] of block "skew", which may access the same element, would be exchanged: %j would determine their order instead of %i
 loop.func @skew(%x: memref<9x9xf32>) {
   loop.for %i = 0 to 8 {
     loop.for %j = 0 to 8 {
@@ -161,7 +161,7 @@ sched.sequence @s for @lean {
 // -----
 
 // A value that is halved before each term is added depends on the order of the terms.
-// CHECK:       illegal-schedule: 'sched.reorder': reorder: argument 'loops': two runs of the store %y[%s] of block "fade", which may touch one element, would change places: %j would decide their order and not %i
+// CHECK:       illegal-schedule: 'sched.reorder': reorder: argument 'loops': two runs of the store %y[%s] of block "fade", which may access the same element, would be exchanged: %j would determine their order instead of %i
 loop.func @fade(%x: memref<4x4xf32>, %y: memref<1xf32>) {
   loop.for %i = 0 to 4 {
     loop.for %j = 0 to 4 {
@@ -213,7 +213,7 @@ sched.sequence @s for @fade {
 // -----
 
 // A consumer overwrites the producer's input: computed later, the producer would read that.
-// CHECK:       illegal-schedule: 'sched.compute_inline': compute_inline: argument 'block': the load %x[%v] of block "p" would pass the store %x[%v] of block "c", and both may touch one element
+// CHECK:       illegal-schedule: 'sched.compute_inline': compute_inline: argument 'block': the load %x[%v] of block "p" would be moved past the store %x[%v] of block "c", and both may access the same element
 loop.func @flip(%x: memref<16xf32>, %y: memref<16xf32>) {
   %t = loop.alloc global : memref<16xf32>
   loop.for %i = 0 to 16 {
@@ -238,7 +238,7 @@ sched.sequence @s for @flip {
 
 // -----
 
-// CHECK:       illegal-schedule: 'sched.compute_at': compute_at: argument 'loop': its input %x is written by "c", which does not come before the place
+// CHECK:       illegal-schedule: 'sched.compute_at': compute_at: argument 'loop': its input %x is written by "c", which does not precede the consumer
 loop.func @flip(%x: memref<16xf32>, %y: memref<16xf32>) {
   %t = loop.alloc global : memref<16xf32>
   loop.for %i = 0 to 16 {
@@ -264,7 +264,7 @@ sched.sequence @s for @flip {
 // -----
 
 // Nor may the consumer come to where its producer has not read everything.
-// CHECK:       illegal-schedule: 'sched.reverse_compute_at': reverse_compute_at: argument 'block': it writes %x, whose elements may depend on the order of steps: block "p" reads %x in front of, or among, its writes
+// CHECK:       illegal-schedule: 'sched.reverse_compute_at': reverse_compute_at: argument 'block': it writes %x, whose elements may depend on the order of steps: block "p" reads %x before, or between, its writes
 loop.func @next(%x: memref<17xf32>) {
   %t = loop.alloc global : memref<16xf32>
   loop.for %i = 0 to 16 {
@@ -290,7 +290,7 @@ sched.sequence @s for @next {
 // -----
 
 // All iterations write the same row before they read it: each needs a row of its own.
-// CHECK:       illegal-schedule: 'sched.bind': bind: argument 'loop': the store %t[%w] of block "w" may touch one element in two iterations of %i
+// CHECK:       illegal-schedule: 'sched.bind': bind: argument 'loop': the store %t[%w] of block "w" may access the same element in two iterations of %i
 loop.func @row(%x: memref<8x8xf32>, %y: memref<8xf32>) {
   %t = loop.alloc global : memref<8xf32>
   loop.for %i = 0 to 8 {
@@ -319,7 +319,7 @@ sched.sequence @s for @row {
 // -----
 
 // An index from data may be any.
-// CHECK:       illegal-schedule: 'sched.parallel': parallel: argument 'loop': the store %y[%p] of block "scatter" may touch one element in two iterations of %i
+// CHECK:       illegal-schedule: 'sched.parallel': parallel: argument 'loop': the store %y[%p] of block "scatter" may access the same element in two iterations of %i
 loop.func @scatter(%x: memref<8xf32>, %at: memref<8xindex>, %y: memref<8xf32>) {
   loop.for %i = 0 to 8 {
     loop.block "scatter" (%v: spatial 8 = %i) {
@@ -340,7 +340,7 @@ sched.sequence @s for @scatter {
 // -----
 
 // Code outside of blocks is looked at too, and keeps its loop as it is.
-// CHECK:       illegal-schedule: 'sched.parallel': parallel: argument 'loop': the load %y[%v] of block "b" and the store %y[%i + 1] may touch one element in two iterations of %i
+// CHECK:       illegal-schedule: 'sched.parallel': parallel: argument 'loop': the load %y[%v] of block "b" and the store %y[%i + 1] may access the same element in two iterations of %i
 loop.func @loose(%x: memref<8xf32>, %y: memref<9xf32>, %z: memref<8xf32>) {
   loop.for %i = 0 to 8 {
     loop.block "b" (%v: spatial 8 = %i) {
@@ -379,7 +379,7 @@ sched.sequence @s for @loose {
 // -----
 
 // A copy that is filled before a loop does not see what the loop writes.
-// CHECK:       illegal-schedule: 'sched.cache_read': cache_read: argument 'buffer': the load %t[%v] of block "r" would pass the store %t[%v] of block "w", and both may touch one element
+// CHECK:       illegal-schedule: 'sched.cache_read': cache_read: argument 'buffer': the load %t[%v] of block "r" would be moved past the store %t[%v] of block "w", and both may access the same element
 loop.func @late(%x: memref<8xf32>, %t: memref<8xf32>, %y: memref<8xf32>) {
   loop.for %i = 0 to 8 {
     loop.block "r" (%v: spatial 8 = 7 - %i) {

@@ -254,8 +254,7 @@ def _element(buffer: SSAValue) -> Attribute:
 def _counts(
     behaviour: Behaviour, block: BlockOp, loops: Sequence[ForOp]
 ) -> dict[SSAValue, list[SSAValue]]:
-    """Return, for each loop of the intrinsic, the block's variables equal to its iteration
-    number."""
+    """Return the block's variables that equal the iteration number of each intrinsic loop."""
     values = list(block.operands_)
     ranges = value_ranges(values)
     found: dict[SSAValue, list[SSAValue]] = {}

@@ -59,8 +59,10 @@ def _told_alone(total: LinearSum, ranges: Sequence[Range]) -> list[int]:
 
 
 def separates(block: BlockOp, positions: Sequence[int], loop: ForOp) -> bool:
-    """Whether iterations of `loop` bind the variables at `positions` to different points, for any
-    iterations of the loops inside, with the loops around it fixed."""
+    """Whether iterations of `loop` bind the variables at `positions` to different points.
+
+    This must hold for any iterations of the loops inside, with the loops around it fixed.
+    """
     if loop.trip_count <= 1:
         return True
     return loop.induction_variable in _known_inside(block, positions, loop)
@@ -75,8 +77,8 @@ def runs_once(block: BlockOp, loop: ForOp) -> bool:
 
 
 def _known_inside(block: BlockOp, positions: Sequence[int], loop: ForOp) -> set[SSAValue]:
-    """Return the variables of loops at or inside `loop` that the variables at `positions`
-    determine."""
+    """Return the variables of loops inside `loop`, or its own, that determine those at
+    `positions`."""
     values = list(block.operands_)
     ranges = value_ranges(values)
     inside = {p for p, v in enumerate(values) if loop.is_ancestor(v.owner)}
@@ -137,8 +139,10 @@ def _known_dims(
 
 
 def _candidates(sources: Iterable[LinearSum]) -> Iterator[LinearSum]:
-    """Yield sums that the digits may belong to: their sources, and combinations of two sources,
-    such as `%a * 8 + %b * 2 + %c` for `%a * 4 + %b` and `%b * 2 + %c`."""
+    """Yield sums that the digits may belong to: their sources, and combinations of two sources.
+
+    For example, `%a * 4 + %b` and `%b * 2 + %c` combine to `%a * 8 + %b * 2 + %c`.
+    """
     found = list(sources)
     yield from found
     for low in found:
@@ -179,8 +183,10 @@ def _digits(total: LinearSum, ranges: Sequence[Range], guards: _Guards) -> list[
 
 
 def _whole(digit: Digit, ranges: Sequence[Range]) -> Digit:
-    """Return the same digit with a source without division: `%a * 16 + %b floordiv 16` becomes `(%a
-    * 256 + %b) floordiv 16`."""
+    """Return the same digit with a source without division.
+
+    For example, `%a * 16 + %b floordiv 16` becomes `(%a * 256 + %b) floordiv 16`.
+    """
     parts = [(atom, factor) for atom, factor in digit.source.terms if isinstance(atom, FloorDiv)]
     if len(parts) != 1 or len(digit.source.terms) == 1:
         return digit
@@ -194,8 +200,10 @@ def _whole(digit: Digit, ranges: Sequence[Range]) -> Digit:
 
 
 def _as_digit_of(digit: Digit, source: LinearSum, ranges: Sequence[Range]) -> Digit | None:
-    """Return the digit as a digit of another source; None if the sources differ in more than
-    multiples that the digit ignores and terms below it."""
+    """Return the digit as a digit of another source; None if it is not one.
+
+    The sources may differ in multiples that the digit ignores, and in terms below it.
+    """
     if digit.source == source:
         return digit
     if not (scale := _ratio(source, digit.source)):

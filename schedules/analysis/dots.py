@@ -136,8 +136,7 @@ def _entry_bits(pattern: BlockPattern) -> int | None:
 
 
 def _loop_of(pattern: BlockPattern, variable: int, loops: Sequence[ForOp]) -> int | None:
-    """Return the index of the loop to which a variable is bound; None unless there is exactly
-    one."""
+    """Return the index of the loop to which a variable is bound; None unless there is one."""
     values = binding_values(pattern.block, variable)
     found = [n for n, each in enumerate(loops) if each.induction_variable in values]
     return found[0] if len(found) == 1 else None
@@ -159,8 +158,7 @@ def _grouped(weights: StridedAccess, pattern: BlockPattern, group: int) -> int |
 
 
 def lane_dim(access: StridedAccess, dot: Dot | None) -> int:
-    """Return the dimension along which vectors are loaded: the last, or the one before the
-    groups."""
+    """Return the dimension along which vectors run: the last, or the one before the groups."""
     return -2 if dot is not None and access is dot.weights else -1
 
 

@@ -40,15 +40,17 @@ class StridedAccess:
 
     @property
     def last(self) -> int:
-        """The innermost dimension with more than one element: its elements are adjacent in
-        memory."""
+        """The innermost dimension with several elements: these are adjacent in memory."""
         shape = buffer_shape(self.buffer)
         wide = [dim for dim, extent in enumerate(shape) if extent > 1]
         return wide[-1] if wide else -1
 
     def is_unit(self, variable: int, dim: int | None = None) -> bool:
-        """Whether the access has stride 1 along the variable in dimension `dim`, by default the
-        last, and stride 0 in others."""
+        """Whether the access has stride 1 along the variable in `dim`, and stride 0 elsewhere.
+
+        Args:
+            dim: the innermost dimension with several elements by default.
+        """
         steps = self.steps[variable]
         dim = self.last if dim is None else dim
         return bool(steps) and steps[dim] == 1 and sum(map(abs, steps)) == 1
@@ -214,8 +216,8 @@ def _is_zero(op: object) -> bool:
 
 
 def _is_product_of_bits(op: object) -> bool:
-    """Whether `op` sums `((a & b) >> i) & 1` of loaded words, or of `a ^ b`, times powers of
-    two."""
+    """Whether `op` sums `((a & b) >> i) & 1`, or of `a ^ b`, times powers of two, of loaded
+    words."""
     if isinstance(op, arith.AddiOp | arith.SubiOp):
         return all(_is_product_of_bits(value.owner) for value in op.operands)
     if isinstance(op, arith.ShLIOp):

@@ -34,8 +34,7 @@ def variable_at(access: Access, dim: int, block: BlockOp) -> tuple[int, int] | N
 
 
 def variables_of(access: Access, block: BlockOp) -> dict[int, tuple[int, int]]:
-    """Return `{position: (dim, offset)}` of the variables that alone index a dimension of
-    `access`."""
+    """Return `{position: (dim, offset)}` of variables that alone index a dimension of `access`."""
     found: dict[int, tuple[int, int]] = {}
     for dim in range(len(access.indices)):
         if (variable := variable_at(access, dim, block)) is not None:
@@ -56,8 +55,10 @@ def box_under(
 
 
 def sharing_loops(buffer: SSAValue, loop: ForOp) -> list[ForOp]:
-    """Return the loops at and around `loop` whose concurrent iterations share `buffer`: for shared
-    memory, those over the threads of a thread block."""
+    """Return the loops at and around `loop` whose concurrent iterations share `buffer`.
+
+    For shared memory, these are the loops over the threads of a thread block.
+    """
     alloc = alloc_of(buffer)
     if alloc is None or not alloc.scope.data.is_shared:
         return []

@@ -222,7 +222,7 @@ class Schedule:
         value = self._recorder.loop(op)
         known = [each.value for each in ThreadAxis]
         if axis not in known:
-            raise illegal("bind", "axis", f"'{axis}' is none of {', '.join(known)}")
+            raise illegal("bind", "axis", f"'{axis}' is not one of {', '.join(known)}")
         bind(self._state, op, ThreadAxis(axis))
         self._recorder.add(sched.BindOp(value, ThreadAxis(axis)))
 
@@ -334,15 +334,22 @@ class Schedule:
         self._recorder.add(sched.SetScopeOp(value, where))
 
     def storage_align(self, block: BlockLike, dim: int, factor: int, offset: int) -> None:
-        """Pad rows of the buffer that a block writes to a stride of a multiple of `factor` plus
-        `offset` elements."""
+        """Align the row stride of the buffer that a block writes.
+
+        Args:
+            dim: a dimension other than the last.
+            factor, offset: the stride becomes a multiple of `factor` plus `offset` elements.
+        """
         op, value = self.block_op(block), self._recorder.block(_name(block))
         storage_align(self._state, op, dim, factor, offset)
         self._recorder.add(sched.StorageAlignOp(value, dim, factor, offset))
 
     def permute_layout(self, block: BlockLike, order: Sequence[int]) -> None:
-        """Permute the dimensions of the buffer that a block writes; `order` lists old
-        dimensions."""
+        """Permute the dimensions of the buffer that a block writes.
+
+        Args:
+            order: the old dimension for each new dimension.
+        """
         op, value = self.block_op(block), self._recorder.block(_name(block))
         permute_layout(self._state, op, order)
         self._recorder.add(sched.PermuteLayoutOp(value, order))

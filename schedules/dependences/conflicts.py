@@ -48,7 +48,7 @@ def check_independent(state: State, primitive: str, loop: ForOp) -> None:
             raise illegal(
                 primitive,
                 "loop",
-                f"two iterations of {value_label(loop.induction_variable)} may write one "
+                f"two iterations of {value_label(loop.induction_variable)} may write the same "
                 f"element of {value_label(buffer)} in block {block_label(block)}",
                 op=loop,
             )
@@ -70,8 +70,9 @@ def check_not_reduced(primitive: str, loop: ForOp, block: BlockOp) -> None:
 
 
 def combines_terms(loop: ForOp, block: BlockOp, primitive: str) -> bool:
-    """Whether a loop only combines terms of a reduction in a block, by an associative operation, so
-    that the block reads the accumulator for nothing else.
+    """Whether a loop only combines terms of a block's reduction, by an associative operation.
+
+    The block must read the accumulator for nothing else.
 
     Raises:
         ScheduleError: the terms must be combined in their order.

@@ -43,8 +43,7 @@ class Dependences:
 
     @property
     def is_free(self) -> bool:
-        """Whether every buffer is written once and then read, so that no pairs of accesses need to
-        be compared."""
+        """Whether every buffer is written once and then read: no pairs of accesses are compared."""
         return not self.shared and not self.ordered and self.fence is None
 
     def replace(self, old: SSAValue, new: SSAValue) -> None:
@@ -63,7 +62,7 @@ class Dependences:
     def check_fences(self, primitive: str, argument: str, op: Operation) -> None:
         """Raise ScheduleError if the function contains an op that orders all memory accesses."""
         if self.fence is not None:
-            reason = f"a {self.fence.name} of the function stands in an order with all memory"
+            reason = f"the function contains a {self.fence.name}, which orders all memory accesses"
             raise illegal(primitive, argument, reason, op=op)
 
 
@@ -92,15 +91,13 @@ def check_single(
 
 
 def check_runs(primitive: str, block: BlockOp) -> None:
-    """Raise ScheduleError if a block never runs: code that is moved next to it might run
-    instead."""
+    """Raise ScheduleError if a block never runs: code moved next to it might run instead."""
     if 0 in block.domain or any(loop.trip_count == 0 for loop in loops_of(block)):
         raise illegal(primitive, "block", "it never runs", op=block)
 
 
 def check_iterations(known: Dependences, primitive: str, loop: ForOp) -> None:
-    """Check that no two iterations of `loop` access the same element of a shared buffer if one of
-    them writes it.
+    """Check that iterations of `loop` do not write elements of shared buffers that others access.
 
     Raises:
         ScheduleError: the message names the two accesses.
@@ -126,8 +123,8 @@ def _pairs(found: Sequence[Touch]) -> Iterator[tuple[Touch, Touch]]:
 
 def _between_iterations(primitive: str, a: Touch, b: Touch, loop: ForOp) -> Exception:
     label = value_label(loop.induction_variable)
-    pair = f"{a} may touch" if a.op is b.op else f"{a} and {b} may touch"
-    reason = f"{pair} one element in two iterations of {label}"
+    pair = f"{a} may access" if a.op is b.op else f"{a} and {b} may access"
+    reason = f"{pair} the same element in two iterations of {label}"
     return illegal(primitive, "loop", reason, op=loop)
 
 
@@ -159,9 +156,11 @@ def check_permutation(
 def _exchanged(
     chain: Sequence[ForOp], order: Sequence[ForOp]
 ) -> Iterator[tuple[Mapping[ForOp, Relation], ForOp, ForOp]]:
-    """Yield the cases in which one iteration precedes another in the old order but not in the new
-    one: relations of the loops, the loop that decides the old order, and the one that decides the
-    new order."""
+    """Yield the cases in which one iteration precedes another in the old order only.
+
+    A case has the relations of the loops, the loop that determines the old order, and the loop that
+    determines the new order.
+    """
     for place, outer in enumerate(chain):
         for new_place, inner in enumerate(order):
             if chain.index(inner) <= place or order.index(outer) <= new_place:
@@ -192,8 +191,8 @@ def _exchanged_order(
     labels = [value_label(each.induction_variable) for each in (outer, inner)]
     pair = f"two runs of {a}" if a.op is b.op else f"{a} and {b}"
     reason = (
-        f"{pair}, which may touch one element, would change places: {labels[1]} would decide "
-        f"their order and not {labels[0]}"
+        f"{pair}, which may access the same element, would be exchanged: {labels[1]} would "
+        f"determine their order instead of {labels[0]}"
     )
     return illegal(primitive, "loops", reason, op=op)
 
@@ -248,7 +247,7 @@ def check_passed(
                     raise illegal(
                         primitive,
                         argument,
-                        f"{a} would pass {b}, and both may touch one element",
+                        f"{a} would be moved past {b}, and both may access the same element",
                         op=block,
                     )
 
@@ -273,8 +272,10 @@ def check_blocks_only(primitive: str, argument: str, loop: ForOp) -> None:
 
 
 def check_repeatable(primitive: str, argument: str, loop: ForOp) -> None:
-    """Raise ScheduleError if a loop contains code outside of blocks: no guard would keep it from
-    running in added iterations."""
+    """Raise ScheduleError if a loop contains code outside of blocks.
+
+    No guard would keep such code from running in added iterations.
+    """
     rest: list[Operation] = list(loop.body.block.ops)
     for op in rest:
         match op:

@@ -67,8 +67,7 @@ def may_meet(first: Touch, second: Touch, relations: Mapping[ForOp, Relation]) -
 
 
 class _Difference:
-    """An index difference: the accesses may alias where `expr` plus a value from `low` to `high` is
-    0."""
+    """An index difference: accesses may alias if `expr` plus some value in [low, high] is 0."""
 
     def __init__(self, expr: AffineExpr, low: int, high: int):
         self.expr, self.low, self.high = expr, low, high

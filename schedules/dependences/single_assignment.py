@@ -184,7 +184,7 @@ def _check_writer(block: BlockOp, stores: list[StoreOp]) -> str | None:
         raise NotSingle(f"block {block_label(block)} writes it by {len(stores)} stores")
     (store,) = steps
     if store.lanes is not None or any(not is_same_place(each, store) for each in starts):
-        raise NotSingle(f"block {block_label(block)} writes it in several places at once")
+        raise NotSingle(f"block {block_label(block)} writes several elements at once")
     _check_apart(block, store)
     loads = [op for op in _loads(block) if op.memref is store.memref]
     if not loads:
@@ -228,7 +228,7 @@ def _check_apart(block: BlockOp, store: StoreOp) -> None:
     ranges = extents_to_ranges([domain[position] for position in places])
     missing = {position for position in used - {*places} if domain[position] > 1}
     if missing or not determines(results, ranges, wanted):
-        raise NotSingle(f"two points may write one element by {_text(store)}")
+        raise NotSingle(f"two points may write the same element by {_text(store)}")
 
 
 def _plain(expr: AffineExpr) -> int | None:
@@ -269,7 +269,7 @@ def _check_parts(buffer: SSAValue, uses: _Uses, func: FuncOp) -> None:
             a_end <= b or b_end <= a for (a, a_end), (b, b_end) in zip(low, high, strict=True)
         ):
             names = f"{block_text(first)} and {block_text(second)}"
-            raise NotSingle(f"{names} may write one element of {value_label(buffer)}")
+            raise NotSingle(f"{names} may write the same element of {value_label(buffer)}")
     for border in uses.borders:
         inside = list(zip(integers(border.first), integers(border.end), strict=True))
         for block, spans in boxes:
@@ -301,7 +301,7 @@ def _check_readers(buffer: SSAValue, uses: _Uses, func: FuncOp) -> None:
         first = path_to(op)[0]
         if first is last or first.is_before_in_block(last):
             label, block = value_label(buffer), block_text(owning_block(op))
-            raise NotSingle(f"{block} reads {label} in front of, or among, its writes")
+            raise NotSingle(f"{block} reads {label} before, or between, its writes")
 
 
 def _last(ops: Sequence[Operation]) -> Operation:

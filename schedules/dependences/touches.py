@@ -69,8 +69,7 @@ class Touch:
 
     @cached_property
     def domain(self) -> tuple[tuple[AffineExpr, int], ...]:
-        """Expressions over `loops` with extents: the access runs where each is at least 0 and below
-        its extent."""
+        """Expressions over `loops` with extents: the access runs if each is in [0, extent)."""
         if self.block is None:
             return ()
         operands = [self._expand(value) for value in self.block.operands_]

@@ -29,8 +29,7 @@ _CONCURRENT = (LoopKind.PARALLEL, LoopKind.THREAD, LoopKind.VIRTUAL)
 
 @dataclass(frozen=True)
 class Span:
-    """`extent` consecutive values from `base`, an expression over values that are passed
-    separately."""
+    """`extent` consecutive values from `base`, an expression over values passed separately."""
 
     base: AffineExpr
     extent: int
@@ -124,8 +123,7 @@ def bound_values(block: BlockOp, kind: IterKind) -> set[SSAValue]:
 
 
 def is_guard(block: BlockOp, position: int) -> bool:
-    """Whether a variable only guards part of another variable's binding, as `split` creates
-    them."""
+    """Whether a variable only guards part of another variable's binding, as created by `split`."""
     if block.iter_vars[position].first_use is not None:
         return False
     if block.iter_kinds[position] is not IterKind.SPATIAL:

@@ -246,7 +246,7 @@ def _valid(space: Space, words: Mapping[str, int | str]) -> Choice:
     choice = space.from_words(words)
     if not space.is_valid(choice):
         raise InputError(
-            f"a schedule of {space.words(choice)} cannot be carried out",
-            hint="registers, memory or threads do not suffice, or sizes do not fit each other",
+            f"the choice {space.words(choice)} is illegal",
+            hint="it exceeds registers, memory or threads, or its sizes do not fit each other",
         )
     return choice

@@ -22,5 +22,5 @@ def annotate(state: State, target: BlockOp | ForOp, key: str, value: Attribute) 
         ScheduleError: the op has a property of this name.
     """
     if not key or key in type(target).get_irdl_definition().properties:
-        raise illegal("annotate", "key", f"'{key}' is not free to use on a {target.name}")
+        raise illegal("annotate", "key", f"'{key}' is a property of {target.name}")
     target.attributes[key] = value

@@ -77,22 +77,21 @@ def _combines_threads(loop: ForOp) -> bool:
 
 
 def _check_same_for_all(state: State, loop: ForOp, outer: ForOp) -> None:
-    """Check that the blocks inside do not read buffers that are private to an iteration of an outer
-    loop."""
+    """Check that blocks inside do not read buffers private to an iteration of an outer loop."""
     for block in blocks_under(loop):
         for buffer in buffers_read(block):
             alloc = alloc_of(buffer)
             if alloc is not None and outer.is_ancestor(alloc) and buffer in state.known.shared:
                 reason = (
-                    f"block {block_label(block)} reads {value_label(buffer)}, of which each "
-                    f"iteration of {value_label(outer.induction_variable)} has its own"
+                    f"block {block_label(block)} reads {value_label(buffer)}, which is "
+                    f"private to each iteration of {value_label(outer.induction_variable)}"
                 )
                 raise illegal("bind", "axis", reason, op=loop)
 
 
 def _check_shared_work(state: State, loop: ForOp, outer: ForOp, axis: ThreadAxis) -> None:
-    """Check that the work of `loop` may be done once for all iterations of an outer loop bound to
-    the same axis, distributed over them."""
+    """Check that the work of `loop` may be shared by the iterations of an outer loop of its
+    axis."""
     label = value_label(outer.induction_variable)
     if axis not in THREAD_AXES:
         raise illegal("bind", "axis", f"{axis.value} is taken by {label}", op=loop)

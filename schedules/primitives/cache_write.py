@@ -100,8 +100,7 @@ def cache_write(state: State, block: BlockOp, scope: Scope) -> BlockOp:
 
 
 def _check_filled(state: State, block: BlockOp, buffer: SSAValue, box: Box) -> None:
-    """Check that the block writes its part completely, if the rest of the buffer holds other
-    data."""
+    """Check that the block writes its part completely, if the buffer holds other data."""
     if alloc_of(buffer) is not None and not _others(state, block, buffer):
         return
     label, shape = value_label(buffer), buffer_shape(buffer)

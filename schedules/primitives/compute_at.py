@@ -38,8 +38,8 @@ from tcopt.schedules.state.state import (
 
 
 def compute_at(state: State, block: BlockOp, loop: ForOp) -> None:
-    """In each iteration of a consumer's loop, compute the part of a producer that the iteration
-    needs.
+    """Compute the part of a producer that an iteration of a consumer's loop needs, inside of the
+    loop.
 
         loop.for %i = 0 to 64 {
           loop.block "double" (%vi: spatial 64 = %i) {...}          // writes %d[%vi]
@@ -98,7 +98,7 @@ def compute_at(state: State, block: BlockOp, loop: ForOp) -> None:
 def _check_buffer(state: State, block: BlockOp, buffer: SSAValue) -> None:
     label = value_label(buffer)
     if alloc_of(buffer) is None:
-        reason = f"it writes {label}, an argument that must be written whole"
+        reason = f"it writes {label}, an argument that must be written completely"
         hint = "cache_write gives it a buffer of its own"
         raise illegal("compute_at", "block", reason, op=block, hint=hint)
     for other in state.writers(buffer):
@@ -132,7 +132,7 @@ def _check_inputs(state: State, block: BlockOp, place: Operation) -> None:
                     "compute_at",
                     "loop",
                     f"its input {value_label(buffer)} is written by {block_label(writer)}, "
-                    "which does not come before the place",
+                    "which does not precede the consumer",
                     op=block,
                     hint="move the input's producer first, or choose a loop further inside",
                 )

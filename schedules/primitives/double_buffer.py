@@ -19,8 +19,7 @@ from tcopt.schedules.state.state import (
 
 
 def double_buffer(state: State, block: BlockOp, slots: int = 2) -> None:
-    """Give the buffer that `block` fills several slots, so that one is filled while another is
-    used.
+    """Give the buffer that `block` fills several slots: one is filled while another is used.
 
         %s = loop.alloc shared : memref<64xf32>
     ->
@@ -52,7 +51,7 @@ def double_buffer(state: State, block: BlockOp, slots: int = 2) -> None:
         alloc.attributes[SLOTS] = IntegerAttr(slots, i64)
         return
     if slots != 2:
-        reason = f"{label} lies in memory where tiles have two slots, not {slots}"
+        reason = f"{label} is in memory where tiles have two slots, not {slots}"
         raise illegal("double_buffer", "slots", reason, op=block)
     if alloc is None or not alloc.scope.data.is_shared:
         hint = "cache_read into shared makes a buffer to fill"
@@ -62,7 +61,7 @@ def double_buffer(state: State, block: BlockOp, slots: int = 2) -> None:
         raise illegal("double_buffer", "block", reason, op=block)
     if not any(each.axis is None for each in loops_of(alloc)):
         hint = "compute_at moves it to where it is used"
-        reason = f"{label} is filled once, in no loop"
+        reason = f"{label} is filled once, outside of loops"
         raise illegal("double_buffer", "block", reason, op=block, hint=hint)
     _check_inputs(state, block, loops_of(alloc)[-1])
     alloc.attributes[DOUBLE_BUFFER] = UnitAttr()

@@ -55,7 +55,7 @@ def pad_einsum(state: State, block: BlockOp, multiples: Sequence[int]) -> None:
     """
     pattern = match_block(block)
     if pattern is None or not pattern.is_contraction or block.init is None:
-        raise illegal(_NAME, "block", "it does not start and add up products", op=block)
+        raise illegal(_NAME, "block", "it is not a contraction with a loop.init", op=block)
     if len(multiples) != len(pattern.extents) or any(each < 1 for each in multiples):
         reason = f"{list(multiples)} are not {len(pattern.extents)} positive numbers"
         raise illegal(_NAME, "multiples", reason, op=block)
@@ -106,7 +106,7 @@ def _output(state: State, pattern: BlockPattern, grown: Sequence[int]) -> AllocO
     block, buffer = pattern.block, pattern.store.buffer
     alloc = alloc_of(buffer)
     if alloc is None or state.writers(buffer) != [block]:
-        reason = f"{value_label(buffer)} is not a buffer that it alone writes"
+        reason = f"{value_label(buffer)} is not an allocated buffer that only it writes"
         hint = "cache_write gives it a buffer of its own"
         raise illegal(_NAME, "block", reason, op=block, hint=hint)
     known = variables_of(writes_of(block, buffer)[0], block)
@@ -165,8 +165,7 @@ class _Copy:
         return variables_of(writes_of(self.writer, self.buffer)[0], self.writer)
 
     def _variable_along(self, position: int) -> int | None:
-        """Return the copy's variable for the dimension that one of the block's variables
-        indexes."""
+        """Return the copy's variable for the dimension that a variable of the block indexes."""
         extent = self.block.domain[position]
         (access,) = reads_of(self.block, self.buffer)
         for dim, size in enumerate(buffer_shape(self.buffer)):

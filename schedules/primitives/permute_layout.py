@@ -42,7 +42,7 @@ def permute_layout(state: State, block: BlockOp, order: Sequence[int]) -> None:
         raise illegal(_NAME, "block", reason, op=block, hint=hint)
     shape = buffer_shape(buffer)
     if sorted(order) != list(range(len(shape))):
-        reason = f"{list(order)} is not an order of {len(shape)} dimensions"
+        reason = f"{list(order)} is not a permutation of {len(shape)} dimensions"
         raise illegal(_NAME, "order", reason, op=block)
     if STORAGE_ALIGN in alloc.attributes:
         reason, hint = f"rows of {label} are spaced", "storage_align comes after permute_layout"
@@ -50,7 +50,7 @@ def permute_layout(state: State, block: BlockOp, order: Sequence[int]) -> None:
     accesses = dict.fromkeys(use.operation for use in buffer.uses)
     for op in accesses:
         if not isinstance(op, LoadOp | StoreOp) or op.lanes is not None:
-            reason = f"{label} is used by a {op.name} of more than an element"
+            reason = f"{label} is accessed by a {op.name} of several elements"
             raise illegal(_NAME, "block", reason, op=block)
     for op in accesses:
         assert isinstance(op, LoadOp | StoreOp)

@@ -72,16 +72,16 @@ def prefetch(state: State, block: BlockOp, buffer: int, ahead: ForOp, at: ForOp)
         raise illegal(_NAME, "buffer", f"the block reads {len(read)} buffers", op=block)
     source = read[buffer]
     if alloc_of(source) is not None:
-        reason = f"{value_label(source)} is made here, so that it is near"
+        reason = f"{value_label(source)} is computed in the function, so it needs no prefetch"
         raise illegal(_NAME, "buffer", reason, op=block)
     check_runs(_NAME, block)
     if not isinstance(_element(source), FixedBitwidthType):
-        reason = f"elements of {value_label(source)} have no width of their own"
+        reason = f"elements of {value_label(source)} have no fixed width"
         raise illegal(_NAME, "buffer", reason, op=block)
     holder = ancestor_in(ahead.body.block, block)
     box = box_under([(access, holder) for access in reads_of(block, source)], source)
     if not _is_dense(box, source):
-        reason = f"parts of {value_label(source)} that are read lie apart"
+        reason = f"the parts of {value_label(source)} that are read are not contiguous"
         raise illegal(_NAME, "buffer", reason, op=block)
     inside = around[around.index(ahead) + 1 : around.index(at) + 1]
     ops = _prefetches(source, box, ahead, inside)

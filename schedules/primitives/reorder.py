@@ -119,8 +119,7 @@ def _check_dependences(chain: Sequence[ForOp]) -> None:
 
 
 def _check_reduction(block: BlockOp, reduced: set[SSAValue], outermost: ForOp) -> None:
-    """Check that each point still gets its first term, where the init runs, first, and each term
-    once."""
+    """Check that each point gets its first term, where the init runs, first, and each term once."""
     for value in reduced & bound_values(block, IterKind.SPATIAL):
         raise illegal(
             "reorder",

@@ -180,13 +180,12 @@ def _check_outputs(state: State, block: BlockOp, loop: ForOp, last: Operation) -
                 raise illegal(_NAME, "block", reason, op=block)
         for reader in state.readers(buffer):
             if reader is not block and loop.is_ancestor(reader) and not precedes(last, reader):
-                reason = f"block {block_label(reader)} needs its result before it would be there"
+                reason = f"block {block_label(reader)} needs its result before it would be computed"
                 raise illegal(_NAME, "loop", reason, op=loop)
 
 
 def _spans(block: BlockOp, produced: list[_Produced], values: list[SSAValue]) -> list[Span]:
-    """Return, for each variable of the consumer, the values that one iteration of the loop
-    produces."""
+    """Return, for each variable of the consumer, the values that one iteration produces."""
     spans: list[Span | None] = [None] * len(block.domain)
     ranges = value_ranges(values)
     for item in produced:

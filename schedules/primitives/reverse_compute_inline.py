@@ -105,8 +105,7 @@ def _producer(state: State, block: BlockOp) -> tuple[SSAValue, BlockOp]:
 
 
 def _is_elementwise(block: BlockOp, buffer: SSAValue) -> bool:
-    """Whether each iteration of the block reads exactly one element of `buffer`, a different
-    one."""
+    """Whether each iteration of the block reads exactly one, different element of `buffer`."""
     used = {p for p, v in enumerate(block.iter_vars) if v.first_use is not None}
     shape = buffer_shape(buffer)
     for access in reads_of(block, buffer):

@@ -135,7 +135,7 @@ def _plan(state: State, loop: ForOp) -> _Plan:
         reason = f"it does not run over reduce variables of block {label} alone"
         raise illegal(_NAME, "loop", reason, op=loop)
     if loop.trip_count < 2:
-        raise illegal(_NAME, "loop", "it has no two iterations to tell apart", op=loop)
+        raise illegal(_NAME, "loop", "it has fewer than two iterations", op=loop)
     buffer = written_buffer(block, _NAME)
     check_runs(_NAME, block)
     check_single(state.known, _NAME, block, buffer)
@@ -162,8 +162,7 @@ def _update(block: BlockOp, buffer: SSAValue, loop: ForOp) -> tuple[StoreOp, Upd
 
 
 def _check_start(block: BlockOp, update: Update, loop: ForOp) -> None:
-    """Check that the initial value is neutral: each partial result and the final one start with
-    it."""
+    """Check that the initial value is neutral, as each partial result also starts with it."""
     if block.init is None:
         return
     stores = [op for op in block.init.body.block.ops if isinstance(op, StoreOp)]
@@ -176,8 +175,10 @@ def _check_start(block: BlockOp, update: Update, loop: ForOp) -> None:
 
 
 def _group(block: BlockOp, loop: ForOp) -> tuple[tuple[int, ...], tuple[SSAValue, ...]]:
-    """Return the reduce variables that share loops with those of `loop`, and the variables of these
-    loops, its own first."""
+    """Return the reduce variables that share loops with those of `loop`.
+
+    Also return the variables of these loops, that of `loop` first.
+    """
     values = dict.fromkeys([loop.induction_variable])
     positions: dict[int, None] = {}
     reduce = [p for p, kind in enumerate(block.iter_kinds) if kind is IterKind.REDUCE]
@@ -211,8 +212,10 @@ def _excludes(block: BlockOp, position: int) -> bool:
 
 
 def _is_growing(block: BlockOp, position: int) -> bool:
-    """Whether a variable is 0 in the first iterations of its loops, and either always in its domain
-    or non-decreasing in each loop."""
+    """Whether a variable starts at 0 and leaves its domain at most once, in later iterations.
+
+    It must always be in its domain, or be non-decreasing in each of its loops.
+    """
     ranges = value_ranges(list(block.operands_))
     total = linear_sum(block.bindings.data.results[position], ranges)
     low, high = sum_range(total, ranges)
@@ -388,8 +391,7 @@ def _final_block(plan: _Plan, buffer: SSAValue, axis: int) -> BlockOp:
 
 
 def _final_nest(plan: _Plan, final: BlockOp, outermost: ForOp) -> Operation:
-    """Build the loops of the final block: copies of the spatial ones inside, then the factored
-    one."""
+    """Build the loops of the final block: copies of the spatial ones, then the factored one."""
     around = loops_of(plan.block)
     inside = [o for o in around[around.index(outermost) :] if o is not plan.loop]
     used = set(final.operands_)

@@ -12,8 +12,7 @@ from tcopt.schedules.state.state import State, alloc_of, value_label, written_bu
 
 
 def storage_align(state: State, block: BlockOp, dim: int, factor: int, offset: int) -> None:
-    """Make the stride of a dimension of the buffer that `block` writes `k * factor + offset`
-    elements, for some k.
+    """Make the row stride of the buffer that `block` writes `k * factor + offset` elements.
 
         %t = loop.alloc global : memref<6x64xf32>
     ->

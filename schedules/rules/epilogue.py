@@ -48,8 +48,7 @@ def pointwise_consumer(sch: Schedule, block: Block) -> Block | None:
 
 
 def reads_pointwise(sch: Schedule, consumer: Block, producer: Block) -> bool:
-    """Whether each element of `consumer` reads exactly one element of `producer`, a different
-    one."""
+    """Whether each element of `consumer` reads exactly one, different element of `producer`."""
     pattern, source = match_block(sch.block_op(consumer)), match_block(sch.block_op(producer))
     if pattern is None or source is None or sch.block_op(consumer).is_reduction:
         return False
@@ -58,8 +57,10 @@ def reads_pointwise(sch: Schedule, consumer: Block, producer: Block) -> bool:
 
 
 def blocks_beside(sch: Schedule, block: Block, epilogue: Block) -> list[Block]:
-    """Return the other blocks that are not reductions, in program order; they get separate
-    nests."""
+    """Return the other blocks that are not reductions, in program order.
+
+    They get separate nests.
+    """
     return [
         each
         for each in sch.blocks()
@@ -186,8 +187,7 @@ def _sums(sch: Schedule, epilogue: Block) -> int | None:
 
 
 def _in_vectors(sch: Schedule, block: Block, depth: int, lanes: int, most: int | None) -> None:
-    """Vectorise a block inside of some loops, and unroll its vectors, at most about `most` of
-    them."""
+    """Vectorise a block inside of some loops, and unroll at most about `most` of its vectors."""
     loops = sch.get_loops(block)[depth:]
     last = loops.pop()
     if sch.extent(last) > lanes:

@@ -62,7 +62,7 @@ class Rows:
         return shared
 
     def is_contiguous(self, block: Block, variable: int) -> bool:
-        """Whether a row variable is contiguous in all reductions too, so that vectors can run along
+        """Whether a row variable is contiguous in all reductions, so that vectors can run along
         it."""
         pattern = self.patterns[block]
         if block in self.reducing and not all(

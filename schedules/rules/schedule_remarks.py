@@ -55,7 +55,7 @@ def remark_difference(function: FuncOp, sequence: SequenceOp, default: SequenceO
         if before.get(name) != value
     ]
     text = ", ".join(changed) or "no other choice"
-    remark("apply-tuning", function, f"beside the default: {text}")
+    remark("apply-tuning", function, f"changes from the default: {text}")
 
 
 def remark_slow(
@@ -83,7 +83,7 @@ def remark_slow(
             continue
         reasons = [f"{name}: {declined[name]}" for name in able if name in declined]
         why = ", ".join(reasons) or "no rule of the target provides it"
-        remark(by, function, f"the graph counted on a rule for {form}: {why}", slow=True)
+        remark(by, function, f"the graph relied on a rule for {form}: {why}", slow=True)
 
 
 def remark_unscheduled(function: FuncOp) -> None:

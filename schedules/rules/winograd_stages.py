@@ -66,7 +66,7 @@ def find_stages(sch: Schedule) -> Stages | Declined:
     known = [pad, left, data, products, right, result, *epilogue]
     others = [block for block in blocks if block not in known]
     if any(sch.block_op(block).is_reduction for block in others):
-        return Declined("a block beside the transforms reduces")
+        return Declined("a block other than the transforms reduces")
     return Stages(pad, left, data, products, right, result, tuple(epilogue), tuple(others))
 
 

@@ -77,10 +77,10 @@ class Knob:
 
     def __post_init__(self) -> None:
         if not self.values or len(set(self.values)) != len(self.values):
-            raise InputError(f"knob '{self.name}' needs values that differ, got {self.values}")
+            raise InputError(f"knob '{self.name}' needs distinct values, got {self.values}")
         if self.labels and len(self.labels) != len(self.values):
             raise InputError(
-                f"knob '{self.name}' has {len(self.values)} values, but not as many labels"
+                f"knob '{self.name}' has {len(self.values)} values, but another number of labels"
             )
 
     def word(self, value: int) -> str:
@@ -159,8 +159,7 @@ class Grid:
         return [np.asarray(knob.values, dtype=np.int64) for knob in self.knobs]
 
     def points(self, numbers: Sequence[int] | range) -> NDArray[np.int64]:
-        """Convert linear indices below `size` to rows of positions; the last knob varies
-        fastest."""
+        """Convert linear indices to rows of positions; the last knob varies fastest."""
         shape = tuple(len(knob.values) for knob in self.knobs)
         if not shape:
             return np.zeros((len(numbers), 0), dtype=np.int64)
@@ -219,8 +218,10 @@ class Space(Grid, ABC):
         return tuple(knob.name for knob in self.knobs)
 
     def usual(self, k: Point) -> Column:
-        """Whether the default may have these values of the leading knobs; other values are only
-        considered by a search that measures."""
+        """Whether the default may have these values of the leading knobs.
+
+        Other values are only considered by a search that measures.
+        """
         return self.valid(k)
 
     def ties(self, k: Point) -> Sequence[Column]:
@@ -243,7 +244,7 @@ class Space(Grid, ABC):
         k = first.at(points)
         usual = np.broadcast_to(np.asarray(self.usual(k)), len(points))
         if not usual.any():
-            raise InputError("a space has no choice to begin with")
+            raise InputError("a space has no usual choice")
         costs = np.asarray(self.estimate(k), dtype=np.float64)
         keys = [np.broadcast_to(each, len(points)) for each in (costs, *self.ties(k))]
         kept = np.flatnonzero(usual)

@@ -207,8 +207,10 @@ def common_block(ops: Iterable[Operation], func: FuncOp) -> Block:
 
 
 def meeting_block(block: Operation, others: Iterable[Operation], func: FuncOp) -> Block:
-    """Return the innermost body that contains `block` and at least one of `others`; the function
-    body if there are no others."""
+    """Return the innermost body that contains `block` and at least one of `others`.
+
+    This is the function body if there are no others.
+    """
     shared = [common_block([block, other], func) for other in others]
     return max(shared, key=_depth, default=func.body.block)
 

@@ -216,14 +216,14 @@ def _check_version(module: ModuleOp, path: str) -> None:
         )
     if version.value.data != VERSION:
         raise InputError(
-            f"'{path}' is a lock file of version {version.value.data}, and this is for {VERSION}",
+            f"'{path}' has lock file version {version.value.data}, expected {VERSION}",
             hint="tune the model again",
         )
 
 
 def _add(known: dict[_Key, _Value], key: _Key, value: _Value, op: Operation) -> None:
     if key in known:
-        raise _wrong(op, "there is an entry for the same kernel and target above")
+        raise _wrong(op, "an earlier entry has the same kernel and target")
     known[key] = value
 
 
@@ -253,7 +253,7 @@ def choice_of(op: Operation) -> dict[str, int | str] | None:
     if found is None:
         return None
     if not isinstance(found, DictionaryAttr):
-        raise _wrong(op, f"{CHOICE} should be a dictionary of numbers and words")
+        raise _wrong(op, f"{CHOICE} must be a dictionary of integers and strings")
     choice: dict[str, int | str] = {}
     for name, value in found.data.items():
         if isinstance(value, StringAttr):
@@ -261,7 +261,7 @@ def choice_of(op: Operation) -> dict[str, int | str] | None:
         elif isinstance(value, IntegerAttr):
             choice[name] = value.value.data
         else:
-            raise _wrong(op, f"{CHOICE} gives '{name}' neither a whole number nor a word")
+            raise _wrong(op, f"{CHOICE} of '{name}' is neither an integer nor a string")
     return choice
 
 

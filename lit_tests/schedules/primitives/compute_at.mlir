@@ -159,7 +159,7 @@ sched.sequence @s for @f {
 // -----
 
 // An output must be written whole.
-// CHECK:       illegal-schedule: 'sched.compute_at': compute_at: argument 'block': it writes %y, an argument that must be written whole
+// CHECK:       illegal-schedule: 'sched.compute_at': compute_at: argument 'block': it writes %y, an argument that must be written completely
 loop.func @f(%x: memref<64xf32>, %y: memref<62xf32>) {
   %t = loop.alloc global : memref<64xf32>
   loop.for %i = 0 to 64 {

@@ -65,7 +65,7 @@ sched.sequence @s for @f {
 // -----
 
 // It has to be filled again and again.
-// CHECK: illegal-schedule: 'sched.double_buffer': double_buffer: argument 'block': %x_shared is filled once, in no loop
+// CHECK: illegal-schedule: 'sched.double_buffer': double_buffer: argument 'block': %x_shared is filled once, outside of loops
 loop.func @f(%x: memref<64x32xf32>, %y: memref<64xf32>) {
   loop.for %i = 0 to 64 {
     loop.for %k = 0 to 32 {
@@ -113,7 +113,7 @@ sched.sequence @s for @f {
 // -----
 
 // Shared memory has two.
-// CHECK: double_buffer: argument 'slots': %x_shared lies in memory where tiles have two slots, not 3
+// CHECK: double_buffer: argument 'slots': %x_shared is in memory where tiles have two slots, not 3
 loop.func @f(%x: memref<64x16xi8>, %y: memref<64x16xi8>) {
   loop.for %i = 0 to 64 {
     loop.for %k = 0 to 16 {

@@ -29,7 +29,7 @@ sched.sequence @s for @f {
 // -----
 
 // Two loops of one sum decide the order of its terms.
-// CHECK: reorder: argument 'loops': {{.*}} which may touch one element, would change places
+// CHECK: reorder: argument 'loops': {{.*}} which may access the same element, would be exchanged
 loop.func @f(%x: memref<8x16xf32>, %y: memref<1xf32>) {
   loop.for %i = 0 to 8 {
     loop.for %k = 0 to 16 {

@@ -245,7 +245,7 @@ sched.sequence @s for @f {
 // -----
 
 // An attribute does not hide a property.
-// CHECK:       illegal-schedule: 'sched.annotate': annotate: argument 'key': 'extent' is not free to use on a loop.for
+// CHECK:       illegal-schedule: 'sched.annotate': annotate: argument 'key': 'extent' is a property of loop.for
 loop.func @f(%x: memref<64xf32>, %y: memref<64xf32>) {
   loop.for %i = 0 to 64 {
     loop.block "copy" (%vi: spatial 64 = %i) {

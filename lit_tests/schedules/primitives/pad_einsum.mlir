@@ -76,7 +76,7 @@ sched.sequence @s for @f {
 // -----
 
 // So does the result of a function.
-// CHECK: pad_einsum: argument 'block': %y is not a buffer that it alone writes
+// CHECK: pad_einsum: argument 'block': %y is not an allocated buffer that only it writes
 loop.func @f(%x: memref<20x30xf32>, %w: memref<30x24xf32>, %y: memref<20x24xf32>) {
   loop.for %i = 0 to 20 {
     loop.for %j = 0 to 24 {

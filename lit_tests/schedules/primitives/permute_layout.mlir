@@ -53,7 +53,7 @@ sched.sequence @s for @f {
 // -----
 
 // Each dimension is named once.
-// CHECK: permute_layout: argument 'order': [1, 1] is not an order of 2 dimensions
+// CHECK: permute_layout: argument 'order': [1, 1] is not a permutation of 2 dimensions
 loop.func @f(%y: memref<8xf32>) {
   %t = loop.alloc global : memref<8x2xf32>
   loop.for %i = 0 to 8 {

@@ -130,7 +130,7 @@ sched.sequence @s for @f {
 // -----
 
 // What one iteration reads lies together.
-// CHECK: prefetch: argument 'buffer': parts of %x that are read lie apart
+// CHECK: prefetch: argument 'buffer': the parts of %x that are read are not contiguous
 loop.func @f(%x: memref<24x64xf32>, %w: memref<8x64x16xf32>, %y: memref<24x128xf32>) {
   loop.for %p = 0 to 8 {
     loop.for %i = 0 to 4 {

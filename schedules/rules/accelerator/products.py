@@ -65,12 +65,12 @@ def find_products(sch: Schedule, unit: MatrixUnit) -> Products | Declined:
     found = [block for block in sch.blocks() if sch.block_op(block).is_reduction]
     pattern = match_block(sch.block_op(found[0])) if len(found) == 1 else None
     if pattern is None or not pattern.is_contraction or len(pattern.terms) != 2:
-        return Declined("there is not one sum of products")
+        return Declined("there is not exactly one contraction")
     if not pattern.has_own_buffers:
         return Declined("both operands are in one buffer")
     elements = [_element(term.buffer) for term in pattern.terms]
     if elements != [i8, i8] or _element(pattern.store.buffer) != i32:
-        return Declined("there are no products of bytes in 32 bits")
+        return Declined("it is not a contraction of bytes with 32-bit sums")
     for data, weights in (pattern.terms, pattern.terms[::-1]):
         at_once = _at_once(pattern, data, weights, unit)
         if at_once is not None:
@@ -81,8 +81,7 @@ def find_products(sch: Schedule, unit: MatrixUnit) -> Products | Declined:
 def _at_once(
     pattern: BlockPattern, data: StridedAccess, weights: StridedAccess, unit: MatrixUnit
 ) -> tuple[int, int] | None:
-    """Return output and input channels of a step, both stored contiguously; None if there are
-    none."""
+    """Return output and input channels of a step, both stored contiguously; None if none fit."""
     for lane in pattern.spatial:
         if pattern.extents[lane] != unit.lanes or data.uses(lane):
             continue

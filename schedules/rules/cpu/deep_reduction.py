@@ -138,8 +138,9 @@ def divide(space: TileSpace, choice: Choice) -> Division:
 
 
 def _chunk(extent: int, most: int) -> int:
-    """Return the size of equal chunks of an extent: at most `most`, or the next larger size if the
-    largest such size is much smaller.
+    """Return the size of equal chunks of an extent: the largest divisor up to `most`.
+
+    If that is much smaller than `most`, return the next larger divisor.
 
     Chunks of unequal sizes would need conditions in the innermost loops.
     """
@@ -151,8 +152,7 @@ def _chunk(extent: int, most: int) -> int:
 def split_chunks(
     sch: Schedule, between: dict[int, Loop], division: Division
 ) -> tuple[list[Loop], list[Loop]]:
-    """Return the loops outside of the parts of a reduction, and those between tiles inside of
-    them."""
+    """Return the loops outside of the parts of a reduction, and those between tiles inside."""
     outer, tiles = dict(between), dict(between)
     for variable, size in division.chunks.items():
         outer[variable], tiles[variable] = sch.split(between[variable], factors=[None, size])

@@ -104,8 +104,7 @@ class GenericSpace(Space):
         return knobs
 
     def size_of(self, k: Point, variable: int, level: int) -> Column:
-        """Return the trip count of an inner loop of a spatial variable; level 1 is the
-        outermost."""
+        """Return the trip count of an inner loop of a spatial variable; level 1 is outermost."""
         return getattr(k, f"s{variable}.{level}")
 
     def _part(self, k: Point, variable: int, level: int) -> Column:
@@ -155,10 +154,10 @@ class GenericSpace(Space):
         return where(k.sums == REGISTERS, most(total, tile // vector), total)
 
     def inner_levels(self, k: Point) -> list[tuple[int, Column]]:
-        """Return variable and trip count of the loops inside the outer reduce level, outermost
-        first.
+        """Return variable and trip count of the loops inside the outer reduce level.
 
-        The vector loop comes last whatever its variable, with a trip count of 1.
+        The outermost loop comes first; the vector loop comes last whatever its variable, with a
+        trip count of 1.
         """
         third = [(v, self.size_of(k, v, 2)) for v in self.spatial]
         sums = [(v, getattr(k, f"r{v}")) for v in self.reduce]
@@ -210,7 +209,7 @@ class GenericSpace(Space):
         return {v for v in self.spatial if self.pattern.store.is_unit(v)}
 
     def default(self) -> dict[str, int]:
-        """Return a simple choice: vectors along the last contiguous variable, and no other
+        """Return a simple choice: vectors along the last contiguous variable, without other
         tiles."""
         choice = {knob.name: knob.values[0] for knob in self.knobs}
         axis = next((v for v in reversed(self.spatial) if v in self._contiguous), None)

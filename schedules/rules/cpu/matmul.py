@@ -174,8 +174,7 @@ class _Carried:
         accumulate(sch, block, [*outer, *rows], [part], self.epilogue, self.lanes)
 
     def _split_depth(self, loop: Loop) -> tuple[list[Loop], list[Loop]]:
-        """Split the depth into loops over groups of steps and over the steps of a group, and a loop
-        over the terms of a dot product."""
+        """Split the depth into groups of steps, steps of a group, and terms of a dot product."""
         group = self.product.group
         if group == 1:
             return self.sch.split(loop, factors=[None, self.k.steps]), []
@@ -217,8 +216,7 @@ def accumulate(
     lanes: int,
     dot: Dot | None = None,
 ) -> None:
-    """Keep a block's results in registers through a reduction; all inner loops belong to the
-    tile."""
+    """Keep a block's results in registers through a reduction; inner loops belong to the tile."""
     init = sch.decompose_reduction(block, reduce[0])
     if dot is not None:
         sch.tensorize(block, dot.name)

@@ -285,10 +285,10 @@ class MatmulSpace(Space):
         return (self.product.height >= MIN_TILES * rows) & self.has_rows
 
     def _whole_rows(self) -> int:
-        """Return the columns of a tile that reads the whole RHS in memory order; 0 if its rows are
-        too long, or must be divided among threads.
+        """Return the columns of a tile that reads the whole RHS in memory order.
 
-        The product of a single row is limited by the bandwidth of these reads.
+        0 if its rows are too long, or must be divided among threads. The product of a single row is
+        limited by the bandwidth of these reads.
         """
         product, facts = self.product, self.facts
         extents, width = product.pattern.extents, product.width
@@ -299,8 +299,10 @@ class MatmulSpace(Space):
         return width if width % self.lanes == 0 and fits_whole else 0
 
     def _stream_choices(self) -> tuple[int, ...]:
-        """Return candidate numbers of panels in a tile: several for a single row, which is limited
-        by memory bandwidth."""
+        """Return candidate numbers of panels in a tile.
+
+        There are several for a single row, which is limited by memory bandwidth.
+        """
         product, facts = self.product, self.facts
         if product.height > 1 or not product.panel or product.dot is not None:
             return (1,)

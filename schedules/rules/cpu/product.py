@@ -53,7 +53,7 @@ class Product:
 
 
 def find_product(pattern: BlockPattern, dot: Dot | None = None) -> Product | Declined:
-    """Return the roles of a block's variables and operands; decline if it is no matrix product."""
+    """Return the roles of a block's variables; decline if it is not a matrix product."""
     if len(pattern.reduce) != 1 or len(pattern.terms) != 2:
         return Declined("it is not a sum over one variable of products of two operands")
     columns = pattern.spatial[-1] if pattern.spatial else -1
@@ -74,8 +74,11 @@ def find_product(pattern: BlockPattern, dot: Dot | None = None) -> Product | Dec
 
 
 def panel_width(access: StridedAccess, variable: int, dim: int = -1) -> int:
-    """Return the panel width b of an access at [..., v // b, ..., v % b], with v % b at `dim`; 0 if
-    the access has another form."""
+    """Return the panel width b of an access at [..., v // b, ..., v % b]; 0 for other accesses.
+
+    Args:
+        dim: the dimension of `v % b`.
+    """
     *before, last = access.op.map.data.results[: dim % len(access.op.map.data.results) + 1]
     width = _divisor(last, AffineBinaryOpKind.Mod)
     if width is None or access.steps[variable] is not None:

@@ -169,7 +169,7 @@ def row_loops(
 def _are_short(
     sch: Schedule, rows: list[Loop], row: Loop, pattern: BlockPattern, facts: CpuFacts
 ) -> bool:
-    """Whether to process a vector's worth of short rows at each step before the next step.
+    """Whether each step should process a vector of short rows before the next step.
 
     The steps of one row depend on each other, and a short row has too little work to hide the
     latency of its sum.
@@ -242,8 +242,10 @@ def _reduce_in_lanes(
 def _reduce_across_lanes(
     sch: Schedule, block: Block, reduce: list[Loop], facts: CpuFacts, group: int | None
 ) -> None:
-    """Reduce along the vectors: first into several accumulators, then these into one vector, and
-    finally its lanes."""
+    """Reduce along the vectors.
+
+    The order is: into several accumulators, these into one vector, and finally its lanes.
+    """
     lanes = facts.lanes(element_bits(sch.block_op(block)))
     *outer, last = reduce
     extent = sch.extent(last)

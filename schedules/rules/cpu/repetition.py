@@ -123,8 +123,7 @@ _DIVISIONS = (AffineBinaryOpKind.FloorDiv, AffineBinaryOpKind.Mod)
 
 
 def _divisors(expr: AffineExpr, positions: set[int]) -> set[int]:
-    """Return the numbers by which an index divides given variables; 0 for a non-constant
-    divisor."""
+    """Return the numbers by which an index divides variables; 0 for a non-constant divisor."""
     if not isinstance(expr, AffineBinaryOpExpr) or positions.isdisjoint(expr.used_dims()):
         return set()
     if expr.kind in _DIVISIONS and isinstance(expr.rhs, AffineConstantExpr):
@@ -136,8 +135,10 @@ def _divisors(expr: AffineExpr, positions: set[int]) -> set[int]:
 
 
 def _is_remainder(expr: AffineExpr, positions: set[int]) -> bool:
-    """Whether an index depends on variables only through remainders, which are constants in
-    unrolled loops."""
+    """Whether an index depends on variables only through remainders.
+
+    These are constants in unrolled loops.
+    """
     if not isinstance(expr, AffineBinaryOpExpr) or positions.isdisjoint(expr.used_dims()):
         return positions.isdisjoint(expr.used_dims())
     if expr.kind is AffineBinaryOpKind.Mod:

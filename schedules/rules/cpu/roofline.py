@@ -66,15 +66,14 @@ def estimate(before: loop.FuncOp, after: loop.FuncOp, facts: CpuFacts) -> Estima
 
 
 def limit_ns(function: loop.FuncOp, facts: CpuFacts) -> float:
-    """Return the lower bound of a function's time: its operations, or the bytes of its
-    arguments."""
+    """Return the lower bound of a function's time: its operations, or its arguments' bytes."""
     compute, moved = 0.0, dict[SSAValue, int]()
     for block in blocks_under(function):
         count = prod(block.domain)
         pattern = match_block(block)
         operations = _operations(block)
         if pattern is not None and pattern.is_contraction:
-            operations /= 2  # Multiplied and added at once.
+            operations /= 2  # A multiply-add is one instruction.
         compute += count * operations / facts.lanes(element_bits(block))
         for buffer in {*buffers_read(block), *buffers_written(block)}:
             if buffer in function.body.block.args:
@@ -118,8 +117,7 @@ def _cost(block: loop.BlockOp, facts: CpuFacts) -> tuple[float, str]:
 def _issued(
     access: _Stream, trips: Sequence[int], kinds: Sequence[loop.LoopKind], issues: int
 ) -> float:
-    """Return the instructions of an access for one vector, divided by the unrolled copies that
-    share it."""
+    """Return the instructions of an access per vector, shared between unrolled copies."""
     cost, shared = 1.0, 1
     for step, trip, kind in zip(access.steps, trips, kinds, strict=True):
         if _is_vector(kind) and (access.computed or step is None or abs(step) > 1):
@@ -137,8 +135,10 @@ def _waiting(
     accesses: Sequence[_Stream],
     issued: float,
 ) -> float:
-    """Return the latency between terms of a sum, in instruction slots, divided by the number of
-    independent sums."""
+    """Return the latency between terms of a sum, divided by the number of independent sums.
+
+    It is measured in instruction slots.
+    """
     if not block.is_reduction:
         return 0.0
     stores = [access for access in accesses if access.is_store]
@@ -191,8 +191,7 @@ _WRITTEN_OUT = (loop.LoopKind.VECTORIZED, loop.LoopKind.UNROLLED)
 
 
 def _places(each: loop.ForOp) -> tuple[int, int]:
-    """Return the iterations to sample: the second, and the last if lanes may have uneven
-    strides."""
+    """Return the iterations to sample: the second, and for lanes also the last."""
     last = each.trip_count - 1
     one = min(1, last)
     return one, last if _is_vector(each.loop_kind) else one

@@ -420,8 +420,7 @@ class TileSpace(Space):
         return found
 
     def _slides(self, variable: int) -> bool:
-        """Whether a row broadcasts elements along a reduce variable that the next rows broadcast
-        too."""
+        """Whether a row broadcasts elements along a reduce variable that the next rows reuse."""
         roles, pattern = self.roles, self.pattern
         if roles.rows is None:
             return False
@@ -485,8 +484,10 @@ def _problem(
 
 
 def _read_bytes(term: StridedAccess, pattern: BlockPattern) -> int:
-    """Return the bytes of the cache lines that are read of an operand; windows with a stride may
-    skip lines."""
+    """Return the bytes of the cache lines that are read of an operand.
+
+    Windows with a stride may skip lines.
+    """
     extents = pattern.extents
     used = [v for v in pattern.variables if term.uses(v)]
     run = max((extents[v] for v in used if term.is_unit(v)), default=1)

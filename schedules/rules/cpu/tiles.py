@@ -123,8 +123,9 @@ class Tile:
 
 @dataclass(frozen=True)
 class TileProblem:
-    """The problem for which a tile is chosen. `rows` and byte sizes may be columns, for parts of a
-    whole.
+    """The problem for which a tile is chosen.
+
+    `rows` and byte sizes may be columns, for parts of a whole.
 
     Attributes:
         rows, spans: extents of the variables along which rows and spans run; 1 if none.
@@ -249,8 +250,10 @@ def _scratch(tile: Tile, problem: TileProblem, facts: CpuFacts) -> Column:
 
 
 def even_parts(extent: int, most: int) -> list[int]:
-    """Return sizes up to `most` that divide an extent into equal parts, except for a last part that
-    is smaller by less than the number of parts."""
+    """Return sizes up to `most` that divide an extent into nearly equal parts.
+
+    Only the last part may be smaller, by less than the number of parts.
+    """
     return sorted({ceil(extent / parts) for parts in range(ceil(extent / most), extent + 1)})
 
 
@@ -379,8 +382,11 @@ class _Moved:
 
 
 def _moved(problem: TileProblem, tile: Tile, columns_outside: Column) -> _Moved:
-    """Return the bytes read: each tile of columns reads all broadcast elements, each tile of rows
-    all vectors; the loop order determines the reuse distance."""
+    """Return the bytes that the loops between tiles read.
+
+    Each tile of columns reads all broadcast elements, each tile of rows all vectors. The loop order
+    determines the reuse distance.
+    """
     groups = most(ceil_div(ceil(problem.columns / problem.lanes), tile.vectors), 1)
     tiles = ceil_div(problem.rows, tile.rows) * ceil_div(problem.spans, tile.spans)
     tiles = most(tiles * problem.repeats, 1)

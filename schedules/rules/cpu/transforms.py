@@ -105,8 +105,10 @@ def write_out_transform(sch: Schedule, block: Block, facts: CpuFacts) -> None:
 
 
 def _table_variables(block: loop.BlockOp) -> dict[int, int | None]:
-    """Return the variables that select an entry of a table, each with the period after which the
-    entries repeat; None if they do not."""
+    """Return the variables that select an entry of a table, with the period of the entries.
+
+    The period is None if entries do not repeat.
+    """
     found: dict[int, int | None] = {}
     for op in block.body.block.ops:
         if not isinstance(op, ScaleOp):

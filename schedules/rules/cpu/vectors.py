@@ -19,8 +19,7 @@ SHORT_ROW = 8
 
 
 class VectorLoops(NamedTuple):
-    """The loops into which a loop was split; `group` and `outer` are None if they are not
-    needed."""
+    """The loops into which a loop was split; `group` and `outer` are None if not needed."""
 
     outer: Loop | None
     """Loop over groups of vectors."""

@@ -116,12 +116,11 @@ def _contract(
     group: Loop,
     choice: Choice,
 ) -> None:
-    """Compute register tiles of image tiles by output channels, for each element of a transformed
-    tile, in the loop over groups.
+    """Compute register tiles of image tiles by output channels, in the loop over groups.
 
-    The weights of a tile are used for all rows before the next ones are loaded. With `prefetch`,
-    the weights of the next element are prefetched meanwhile. If weights are stored for a dot
-    product, it adds the terms of a group.
+    There is one contraction for each element of a transformed tile. The weights of a tile are used
+    for all rows before the next ones are loaded. With `prefetch`, the weights of the next element
+    are prefetched meanwhile. If weights are stored for a dot product, it adds the terms of a group.
     """
     products, dot = space.stages.products, space.dot
     sch.compute_at(store, group)

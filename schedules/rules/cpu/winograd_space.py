@@ -210,7 +210,10 @@ class WinogradSpace(Space):
 
     def _data_rows(self) -> int:
         """Return the parts of an image's rows of tiles that are separate tasks of the data
-        transform, if all threads transform the data first."""
+        transform.
+
+        This is for the choice in which all threads transform the data first.
+        """
         problem = self.problem
         wanted, images = LEAST_TASKS_PER_CORE * self.facts.cores, problem.images * problem.inputs
         parts = divisors(problem.rows)

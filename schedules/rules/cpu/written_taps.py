@@ -38,8 +38,7 @@ class WrittenTaps:
 
 
 def written_taps(pattern: BlockPattern, variable: int) -> WrittenTaps | None:
-    """Return the taps along a variable, if there are few and bounds depend only on them and the
-    variable."""
+    """Return the taps along a variable, if they are few and no other variable affects bounds."""
     found: list[WrittenTaps] = []
     for term in pattern.terms if pattern.is_contraction else ():
         if not isinstance(term.op, LoadOp) or term.op.default is None:
@@ -69,7 +68,7 @@ def written_taps(pattern: BlockPattern, variable: int) -> WrittenTaps | None:
 def _taps(
     pattern: BlockPattern, variable: int, factors: dict[int, int], constant: int, extent: int
 ) -> WrittenTaps | None:
-    """Return the taps of one index of an access; None if it is no window or has too many taps."""
+    """Return the taps of one index of an access; None if it is not a window or has too many."""
     step = factors.pop(variable)
     variables = tuple(factors)
     if step < 1 or any(v not in pattern.reduce for v in variables):

@@ -32,8 +32,7 @@ class GpuFacts(ThreadBlocks):
     capabilities: frozenset[str] = frozenset()
 
     def block_threads(self, work_items: int) -> int:
-        """Return a suitable number of threads for a block: all that fit, fewer if there is little
-        work."""
+        """Return the number of threads for a block: all that fit, fewer if there is little work."""
         threads = min(self.max_threads, LIKELY_THREADS)
         while threads > self.warp and threads // 2 >= work_items:
             threads //= 2
@@ -71,8 +70,7 @@ class GpuFacts(ThreadBlocks):
         return self.cores * min(self.max_threads, LIKELY_THREADS)
 
     def rounds(self, blocks: Column) -> Column:
-        """Return the number of blocks that the busiest core runs: one block per core in each
-        round."""
+        """Return the maximum number of blocks that one core runs, one after the other."""
         return -(-blocks // self.cores)
 
     def resident(self, blocks: Column, threads: Column, numbers: Column, shared: Column) -> Column:

@@ -15,7 +15,7 @@ class Fallback:
     """Rule for functions that no other rule accepts."""
 
     name = "gpu-fallback"
-    closed = "gpu-generic is for whatever has no other rule"
+    closed = "gpu-generic has the choices for such functions"
     last_resort = True
 
     def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:

@@ -41,7 +41,7 @@ class Read:
 
     def reach(self, sizes: Mapping[int, Column]) -> list[Column]:
         """Return the extents of the accessed part along each dimension, for given variable
-        ranges."""
+        sizes."""
         return [
             most(*(self._reach(term, dim, sizes) for term in self.terms))
             for dim in range(len(buffer_shape(self.terms[0].buffer)))

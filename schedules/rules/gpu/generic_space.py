@@ -152,8 +152,8 @@ class GpuGenericSpace(Space):
         return getattr(k, f"r{variable}.{PIECES}") * getattr(k, f"r{variable}.{TERMS}")
 
     def order(self, first: int) -> list[int]:
-        """Return the variables in the order of their thread loops, that of adjacent threads
-        last."""
+        """Return the variables in the order of their thread loops; `first` moves adjacent
+        threads."""
         return [*(v for v in self.spatial if v != first), first]
 
     def threads(self, k: Point) -> Column:

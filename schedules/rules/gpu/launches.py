@@ -111,8 +111,10 @@ def repeat_elements(sch: Schedule) -> None:
 
 
 def epilogue_of(sch: Schedule, block: Block) -> Block | None:
-    """Return the pointwise consumer of a reduction, if it is the only reader and its other inputs
-    precede the reduction."""
+    """Return the pointwise consumer of a reduction.
+
+    None unless it is the only reader, and its other inputs precede the reduction.
+    """
     consumers = sch.consumers(block)
     if len(consumers) != 1 or not reads_in_place(sch, consumers[0], block):
         return None

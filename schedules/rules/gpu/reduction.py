@@ -157,8 +157,7 @@ def _unit_row(sch: Schedule, final: Block) -> Loop:
 def _share(
     sch: Schedule, block: Block, loops: list[Loop], sharers: Sharers, facts: GpuFacts
 ) -> None:
-    """Distribute the elements of a row over the threads of a block, in vectors if there are
-    enough."""
+    """Distribute the elements of a row over the threads of a block, in vectors if possible."""
     pattern = match_block(sch.block_op(block))
     lanes = row_lanes(pattern, facts) if pattern is not None and sharers.vectors else 1
     all = sch.fuse(*loops) if len(loops) > 1 else loops[0]

@@ -90,8 +90,7 @@ def choose_sharing(pattern: BlockPattern, facts: GpuFacts, may_split: bool = Tru
 
 
 def _parts(pattern: BlockPattern, facts: GpuFacts, blocks: int, rows: int, threads: int) -> int:
-    """Return the number of blocks that share each result; 1 unless it saves more than a launch
-    costs."""
+    """Return the number of blocks that share each result; 1 if that would not pay off."""
     length = prod(pattern.extents[v] for v in pattern.reduce)
     idle = BLOCKS_A_CORE * facts.cores // max(blocks, 1)
     parts = min(idle, length // (threads * TERMS_A_PART), MOST_PARTS)
@@ -107,8 +106,7 @@ def _row_time(pattern: BlockPattern) -> float:
 
 
 def better_apart(sch: Schedule, facts: GpuFacts) -> str | None:
-    """Return why separate launches are estimated to be faster than one block per row; None if they
-    are not."""
+    """Return why separate launches are estimated to beat one block per row; None if not."""
     saved, launches = 0.0, 0
     for block in sch.blocks():
         op = sch.block_op(block)
@@ -138,8 +136,10 @@ def row_threads(length: int, facts: GpuFacts) -> int:
 
 
 def term_lanes(pattern: BlockPattern, facts: GpuFacts, threads: int) -> int:
-    """Return the number of adjacent terms that a thread loads at once: whole vectors, if each
-    thread has enough of them."""
+    """Return the number of adjacent terms that a thread loads at once.
+
+    These are whole vectors, if each thread has enough of them.
+    """
     moving = [v for v in pattern.reduce if pattern.extents[v] > 1]
     if not moving or not any(term.is_unit(moving[-1]) for term in pattern.terms):
         return 1

@@ -140,7 +140,7 @@ class ReductionSpace(Space):
         room = where(k.row == BLOCK, max(self._room[BLOCK], FEW_NUMBERS), self._room[THREAD])
         able = where(k.row == BLOCK, self.reason is None, self._has_rows)
         usual = where(k.row == BLOCK, *(self._usual_threads[row] for row in (BLOCK, THREAD)))
-        # If there are twice as many threads as work, some never run.
+        # With twice as many threads as rows or elements, some threads never run.
         busy = k.threads < 2 * where(k.row == BLOCK, self.length, self.count)
         fits = (k.threads == usual) | (busy & (k.threads <= self.facts.max_threads))
         # A thread that computes a whole row uses no vectors.
@@ -150,8 +150,7 @@ class ReductionSpace(Space):
         return (kept <= room) & able & fits & plain & other
 
     def estimate(self, k: Point) -> Column:
-        """Estimate cycles: bytes that the busiest core fetches in each pass, and combining
-        threads."""
+        """Estimate cycles: bytes that the busiest core fetches, and combining threads."""
         facts, alone = self.facts, k.row == THREAD
         blocks = where(alone, ceil_div(self.count, k.threads), self.count)
         rounds = ceil_div(blocks, BLOCKS_A_CORE * facts.cores)

@@ -308,8 +308,7 @@ def accumulate(
     dot: Dot | None = None,
     written: int = WRITTEN_OUT,
 ) -> None:
-    """Keep a thread's sums in registers through a reduction inside of a loop, and unroll its last
-    steps."""
+    """Keep a thread's sums in registers through a reduction, and unroll its last steps."""
     inner = unroll_steps(sch, reduce, sums, written)
     # A dot product needs its initialisation in a separate block.
     if inner or dot is not None:

@@ -107,14 +107,13 @@ def estimate(before: loop.FuncOp, after: loop.FuncOp, facts: GpuFacts) -> Estima
     reason = f'"{launches[worst].name}": {costs[worst][1]}'
     if costs[worst][0] < LAUNCH and len(launches) > 1:
         reason = f"{len(launches)} launches"
-    # Everything that is loaded at some time comes from memory.
+    # Every access reads or writes memory at least once.
     limit = limit_cycles(before, facts)
     return Estimate(max(cycles, limit) / CYCLES_PER_NS, limit / CYCLES_PER_NS, reason)
 
 
 def limit_cycles(function: loop.FuncOp, facts: GpuFacts) -> float:
-    """Return the lower bound: a launch, and the function's operations or the bytes of its
-    arguments."""
+    """Return the lower bound: a launch, and the operations or the bytes of the arguments."""
     compute, moved = 0.0, dict[SSAValue, int]()
     for block in blocks_under(function):
         count = prod(block.domain)

@@ -63,8 +63,9 @@ def share_reduction(
 
 
 def take_turns(sch: Schedule, reduce: list[Loop], sharing: Sharing) -> list[Loop]:
-    """Distribute groups of adjacent terms over blocks and threads in turn, so that their shares are
-    equal or differ by one, and each has a first term.
+    """Distribute groups of adjacent terms over blocks and threads in turn.
+
+    Shares are equal or differ by one group, and each has a first term.
 
     Returns:
         The loop over parts, if there are several; the loop over threads; and the loops of a thread:
@@ -75,7 +76,7 @@ def take_turns(sch: Schedule, reduce: list[Loop], sharing: Sharing) -> list[Loop
     steps = min(ceil(sch.extent(terms) / together), STEPS // sharing.lanes)
     sizes = {"step": max(steps, 1), "part": sharing.parts, "thread": sharing.threads}
     sizes["lane"] = sharing.lanes
-    # Loops with one iteration would not be loops of the reduction.
+    # Factors of 1 are skipped: loops with one iteration are not bound to the reduction.
     kept = {name: size for name, size in sizes.items() if size > 1}
     found = dict(zip(("turn", *kept), sch.split(terms, [None, *kept.values()]), strict=True))
     order = ("part", "thread", "turn", "step", "lane")

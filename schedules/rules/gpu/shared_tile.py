@@ -80,7 +80,7 @@ class SharedTiles:
 
     def space(self, sch: Schedule, facts: GpuFacts) -> SharedTileSpace | Declined:
         if not facts.shared:
-            return Declined("shared memory is no nearer than other memory", quiet=True)
+            return Declined("shared memory is not faster than other memory", quiet=True)
         pattern = only_contraction(sch)
         if isinstance(pattern, Declined):
             return pattern
@@ -127,8 +127,7 @@ def tile_parts(pattern: BlockPattern, roles: Roles, facts: GpuFacts) -> int:
 def open_tiles(
     pattern: BlockPattern, facts: GpuFacts, *, in_parts: bool = True
 ) -> SharedTileSpace | Declined:
-    """Return the space of tiles of a contraction with shared operands, or decline if sharing gains
-    nothing.
+    """Return the space of tiles with operands in shared memory, or decline.
 
     Args:
         in_parts: whether several blocks may share a sum.
@@ -151,7 +150,7 @@ def find_roles(pattern: BlockPattern, dot: Dot | None, facts: GpuFacts) -> Roles
         return Declined("no variable is contiguous in the output")
     weights = None if dot is None else dot.weights
     if dot is not None and weights is None:
-        return Declined("bits of words are not counted here")
+        return Declined("bit counts are not supported")
     if weights is not None and not weights.is_unit(columns, lane_dim(weights, dot)):
         return Declined("results of dot products are not contiguous")
     if dot is not None and pattern.extents[columns] <= _result_lanes(pattern, facts):
@@ -319,7 +318,7 @@ def _copied_lanes(
     while lanes > facts.words and elements < lanes * tile.threads:
         lanes //= 2
     is_even = width % lanes == 0 and row % width == 0
-    # Single bytes are no faster than words.
+    # Copying single bytes is not faster than copying words.
     enough = access_bits(term) == BYTE or elements >= lanes * tile.threads
     return lanes if is_even and enough else 1
 

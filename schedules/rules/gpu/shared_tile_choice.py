@@ -250,8 +250,7 @@ class TileCosts:
         return facts.rounds(blocks) * parts * work * exposed
 
     def _tile_sizes(self, tile: SharedTile) -> tuple[Column, Column, Column, Column]:
-        """Return the size of a block along rows, columns, depth and spans for one part of the
-        reduction."""
+        """Return the size of a block along rows, columns, depth and spans, per part of the sum."""
         return tile.rows * tile.down, tile.columns * tile.across, tile.steps, tile.spans
 
 
@@ -280,7 +279,7 @@ class _Footprint:
             counts = [ceil(size / unit) for size, unit in zip(fixed, units, strict=True)]
             reach = 1 + sum(s * (count - 1) for s, count in zip(steps, counts, strict=True))
             if is_grouped and dim == len(shape) - 1:
-                reach = extent  # Groups are whole.
+                reach = extent  # All of a group is read.
             moving = [(place, steps[v], units[v]) for place, v in enumerate(varied) if steps[v]]
             self._dims.append((extent, reach, moving))
             if moving:
@@ -296,8 +295,7 @@ class _Footprint:
         return total
 
     def row(self, sizes: Sequence[Column]) -> Column:
-        """Return the number of elements at one index of the first dimension with several
-        indices."""
+        """Return the number of elements at one index of the outermost dimension of the copy."""
         total, found = self.elements(sizes), 1
         for extent, reach, moving in reversed(self._dims):
             places = least(_reach(reach, moving, sizes), extent)

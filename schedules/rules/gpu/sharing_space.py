@@ -91,8 +91,7 @@ class SharingSpace(Space):
         return fine | is_usual
 
     def estimate(self, k: Point) -> Column:
-        """Estimate cycles: bytes that the busiest core fetches, and another launch if there are
-        parts."""
+        """Estimate cycles: bytes that the busiest core fetches, and a second launch for parts."""
         facts = self.facts
         blocks = ceil_div(self.count, k.rows) * k.parts
         rounds = ceil_div(blocks, BLOCKS_A_CORE * facts.cores)

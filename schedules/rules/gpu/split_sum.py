@@ -83,8 +83,10 @@ def part_counts(pattern: BlockPattern, depth: int, multiple: int = 1) -> list[in
 
 
 def _counts(extent: int, multiple: int) -> list[int]:
-    """Return numbers of parts that are not too short or empty: those of equal length that are close
-    to powers of two, or powers of two if there are none close."""
+    """Return numbers of parts that are not too short or empty.
+
+    These are numbers of equal parts close to powers of two, or else the powers of two.
+    """
     most = min(POWERS[-1], extent // max(LEAST_TERMS, multiple))
     even = [n for n in range(2, most + 1) if extent % n == 0 and extent // n % multiple == 0]
     found: set[int] = set()
@@ -112,7 +114,7 @@ def split_sum(sch: Schedule, pattern: BlockPattern, depth: int, parts: int) -> B
     length = ceil(pattern.extents[depth] / parts)
     remark("schedule", sch.block_op(block), f"{parts} parts of each sum, of {length} steps")
     loops = variable_loops(sch, block)
-    # Loops with one iteration would stay innermost, without a variable.
+    # Loops with one iteration are fused into the depth: they would otherwise stay innermost.
     single = [loops.pop(v) for v in pattern.reduce if pattern.extents[v] == 1 and v in loops]
     if single:
         spatial = [loops[v] for v in pattern.spatial if v in loops]
@@ -132,8 +134,9 @@ def split_sum(sch: Schedule, pattern: BlockPattern, depth: int, parts: int) -> B
 def finish_others(
     sch: Schedule, sum_: Block, parts: int, left: list[Block] | Declined, facts: GpuFacts
 ) -> Declined | None:
-    """Schedule the remaining blocks in separate launches; one adds the parts of the sum and
-    computes the epilogue.
+    """Schedule the remaining blocks in separate launches.
+
+    One launch adds the parts of the sum and computes the epilogue.
 
     Args:
         left: the remaining blocks, or why there are no tiles.

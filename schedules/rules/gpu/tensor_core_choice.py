@@ -125,8 +125,7 @@ class WarpTileCosts:
         return self.shared_bytes(tile) <= self._facts.shared
 
     def time(self, tile: WarpTile) -> float:
-        """Return the cost of one core in multiply-add equivalents; comparable with
-        `TileCosts.time`."""
+        """Return the cost of one core in multiply-adds; comparable with `TileCosts.time`."""
         facts = self._facts
         blocks, parts = self.blocks(tile), ceil(self._depth / tile.depth)
         terms = tile.steps * self._places
@@ -174,8 +173,10 @@ class WarpTileCosts:
         return total * (2 if tile.is_double else 1)
 
     def _fetched_words(self, tile: WarpTile) -> float:
-        """Return the words that a block fetches for a part of the sums; a separately copied element
-        counts as one."""
+        """Return the words that a block fetches for a part of the sums.
+
+        A separately copied element counts as one word.
+        """
         key = tile.of_block, tile.depth
         if key not in self._words:
             sizes = self._sizes(tile)
@@ -212,8 +213,7 @@ def choose_warp_tile(
     facts: GpuFacts,
     parts: int = 1,
 ) -> tuple[WarpTile, float] | None:
-    """Return the tile with the lowest estimated time, and that time; ties are broken by fewer
-    warps.
+    """Return the tile with the lowest estimated time, and that time; fewer warps win ties.
 
     Args:
         parts: parts of each sum, which separate blocks compute (`split_sum.py`).

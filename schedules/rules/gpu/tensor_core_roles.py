@@ -35,15 +35,17 @@ class Factor:
         return self.order == tuple(range(len(self.order)))
 
     def lanes(self, width: int, facts: GpuFacts) -> int:
-        """Return the number of adjacent elements that a thread copies at once: vectors that divide
-        rows of the given width."""
+        """Return the number of adjacent elements that a thread copies at once.
+
+        These are vectors that divide rows of the given width.
+        """
         most = facts.vector_bits // access_bits(self.term) if self.in_order else 1
         row = buffer_shape(self.term.buffer)[-1]
         return next(n for n in (most, most // 2, 2, 1) if width % n == row % n == 0)
 
     def reach(self, sizes: Mapping[int, int]) -> list[int]:
         """Return the extents of the accessed part along each dimension, for given variable
-        ranges."""
+        sizes."""
         reach = [1] * len(self.order)
         for variable, size in sizes.items():
             for dim, step in enumerate(self.term.steps[variable] or ()):
@@ -51,8 +53,7 @@ class Factor:
         return reach
 
     def words(self, sizes: Mapping[int, int], facts: GpuFacts) -> float:
-        """Return the words that are copied for given ranges; a separately copied element counts as
-        one."""
+        """Return the words that are copied; a separately copied element counts as one."""
         reach = self.reach(sizes)
         lanes = self.lanes(reach[-1], facts)
         return prod(reach) / lanes * max(1, lanes * access_bits(self.term) // _WORD)
@@ -155,8 +156,10 @@ def parts_of(pattern: BlockPattern) -> tuple[int, ...]:
 
 
 def _factor(term: StridedAccess, own: int, depth: int, parts: Collection[int]) -> Factor:
-    """Return the layout of an operand: rows along its own variable if that is contiguous in memory,
-    otherwise along the depth."""
+    """Return the layout of an operand in shared memory.
+
+    Rows run along its own variable if that is contiguous in memory, otherwise along the depth.
+    """
     dims = range(len(term.op.map.data.results))
     if dims[-1] in (dim_alone(term, depth, parts), dim_alone(term, own)):
         return Factor(term, tuple(dims))
@@ -166,8 +169,9 @@ def _factor(term: StridedAccess, own: int, depth: int, parts: Collection[int]) -
 
 
 def dim_alone(access: StridedAccess, variable: int, parts: Collection[int] = ()) -> int | None:
-    """Return the dimension that a variable moves with stride 1 and no other variable moves; None if
-    there is none.
+    """Return the dimension that a variable moves with stride 1 and no other variable moves.
+
+    None if there is no such dimension.
 
     Args:
         parts: variables that are constant for a block, and may move the dimension too.

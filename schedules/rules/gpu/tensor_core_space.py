@@ -140,8 +140,7 @@ class WarpTileSpace(Space):
         )
 
     def estimate(self, k: Point) -> Column:
-        """Estimate the cost of the busiest core in multiply-add equivalents, including the final
-        launch."""
+        """Estimate the cost of the busiest core in multiply-adds, including the final launch."""
         if not is_column(k.steps):
             return self._time(self._numbers(k))
         return self._of_each(k, np.ones(len(k.steps), bool), self._time)

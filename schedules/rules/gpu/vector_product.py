@@ -28,8 +28,7 @@ LEAST_TERMS = 64
 
 @schedule_rule(target="gpu", priority=105)
 class VectorProducts:
-    """Rule for contractions without reuse of operands and with fewer results than concurrent
-    threads."""
+    """Rule for contractions without operand reuse and with few results."""
 
     name = "gpu-vector-product"
     provides = (CONTRACTION,)

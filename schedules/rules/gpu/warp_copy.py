@@ -36,8 +36,10 @@ def goes_by_rows(extents: Sequence[int], warps: int, lanes: int, vector: int) ->
 
 
 def with_spare_places(extents: Sequence[int], warps: int, lanes: int, vector: int) -> list[int]:
-    """Return the extents of a copy with room for the elements beyond its end that are written in
-    the last iteration."""
+    """Return the extents of a copy with room for elements written beyond its end.
+
+    The last iteration of some threads writes there.
+    """
     whole = list(extents)
     if goes_by_rows(extents, warps, lanes, vector):
         row = prod(extents[1:])

@@ -79,8 +79,10 @@ def transform_back(
 
 
 def contract(sch: Schedule, space: WinogradSpace, facts: GpuFacts, choice: Choice) -> None:
-    """Schedule one matrix product per element of the tile, with operands in shared memory if
-    possible."""
+    """Schedule one matrix product per element of the tile.
+
+    Its operands are in shared memory if possible.
+    """
     pattern, open_ = match_block(sch.block_op(space.stages.products)), space.products
     assert pattern is not None
     if isinstance(open_, SharedTileSpace):

@@ -53,8 +53,8 @@ class WinogradSpace(Space):
         )
 
     def valid(self, k: Point) -> Column:
-        """Whether the products are legal, and the transforms have work for all threads and fit the
-        registers of a core."""
+        """Whether the products are legal, and the transforms fit registers and keep threads
+        busy."""
         fine = self.products.valid(k)
         data = self._fits(k.data_threads, self.tiles, self._data_threads)
         return fine & data & self._fits(k.result_threads, self.results, self._result_threads)

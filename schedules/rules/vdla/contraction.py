@@ -46,7 +46,7 @@ class Contraction:
     def space(self, sch: Schedule, facts: VdlaTargetAttr) -> TileSpace | Declined:
         block = _sums(sch)
         if block is None:
-            return Declined("there is not one sum of products of bytes in 32 bits")
+            return Declined("there is not exactly one contraction of bytes with 32-bit sums")
         pattern = match_block(sch.block_op(block))
         assert pattern is not None
         if not pattern.has_own_buffers:
@@ -55,7 +55,7 @@ class Contraction:
         if isinstance(roles, Declined):
             return roles
         if not roles.epilogue.stores_bytes and "i32" not in facts.stored_types:
-            return Declined("results of 32 bits are not stored")
+            return Declined("the accelerator does not store 32-bit results")
         space = TileSpace(roles, facts)
         return Declined("no piece fits the accelerator's memories") if space.is_empty else space
 
@@ -92,8 +92,7 @@ def choose_tile(
 
 
 def thread_variable(roles: Roles, tile: Tile) -> int | None:
-    """Return the variable whose pieces become virtual threads: output channels, if they are
-    split."""
+    """Return the variable whose pieces become virtual threads: output channels, if split."""
     extents = roles.pattern.extents
     cut = (v for v in (*roles.outputs, *roles.pixels) if tile.sizes[v] < extents[v])
     return next(cut, None)

@@ -81,8 +81,7 @@ class Epilogue:
 def find_epilogue(
     sch: Schedule, sums: Block, pattern: BlockPattern, facts: VdlaTargetAttr, padding: Block | None
 ) -> Epilogue | Declined:
-    """Return the steps before and after a contraction, or decline if the ALU cannot compute
-    them."""
+    """Return the steps around a contraction, or decline if the ALU cannot compute them."""
     names = [block for block in sch.blocks() if block != padding]
     place = names.index(sums)
     steps: list[Step] = []
@@ -157,7 +156,7 @@ def _conversion(
         return Step(block, LOAD, name, data=layout, is_early=is_early)
     if isinstance(work, TruncIOp) and types == (i32, i8) and outer[1] is None:
         return Step(block, STORE, f"vdla_store_out_{unit}x{lanes}", is_early=is_early)
-    return Declined(f"{block.name} converts where nothing is loaded or stored")
+    return Declined(f"{block.name} converts values that are neither loaded nor stored")
 
 
 @cache
@@ -181,7 +180,7 @@ def _product(
         found = _with_register(block, PRODUCT, (first, second), pattern, sums, is_early=is_early)
         if found is not None:
             return replace(found, intrinsic=alu_name(PRODUCT, (unit, lanes)))
-    return Declined(f"{block.name} multiplies no registers")
+    return Declined(f"{block.name} does not multiply registers")
 
 
 def _with_register(

@@ -155,8 +155,10 @@ def find_windows(sch: Schedule, block: Block, facts: VdlaTargetAttr) -> Windows 
 def _loaded(
     sch: Schedule, block: Block, facts: VdlaTargetAttr
 ) -> tuple[Block, str, tuple[int, ...], tuple[tuple[int, int], ...]] | Declined:
-    """Return the block that extends bytes into registers for another block, its intrinsic, the
-    shape of the bytes, and their padding."""
+    """Return the block that extends bytes into registers for another block.
+
+    Also return its intrinsic, the shape of the bytes, and their padding.
+    """
     rows, lanes, _ = facts.unit
     reason = Declined("its operand is not bytes in memory")
     producers = sch.producers(block)

@@ -157,8 +157,10 @@ def _source(sch: Schedule, pattern: BlockPattern, term: StridedAccess) -> Source
 def _padding(
     sch: Schedule, pattern: BlockPattern, term: StridedAccess
 ) -> tuple[Block, tuple[int, ...], tuple[tuple[int, int], ...]] | None:
-    """Return the block that copies an operand with zero padding, the shape of its source, and the
-    padding; None if there is no such block."""
+    """Return the block that copies an operand with zero padding; None if there is none.
+
+    Also return the shape of its source, and the padding.
+    """
     for block in sch.producers(sch.get_block(pattern.block.block_name.data)):
         source = match_block(sch.block_op(block))
         if source is None or source.store.buffer is not term.buffer or len(source.terms) != 1:

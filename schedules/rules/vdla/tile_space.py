@@ -156,8 +156,9 @@ class TileSpace(Space):
     def shortest(
         self, slots: tuple[int, int, int] | None = None, threads: int = 1
     ) -> dict[str, int]:
-        """Return the choice with the fewest simulated cycles among those with the lowest estimates;
-        empty if there is none.
+        """Return the choice with the fewest simulated cycles among those with the lowest estimates.
+
+        Empty if no choice is valid.
 
         Args:
             slots: slots of each operand; as many as fit by default.
@@ -193,8 +194,7 @@ class TileSpace(Space):
         return best | again | {"threads": threads}
 
     def _quickest(self, choices: Sequence[dict[str, int]]) -> dict[str, int] | None:
-        """Return the choice with the fewest cycles with one thread; the first one of equal
-        choices."""
+        """Return the choice with the fewest cycles with one thread; the first one in a tie."""
         best: dict[str, int] | None = None
         fewest: int | None = None
         for choice in choices:
@@ -265,8 +265,7 @@ class TileSpace(Space):
         return [knob for knob in self.knobs if knob.name in self._blocks]
 
     def _thread_pieces(self, tile: Tile) -> Column:
-        """Return the number of pieces of the variable whose pieces may be threads; 1 if nothing is
-        split."""
+        """Return the number of pieces of the variable for threads; 1 if nothing is split."""
         extents, found = self.roles.pattern.extents, 1
         for v in reversed((*self.roles.outputs, *self.roles.pixels)):
             count = ceil_div(extents[v], tile.sizes[v])

@@ -277,8 +277,7 @@ class _Writer:
         self.stores.append(stored[-1])
 
     def _tables(self, *, of_pixels: bool) -> None:
-        """Load the operands of the epilogue into registers: those that depend on the pixel, or
-        those that do not."""
+        """Load the operands of the epilogue that depend on the pixel, or those that do not."""
         roles = self.estimator.roles
         for table in roles.epilogue.tables:
             if any(any(table.steps[v]) for v in roles.pixels) == of_pixels:

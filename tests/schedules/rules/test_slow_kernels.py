@@ -181,7 +181,7 @@ def test_tools_tell_of_slow_kernels(tmp_path, capsys, monkeypatch):
         found = json.loads(capsys.readouterr().out)["slow_kernels"]
         assert {each["where"] for each in found} == {"MatMul_0"}
         # The weights were packed for a rule, which was not asked.
-        assert "the graph counted on a rule for contraction" in found[1]["message"]
+        assert "the graph relied on a rule for contraction" in found[1]["message"]
         assert tcopt_compile.main([str(path), "-o", output]) == 0
         assert "slow kernel: MatMul_0: est." in capsys.readouterr().err
 

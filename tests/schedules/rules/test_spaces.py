@@ -65,7 +65,7 @@ def test_another_choice_is_another_schedule_which_records_it():
         ({"rows": 99}, "knob 'rows' may be one of"),
         ({"order": "inside out"}, "knob 'order' may be one of"),
         ({"height": 1}, "no knob is named 'height'"),
-        ({"rows": 8, "vectors": 6}, "cannot be carried out"),
+        ({"rows": 8, "vectors": 6}, "is illegal"),
     ],
 )
 def test_what_is_no_choice_is_refused(change, message):
