@@ -223,7 +223,7 @@ def _check_version(module: ModuleOp, path: str) -> None:
 
 def _add(known: dict[_Key, _Value], key: _Key, value: _Value, op: Operation) -> None:
     if key in known:
-        raise _wrong(op, "an earlier entry has the same kernel and target")
+        raise _wrong(op, "an earlier entry is for the same kernel and target")
     known[key] = value
 
 

@@ -180,7 +180,7 @@ def test_locked_needs_an_entry_for_every_kernel(model: Path):
         ("tuned.version = 1", "other = 1", "is not a lock file"),
         ("tuned.workload =", "workload =", r"the entry has no tuned.workload.*tuned.mlir:\d+"),
         ("choice = {", "choice = {odd = 1.5 : f32, ", "neither an integer nor a string"),
-        ('rule = "cpu-matmul", ', "", "there is no rule"),
+        ('rule = "cpu-matmul", ', "", "but no rule"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_told_with_its_place_and_a_fix(
