@@ -17,9 +17,9 @@ A rule with tunable parameters defines a space for them:
         def estimate(self, k: Point) -> Column:
             return ...
 
-All formulas are over a `Point`, whose attributes are integers for one choice and numpy columns for
-many: a search evaluates a hundred thousand choices without building one. Use `numpy.where` instead
-of branches on knob values.
+All formulas are over a `Point`, whose attributes are integers for one choice and NumPy arrays
+(`Column`) for many: a search evaluates a hundred thousand choices without building one. Use
+`numpy.where` instead of branches on knob values.
 
 Domains of knobs that depend on each other are supersets, which `valid` filters.
 
@@ -49,7 +49,7 @@ Choice = Mapping[str, int]
 
 
 class NestKind(IntEnum):
-    """How a loop of a nest runs, as an integer that numpy columns can hold."""
+    """How a loop of a nest runs, as an integer that NumPy arrays can hold."""
 
     SERIAL = 0
     PARALLEL = 1
@@ -89,7 +89,7 @@ class Knob:
 
 
 class Point:
-    """Values of all knobs as attributes: integers, or columns for many choices."""
+    """Values of all knobs as attributes: integers, or NumPy arrays for many choices."""
 
     def __init__(self, values: Mapping[str, Column]):
         self.__dict__.update(values)
@@ -106,10 +106,10 @@ class LoopLevel:
     1.
 
     Attributes:
-        variable: position of the block's iteration variable that it moves; a column if choices
+        variable: position of the block's iteration variable that it moves; an array if choices
             differ in loop order.
         extent: its trip count.
-        kind: a `NestKind`, or a column of them.
+        kind: a `NestKind`, or an array of them.
     """
 
     variable: Column
@@ -166,7 +166,7 @@ class Grid:
         return np.stack(np.unravel_index(np.asarray(numbers, dtype=np.int64), shape), axis=1)
 
     def at(self, points: NDArray[np.int64]) -> Point:
-        """Return the values at rows of positions, as columns."""
+        """Return the values at rows of positions, as NumPy arrays."""
         columns = (table[points[:, i]] for i, table in enumerate(self._tables))
         return Point(dict(zip((knob.name for knob in self.knobs), columns, strict=True)))
 

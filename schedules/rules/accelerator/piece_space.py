@@ -39,7 +39,7 @@ _SUM_BYTES = 4
 
 @dataclass(frozen=True)
 class Pieces:
-    """How a contraction is divided into pieces; sizes are columns for many choices.
+    """How a contraction is divided into pieces; sizes are NumPy arrays for many choices.
 
     Attributes:
         sizes: sizes of pieces by variable.

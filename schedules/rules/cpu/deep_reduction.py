@@ -36,7 +36,7 @@ DEEP_SHARE = 4
 """A reduction is deep if its terms for one vector of columns exceed this fraction of L2 (1/n)."""
 
 PART_SHARE = 6
-"""Maximum size of the vectors of one tile and part, as a fraction of L2 (1/n)."""
+"""Maximum size of a tile's vectors in one part of the reduction, as a fraction of L2 (1/n)."""
 
 CHUNK_SHARE = 2
 """Approximate size of the rows of a chunk, as a fraction of L2 (1/n)."""

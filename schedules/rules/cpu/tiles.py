@@ -46,8 +46,8 @@ _STORE_ALONE = 2.0
 """Cycles for an element of a vector that has to be stored separately."""
 
 _STORE_LATER = 4.0
-"""Cycles that a square of results waits for the previous one, on cores that compute vectors in
-halves."""
+"""Cycles by which the transposed store of results delays the next one, on cores that compute
+vectors in halves."""
 
 _END = 1.5
 """Cycles for the initialisation, epilogue and store of one accumulator."""
@@ -102,7 +102,7 @@ FAR_VECTOR_WAIT = 2.0
 
 @dataclass(frozen=True)
 class Tile:
-    """Size of a tile of accumulators: integers, or columns of many tiles.
+    """Size of a tile of accumulators: integers, or NumPy arrays with one element per tile.
 
     Attributes:
         rows, spans: extents along the two row variables.
@@ -125,7 +125,7 @@ class Tile:
 class TileProblem:
     """The problem for which a tile is chosen.
 
-    `rows` and byte sizes may be columns, for parts of a whole.
+    `rows` and byte sizes may be NumPy arrays, for several problems at once.
 
     Attributes:
         rows, spans: extents of the variables along which rows and spans run; 1 if none.

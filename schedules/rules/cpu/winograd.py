@@ -30,7 +30,7 @@ from tcopt.schedules.state.state import buffers_read
 
 @schedule_rule(target="cpu", priority=110)
 class Winograd:
-    """Rule for contractions per element of a tile, between transforms by constant tables."""
+    """Rule for Winograd convolutions: contractions between transforms by constant tables."""
 
     name = "cpu-winograd"
     provides = (WINOGRAD,)

@@ -54,7 +54,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Plan:
-    """Chunks of `rows` x `columns` tiles; sizes are integers, or columns of many plans.
+    """Chunks of `rows` x `columns` tiles; sizes are integers, or NumPy arrays for many plans.
 
     Attributes:
         shared: whether the data of all tiles is transformed first, after which each thread

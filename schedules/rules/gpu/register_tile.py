@@ -75,7 +75,7 @@ UNEVEN = 1.5
 
 @dataclass(frozen=True)
 class RegisterTile:
-    """The sums of one thread; sizes are integers, or columns of many tiles.
+    """The sums of one thread; sizes are integers, or NumPy arrays for many tiles.
 
     Attributes:
         rows: number of rows.

@@ -62,7 +62,7 @@ class Roles:
 
 @dataclass(frozen=True)
 class SharedTile:
-    """The tile that a block computes; sizes are integers, or columns of many tiles.
+    """The tile that a block computes; sizes are integers, or NumPy arrays for many tiles.
 
     Attributes:
         rows, spans, columns: size of one thread's tile.

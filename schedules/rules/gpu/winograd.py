@@ -30,7 +30,7 @@ from tcopt.support.remarks import remark
 
 @schedule_rule(target="gpu", priority=110)
 class Winograd:
-    """Rule for contractions per element of a tile, between transforms by constant tables."""
+    """Rule for Winograd convolutions: contractions between transforms by constant tables."""
 
     name = "gpu-winograd"
     provides = (WINOGRAD,)

@@ -1,6 +1,6 @@
 """Tiles of a contraction for an accelerator, and the data that they move.
 
-All functions work on a single tile, or on columns of many tiles.
+All functions work on a single tile, or on many tiles as NumPy arrays.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Estimator:
         return self.facts.transfer_cycles(rows, row_bytes)
 
     def bound(self, tile: Tile) -> Column:
-        """Return a lower bound on the cycles of a tile, or of columns of many tiles.
+        """Return a lower bound on the cycles of a tile, or of many tiles as NumPy arrays.
 
         It is the maximum of the busy cycles of the port and the units; transfers of operands with a
         single slot do not overlap with computation.
