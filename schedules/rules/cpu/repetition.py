@@ -1,5 +1,6 @@
-"""Schedule blocks that read each element several times in a row, or alternate between rows:
-nearest-neighbour resizing, and interleaved phases.
+"""Schedule blocks that read each element several times in a row, or alternate between rows.
+
+Examples are nearest-neighbour resizing, and interleaved phases.
 
     for each tile of columns
       for each of the columns that read the same element   unrolled
@@ -8,8 +9,8 @@ nearest-neighbour resizing, and interleaved phases.
 
 Lanes run along the elements read, so that these are loaded contiguously. The stores have the stride
 of the repetition between lanes; `interleave-scatters` turns them into contiguous stores. Rows that
-read the same row are written together. If a remainder selects the row that is read, as in `x[column
-mod 2, column floordiv 2]`, it is a constant in each unrolled copy.
+read the same row are written together. If a remainder selects the row that is read, as in
+`x[column mod 2, column floordiv 2]`, it is a constant in each unrolled copy.
 """
 
 from __future__ import annotations

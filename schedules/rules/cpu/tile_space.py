@@ -1,5 +1,4 @@
-"""Space of `cpu-contraction`: register tiles, the order of the loops around them, unrolling, and
-threads."""
+"""Space of `cpu-contraction`: register tiles, loop order, unrolling, and threads."""
 
 from __future__ import annotations
 

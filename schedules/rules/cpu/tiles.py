@@ -1,5 +1,4 @@
-"""Register tiles: the number of accumulators that a contraction keeps in registers, and the order
-of tiles.
+"""Register tiles of a contraction: cost model for their sizes and order.
 
 A tile has `spans x rows x vectors` accumulators. Rows run along one variable, spans along the next
 outer one, so that a tile may cover several rows of a narrow image. A cost model in cycles compares

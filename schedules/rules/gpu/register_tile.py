@@ -9,10 +9,10 @@
       epilogue and store, a vector a row
 
 *Columns* are contiguous in the output: vectors run along them, and adjacent threads take adjacent
-    vectors. *Rows* are a variable that moves only the other operand, so that a loaded vector is
-    used for all of them: output channels of a convolution, rows of a matrix product. Operands are
-    not copied to shared memory: on GPUs that share memory with the CPU that costs more than it
-    saves, and without reuse there is nothing to save.
+vectors. *Rows* are a variable that moves only the other operand, so that a loaded vector is used
+for all of them: output channels of a convolution, rows of a matrix product. Operands are not copied
+to shared memory: on GPUs that share memory with the CPU that costs more than it saves, and without
+reuse there is nothing to save.
 """
 
 from __future__ import annotations

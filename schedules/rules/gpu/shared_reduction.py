@@ -1,5 +1,6 @@
-"""Reductions in separate launches: threads of a block share each result, and several blocks do if
-there are few results and long sums.
+"""Reductions in separate launches, in which threads of a block share each result.
+
+Several blocks share a result if there are few results and long sums.
 
     each block                                          rows x threads
       each thread: its share of a row's terms           in a register

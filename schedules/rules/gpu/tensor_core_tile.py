@@ -13,9 +13,8 @@ operands alone is the depth of the matrices. A convolution is one matrix product
 in its window: the part of an image in shared memory is used for all of them.
 
 Matrices are whole: the contraction is padded, with zeros along the depth in shared memory, and
-    results out of bounds are not stored. Rows of shared tiles run along the depth, or along rows or
-    columns if the operand is contiguous along them, in different banks, so that `ldmatrix` loads
-    them.
+results out of bounds are not stored. Rows of shared tiles run along the depth, or along rows or
+columns if the operand is contiguous along them, in different banks, so that `ldmatrix` loads them.
 """
 
 from __future__ import annotations
