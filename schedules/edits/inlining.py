@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineConstantExpr
 
 from tcopt.dialects.loop import BlockOp, LoadOp, StoreOp
 from tcopt.schedules.analysis.regions import variables_of, writes_of
+from tcopt.schedules.edits.bodies import IndexExpr
 from tcopt.schedules.state.failure import illegal
 from tcopt.schedules.state.state import State, alloc_of, block_label, value_label
 
@@ -26,11 +28,25 @@ def pointwise_store(state: State, block: BlockOp, buffer: SSAValue, primitive: s
         raise illegal(primitive, "block", reason, op=block)
     access = writes_of(block, buffer)[0]
     variables = variables_of(access, block)
-    used = {p for p, v in enumerate(block.iter_vars) if v.first_use is not None}
-    if not used <= variables.keys() or any(offset for _, offset in variables.values()):
+    if not moving_variables(block) <= variables.keys() or any(
+        offset for _, offset in variables.values()
+    ):
         reason = f"the indices of its store into {value_label(buffer)} are not its variables"
         raise illegal(primitive, "block", reason, op=block)
     return stores[0]
+
+
+def moving_variables(block: BlockOp) -> set[int]:
+    """Positions of the variables that a body uses and that have more than one value."""
+    pairs = enumerate(zip(block.iter_vars, block.domain, strict=True))
+    return {p for p, (v, extent) in pairs if v.first_use is not None and extent > 1}
+
+
+def single_values(block: BlockOp) -> dict[SSAValue, IndexExpr]:
+    """The index 0 for each variable that has no other value."""
+    zero = IndexExpr(AffineConstantExpr(0), ())
+    pairs = zip(block.iter_vars, block.domain, strict=True)
+    return {v: zero for v, extent in pairs if extent == 1}
 
 
 def check_temporary(state: State, buffer: SSAValue, block: BlockOp, primitive: str) -> None:

@@ -20,6 +20,7 @@ from tcopt.schedules.edits.inlining import (
     erase,
     erase_alloc,
     pointwise_store,
+    single_values,
 )
 from tcopt.schedules.edits.nest import check_visible, hoist_alloc
 from tcopt.schedules.state.failure import illegal
@@ -146,7 +147,8 @@ def _inline(load: LoadOp, block: BlockOp, store: StoreOp, dims: dict[SSAValue, i
     """Replace one load by the block's computation."""
     open_dims = _open_dims(load)
     indices = tuple(load.indices)
-    replaced = {v: IndexExpr(load.map.data.results[d], indices) for v, d in dims.items()}
+    replaced = single_values(block)
+    replaced |= {v: IndexExpr(load.map.data.results[d], indices) for v, d in dims.items()}
     # The clone has separate variables, which are then replaced by the indices of the load.
     body = Block(arg_types=[IndexType()] * len(block.iter_vars))
     mapping: dict[SSAValue, SSAValue] = dict(zip(block.iter_vars, body.args, strict=True))

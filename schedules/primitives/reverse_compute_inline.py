@@ -15,7 +15,9 @@ from tcopt.schedules.edits.inlining import (
     check_temporary,
     erase,
     erase_alloc,
+    moving_variables,
     pointwise_store,
+    single_values,
 )
 from tcopt.schedules.edits.nest import hoist_alloc
 from tcopt.schedules.state.failure import illegal
@@ -106,7 +108,7 @@ def _producer(state: State, block: BlockOp) -> tuple[SSAValue, BlockOp]:
 
 def _is_elementwise(block: BlockOp, buffer: SSAValue) -> bool:
     """Whether each iteration of the block reads exactly one, different element of `buffer`."""
-    used = {p for p, v in enumerate(block.iter_vars) if v.first_use is not None}
+    used = moving_variables(block)
     shape = buffer_shape(buffer)
     for access in reads_of(block, buffer):
         variables = variables_of(access, block)
@@ -140,7 +142,9 @@ def _append(block: BlockOp, buffer: SSAValue, store: StoreOp, dims: dict[SSAValu
         else:
             body.add_op(op.clone(mapping))
     indices = tuple(store.indices)
-    replaced = {mapping[v]: IndexExpr(store.map.data.results[d], indices) for v, d in dims.items()}
+    at = single_values(block)
+    at |= {v: IndexExpr(store.map.data.results[d], indices) for v, d in dims.items()}
+    replaced = {mapping[v]: each for v, each in at.items()}
     substitute_indices(body, replaced)
     target = store.parent_block()
     assert target is not None

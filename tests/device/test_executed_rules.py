@@ -133,7 +133,7 @@ CASES = {
         ("f32",),
     ),
     "depthwise": Case(
-        "gpu-register-tile",
+        "gpu-window-tile",
         "(float[1,6,9,16] a, float[6,1,3,3] w) => (float[1,6,9,16] y) "
         "{ y = Conv <pads = [1, 1, 1, 1], group = 6> (a, w) }",
         FLOATS,

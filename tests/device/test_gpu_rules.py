@@ -86,7 +86,7 @@ def check(text: str, target: str, rules: set[str]) -> None:
 @pytest.mark.nightly
 @needs_device
 def test_register_tiles_of_convolutions() -> None:
-    check(CONVOLUTIONS, "opencl:mali", {"gpu-register-tile"})
+    check(CONVOLUTIONS, "opencl:mali", {"gpu-register-tile", "gpu-window-tile"})
 
 
 @needs_device
@@ -105,7 +105,7 @@ def test_register_tiles_on_a_cpu_through_opencl() -> None:
 @pytest.mark.nightly
 @needs_device
 def test_shared_tiles_of_convolutions() -> None:
-    check(CONVOLUTIONS, "opencl", {"gpu-shared-tile", "gpu-register-tile"})
+    check(CONVOLUTIONS, "opencl", {"gpu-shared-tile", "gpu-window-tile"})
 
 
 @pytest.mark.nightly

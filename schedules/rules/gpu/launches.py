@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tcopt.dialects.loop import BlockOp, StoreOp
+from tcopt.dialects.loop import BlockOp, LoadOp, StoreOp
 from tcopt.dialects.loop.updates import update_of
 from tcopt.schedules.analysis.patterns import BlockPattern, body_cost, match_block
 from tcopt.schedules.api.handles import Block
@@ -94,7 +94,7 @@ def is_update(block: BlockOp) -> bool:
 
 
 def repeat_elements(sch: Schedule) -> None:
-    """Inline elementwise blocks into their readers, if they are as large as these and cheap."""
+    """Inline copies, such as padding, and cheap elementwise blocks as large as their readers."""
     for block in sch.blocks():
         op = sch.block_op(block)
         if op.is_reduction or not sch.consumers(block) or body_cost(op) > MOST_REPEATED:
@@ -102,12 +102,17 @@ def repeat_elements(sch: Schedule) -> None:
         readers = sch.consumers(block)
         # A block that depends on sums only is small, and computed once.
         most = max(prod(sch.block_op(each).domain) for each in readers)
-        if prod(op.domain) * len(readers) < most:
+        if prod(op.domain) * len(readers) < most and not _is_copy(op):
             continue
         try:
             sch.compute_inline(block)
         except ScheduleError:
             continue
+
+
+def _is_copy(block: BlockOp) -> bool:
+    """Whether a block only moves elements."""
+    return all(isinstance(op, LoadOp | StoreOp) for op in block.body.block.ops)
 
 
 def epilogue_of(sch: Schedule, block: Block) -> Block | None:

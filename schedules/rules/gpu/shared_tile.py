@@ -270,7 +270,7 @@ def _share_operands(
     """
     left = list(beside)
     for term in pattern.terms:
-        made = next((p for p in left if _makes(sch, p, term, block)), None)
+        made = next((p for p in left if makes_operand(sch, p, term, block)), None)
         if made is None:
             place = buffers_read(sch.block_op(block)).index(term.buffer)
             copy = sch.cache_read(block, place, "shared")
@@ -323,7 +323,7 @@ def _copied_lanes(
     return lanes if is_even and enough else 1
 
 
-def _makes(sch: Schedule, producer: Block, term: StridedAccess, block: Block) -> bool:
+def makes_operand(sch: Schedule, producer: Block, term: StridedAccess, block: Block) -> bool:
     """Whether a block computes an operand for this block alone, element by element and cheaply."""
     source = match_block(sch.block_op(producer))
     if source is None or source.block.is_reduction or source.store.buffer is not term.buffer:
