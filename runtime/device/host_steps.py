@@ -117,6 +117,7 @@ class _Host:
         self.steps: list[Step] = []
         self._rules: dict[type[Operation], Callable[[Any], None]] = {
             arith.ConstantOp: self._constant,
+            arith.RemUIOp: self._remainder,
             arith.SubiOp: self._subtract,
             func.CallOp: self._call,
             func.ReturnOp: lambda _: None,
@@ -142,6 +143,9 @@ class _Host:
 
     def _subtract(self, op: arith.SubiOp) -> None:
         self.numbers[op.result] = self.numbers[op.lhs] - self.numbers[op.rhs]
+
+    def _remainder(self, op: arith.RemUIOp) -> None:
+        self.numbers[op.result] = self.numbers[op.lhs] % self.numbers[op.rhs]
 
     def _view(self, op: memref.ViewOp) -> None:
         self._move(op.source, op.result, self.numbers[op.byte_shift])

@@ -92,6 +92,8 @@ class HostProgram:
                 values[op.result] = values[op.source][int(values[op.index])]
             case arith.SubiOp():
                 values[op.result] = values[op.lhs] - values[op.rhs]
+            case arith.RemUIOp():
+                values[op.result] = values[op.lhs] % values[op.rhs]
             case arith.ConstantOp(value=IntegerAttr() as number):
                 values[op.result] = number.value.data
             case func.ReturnOp() | memref.DeallocOp() | scf.YieldOp():
@@ -118,6 +120,7 @@ _STEPS = (
     scf.YieldOp,
     loop.SliceOp,
     arith.SubiOp,
+    arith.RemUIOp,
     arith.ConstantOp,
     func.ReturnOp,
 )

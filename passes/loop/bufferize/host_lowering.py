@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 
 from xdsl.builder import Builder
-from xdsl.dialects import arith, func, memref, scf
+from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
     FunctionType,
     IndexType,
@@ -34,10 +34,10 @@ from tcopt.dialects.memory_sizes import memref_bytes
 from tcopt.dialects.target import target_facts_of
 from tcopt.dialects.te.names import symbols_of, unique_name
 from tcopt.dialects.te.scalar import storage_type
-from tcopt.passes.loop.bufferize.joins import Joins, is_join, origin_of, part_offsets, source_of
+from tcopt.passes.loop.bufferize.joins import Joins, is_join, origin_of, part_offsets, producer_of
 from tcopt.passes.loop.bufferize.overwrites import find_overwrites
 from tcopt.passes.loop.bufferize.stage_nests import AnyMemRef, copy_function, memref_of
-from tcopt.support.alignment import ALIGNMENT
+from tcopt.passes.loop.bufferize.time_loops import TimeLoop
 from tcopt.support.errors import PassFailedError
 from tcopt.support.locations import set_location
 from tcopt.support.rewriting import erase
@@ -88,8 +88,8 @@ class HostLowering:
             raise PassFailedError("does not end in func.return", op=function)
         results = list(zip(last.arguments, block.args[len(old.args) :], strict=True))
         pending = self._choose_targets(function, results)
-        self._forward_targets(old, function.location)
-        self._lower_ops(old)
+        self.forward_targets(old, function.location)
+        self.lower_ops(old)
         for value, argument in pending:
             self._copy(self.buffers[value], argument, function.location)
         self.builder.insert(func.ReturnOp()).location = last.location
@@ -111,28 +111,28 @@ class HostLowering:
         pending: list[tuple[SSAValue, SSAValue]] = []
         for position, (value, argument) in enumerate(results):
             argument.name_hint = f"out{position}" if len(results) > 1 else "out"
-            producer, whole = _origin(value), origin_of(value)
+            producer, whole = producer_of(value), origin_of(value)
             if is_join(whole) and whole not in self.wholes:
-                self.wholes[whole] = self._bytes_of(argument, function.location)
+                self.wholes[whole] = self.bytes_of(argument, function.location)
             elif producer is None or producer in self.targets:
                 pending.append((value, argument))
             else:
-                self.targets[producer] = lambda a=argument, v=producer: self._view(
+                self.targets[producer] = lambda a=argument, v=producer: self.view(
                     a, memref_of(v.type), function.location
                 )
         return pending
 
-    def _forward_targets(self, block: Block, location: LocationAttr) -> None:
+    def forward_targets(self, block: Block, location: LocationAttr) -> None:
         """Compute operands that are overwritten in the buffer of the final result."""
         for op, origin in reversed(find_overwrites(block).items()):
             target = self.targets.get(op.results[0])
             if target is not None and origin not in self.targets:
-                self.targets[origin] = lambda t=target, v=origin: self._view(
+                self.targets[origin] = lambda t=target, v=origin: self.view(
                     t(), memref_of(v.type), location
                 )
                 self.forwarded.add(op)
 
-    def _lower_ops(self, block: Block) -> None:
+    def lower_ops(self, block: Block) -> None:
         self.joins.add(block, {*self.targets, *self.wholes})
         self.overwrites |= {
             op
@@ -144,10 +144,23 @@ class HostLowering:
             if not isinstance(op, func.ReturnOp):
                 self._lower_op(op)
 
+    def is_placed(self, result: SSAValue) -> bool:
+        """Whether a result has to be in a buffer that others choose."""
+        return result in self.targets or result in self.joins.places
+
+    @contextmanager
+    def own_targets(self) -> Generator[None]:
+        """Forget afterwards where values of a step are written meanwhile."""
+        outer = self.targets, self.wholes, self.overwrites, self.forwarded
+        self.targets, self.wholes = dict(self.targets), dict(self.wholes)
+        self.overwrites, self.forwarded = set(self.overwrites), set(self.forwarded)
+        yield
+        self.targets, self.wholes, self.overwrites, self.forwarded = outer
+
     def _lower_op(self, op: Operation) -> None:
         match op:
             case ScanOp(step=func.FuncOp() as step):
-                self._lower_scan(op, step)
+                TimeLoop(self, op, step).lower()
             case te.CallOp():
                 self._lower_call(op)
             case ConstantOp():
@@ -159,7 +172,7 @@ class HostLowering:
             case UnrealizedConversionCastOp() | GraphOp(is_view=True):
                 source = self.buffers[op.operands[0]]
                 type_ = memref_of(op.results[0].type)
-                self.buffers[op.results[0]] = self._view(source, type_, op.location)
+                self.buffers[op.results[0]] = self.view(source, type_, op.location)
             case GraphOp(subview_offset=int(offset)):
                 self._lower_subview(op, offset)
             case _:
@@ -167,11 +180,11 @@ class HostLowering:
                 raise PassFailedError("cannot be lowered to loops", op=op, hint=hint)
 
     def _lower_call(self, op: te.CallOp) -> None:
-        outputs = [self._result_buffer(result, op.location) for result in op.res]
+        outputs = [self.result_buffer(result, op.location) for result in op.res]
         arguments = [self.buffers[value] for value in op.arguments]
         call = loop.CallOp(op.callee.string_value(), [*arguments, *outputs])
         call.attributes.update(op.attributes)
-        self._insert(call, op.location)
+        self.insert(call, op.location)
 
     def _lower_opaque(self, op: OpaqueOp) -> None:
         """Call the op's own loop function, which equal ops share."""
@@ -198,32 +211,32 @@ class HostLowering:
             assert op.OVERWRITES is not None
             result = results.pop(0)
             source = buffers[op.OVERWRITES]
-            self.buffers[result] = self._view(source, memref_of(result.type), op.location)
-        buffers += [self._result_buffer(result, op.location) for result in results]
+            self.buffers[result] = self.view(source, memref_of(result.type), op.location)
+        buffers += [self.result_buffer(result, op.location) for result in results]
         arguments = [self._signless(buffer, op.location) for buffer in buffers]
         call = loop.CallOp(name, arguments)
         call.attributes.update(op.attributes)
-        self._insert(call, op.location)
+        self.insert(call, op.location)
 
     def _signless(self, buffer: SSAValue, location: LocationAttr) -> SSAValue:
         """Return a buffer with the element type in which values are stored."""
         assert isa(buffer.type, AnyMemRef)
         element = storage_type(buffer.type.get_element_type())
-        return self._view(buffer, MemRefType(element, buffer.type.get_shape()), location)
+        return self.view(buffer, MemRefType(element, buffer.type.get_shape()), location)
 
     def _add_function(self, function: loop.FuncOp | func.FuncOp) -> None:
         first = self.module.body.block.first_op
         assert first is not None
         self.module.body.block.insert_op_before(function, first)
 
-    def _result_buffer(self, result: SSAValue, location: LocationAttr) -> SSAValue:
+    def result_buffer(self, result: SSAValue, location: LocationAttr) -> SSAValue:
         """Return the buffer for a result: the one that it must be written to, or a new one."""
         if result in self.targets:
             buffer = self.targets[result]()
         elif result in self.joins.places:
             buffer = self._placed(result, memref_of(result.type), 0)
         else:
-            buffer = self._alloc(memref_of(result.type), location)
+            buffer = self.alloc(memref_of(result.type), location)
             buffer.name_hint = result.name_hint
         self.buffers[result] = buffer
         return buffer
@@ -239,12 +252,12 @@ class HostLowering:
 
     def _lower_subview(self, op: GraphOp, offset: int) -> None:
         """Make the result a view of the operand's buffer; it is never written through the view."""
-        source = self._bytes_of(self.buffers[op.operands[0]], op.location)
-        place = self._index(offset, op.location)
+        source = self.bytes_of(self.buffers[op.operands[0]], op.location)
+        place = self.index(offset, op.location)
         (result,) = op.results
         view = memref.ViewOp(source, place, [], memref_of(result.type))
         view.result.name_hint = result.name_hint
-        self.buffers[result] = self._insert(view, op.location).results[0]
+        self.buffers[result] = self.insert(view, op.location).results[0]
 
     def _placed(self, value: SSAValue, type: AnyMemRef, offset: int) -> SSAValue:
         """Return a view of `type` at a byte offset in a value's data inside of a joined value's
@@ -253,15 +266,15 @@ class HostLowering:
         whole, start = self.joins.place(value)
         if whole not in self.wholes:
             size = memref_bytes(memref_of(whole.type))
-            self.wholes[whole] = self._alloc(MemRefType(i8, [size]), _location_of(whole))
+            self.wholes[whole] = self.alloc(MemRefType(i8, [size]), _location_of(whole))
             self.wholes[whole].name_hint = whole.name_hint
         number = IntegerAttr(start + offset, IndexType())
-        place = self.setup.insert(arith.ConstantOp(number)).result
-        view = self.setup.insert(memref.ViewOp(self.wholes[whole], place, [], type)).result
+        place = self.builder.insert(arith.ConstantOp(number)).result
+        view = self.builder.insert(memref.ViewOp(self.wholes[whole], place, [], type)).result
         view.name_hint = value.name_hint
         return view
 
-    def _alloc(self, type: AnyMemRef, location: LocationAttr) -> SSAValue:
+    def alloc(self, type: AnyMemRef, location: LocationAttr) -> SSAValue:
         alloc = self.setup.insert(memref.AllocOp([], [], type))
         alloc.location = location
         return alloc.memref
@@ -284,31 +297,31 @@ class HostLowering:
             attach_weights(self.module, store)
         return store
 
-    def _view(self, source: SSAValue, type: AnyMemRef, location: LocationAttr) -> SSAValue:
+    def view(self, source: SSAValue, type: AnyMemRef, location: LocationAttr) -> SSAValue:
         """Return `source` as another shape or signedness."""
         if source.type == type:
             return source
         assert isa(source.type, AnyMemRef)
         if source.type.get_shape() != type.get_shape():
             shaped = memref_of(TensorType(source.type.get_element_type(), type.get_shape()))
-            source = self._insert(_reinterpret_cast(source, shaped), location).results[0]
+            source = self.insert(_reinterpret_cast(source, shaped), location).results[0]
         if source.type != type:
             cast = UnrealizedConversionCastOp.get([source], [type])
-            source = self._insert(cast, location).results[0]
+            source = self.insert(cast, location).results[0]
         return source
 
-    def _bytes_of(self, buffer: SSAValue, location: LocationAttr) -> SSAValue:
+    def bytes_of(self, buffer: SSAValue, location: LocationAttr) -> SSAValue:
         """Return a contiguous buffer as bytes."""
         assert isa(buffer.type, AnyMemRef)
         flat = self._flat(buffer, location)
         bytes_ = MemRefType(i8, [memref_bytes(buffer.type)])
-        return self._insert(UnrealizedConversionCastOp.get([flat], [bytes_]), location).results[0]
+        return self.insert(UnrealizedConversionCastOp.get([flat], [bytes_]), location).results[0]
 
     def _flat(self, buffer: SSAValue, location: LocationAttr) -> SSAValue:
         """Return a contiguous buffer as one dimension."""
         assert isa(buffer.type, AnyMemRef)
         row = TensorType(buffer.type.get_element_type(), [buffer.type.element_count()])
-        return self._view(buffer, memref_of(row), location)
+        return self.view(buffer, memref_of(row), location)
 
     def _copy(self, source: SSAValue, target: SSAValue, location: LocationAttr) -> None:
         source, target = self._flat(source, location), self._flat(target, location)
@@ -319,103 +332,15 @@ class HostLowering:
             name = unique_name("_".join(parts), self.names)
             self.copies[type_] = name
             self._add_function(copy_function(name, type_, location))
-        self._insert(loop.CallOp(self.copies[type_], [source, target]), location)
+        self.insert(loop.CallOp(self.copies[type_], [source, target]), location)
 
-    def _insert(self, op: Operation, location: LocationAttr) -> Operation:
+    def insert(self, op: Operation, location: LocationAttr) -> Operation:
         op.location = location
         return self.builder.insert(op)
 
-    # Time loops
-
-    def _lower_scan(self, op: ScanOp, step: func.FuncOp) -> None:
-        count, scanned = op.state_count, op.state_count + op.scanned_count
-        states = [self._result_buffer(result, op.location) for result in op.outputs[:count]]
-        collected = [self._result_buffer(result, op.location) for result in op.outputs[count:]]
-        for value, state in zip(op.inputs, states, strict=False):
-            self._insert(memref.CopyOp(self.buffers[value], state), op.location)
-        body = Block(arg_types=[IndexType()])
-        zero, one = self._index(0, op.location), self._index(1, op.location)
-        trip = self._index(op.trip_count, op.location)
-        last = self._index(op.trip_count - 1, op.location) if op.reverse is not None else None
-        loop_op = self._insert(scf.ForOp(zero, trip, one, [], Region(body)), op.location)
-        outer = self.builder, self.setup
-        if self.setup is self.builder:
-            self.setup = Builder(InsertPoint.before(loop_op))
-        self.builder = Builder(InsertPoint.at_end(body))
-        place: SSAValue = body.args[0]
-        place.name_hint = "t"
-        if last is not None:
-            place = self._insert(arith.SubiOp(last, place), op.location).results[0]
-        slices = [
-            self._slice_in(self.buffers[value], place, op.location)
-            for value in op.inputs[count:scanned]
-        ]
-        fixed = [self.buffers[value] for value in op.inputs[scanned:]]
-        self.buffers.update(zip(step.body.block.args, [*states, *slices, *fixed], strict=True))
-        self._lower_step(step, states, collected, place)
-        self._insert(scf.YieldOp(), op.location)
-        self.builder, self.setup = outer
-
-    def _lower_step(
-        self,
-        step: func.FuncOp,
-        states: Sequence[SSAValue],
-        collected: Sequence[SSAValue],
-        place: SSAValue,
-    ) -> None:
-        """Emit a loop's body: the step's calls, stores of its slices, and updates of its states."""
-        last = step.body.block.last_op
-        if not isinstance(last, func.ReturnOp):
-            raise PassFailedError("does not end in func.return", op=step)
-        results = list(last.arguments)
-        written = [self._slice(buffer, place, last.location) for buffer in collected]
-        slices = list(zip(results[len(states) :], written, strict=True))
-        copied = [
-            (value, slot)
-            for value, slot in slices
-            if not _is_aligned(slot) or not self._write_in_place(value, slot, last.location)
-        ]
-        self._lower_ops(step.body.block)
-        for value, _ in slices:
-            # Another scan of the same function writes to other buffers.
-            self.targets.pop(_origin(value) or value, None)
-        for value, slot in copied:
-            self._insert(memref.CopyOp(self.buffers[value], slot), last.location)
-        news = [self.buffers[value] for value in results[: len(states)]]
-        # If a state, or a part of it, becomes another state's successor, it is copied before being
-        # overwritten.
-        old = step.body.block.args[: len(states)]
-        for position, (value, new) in enumerate(zip(results, news, strict=False)):
-            if source_of(value) in old and new is not states[position]:
-                news[position] = self._alloc(cast(AnyMemRef, new.type), last.location)
-                self._insert(memref.CopyOp(new, news[position]), last.location)
-        for new, state in zip(news, states, strict=True):
-            if new is not state:
-                self._insert(memref.CopyOp(new, state), last.location)
-
-    def _slice_in(self, source: SSAValue, place: SSAValue, location: LocationAttr) -> SSAValue:
-        """Return the slice of a buffer at an index; as a copy if slices are not aligned."""
-        view = self._slice(source, place, location)
-        if _is_aligned(view):
-            return view
-        aligned = self._alloc(cast(AnyMemRef, view.type), location)
-        self._insert(memref.CopyOp(view, aligned), location)
-        return aligned
-
-    def _slice(self, source: SSAValue, place: SSAValue, location: LocationAttr) -> SSAValue:
-        return self._insert(loop.SliceOp(source, place), location).results[0]
-
-    def _write_in_place(self, value: SSAValue, slot: SSAValue, location: LocationAttr) -> bool:
-        """Let the producer of `value` write to `slot`, unless it already writes elsewhere."""
-        producer = _origin(value)
-        if producer is None or producer in self.targets:
-            return False
-        self.targets[producer] = lambda: self._view(slot, memref_of(producer.type), location)
-        return True
-
-    def _index(self, value: int, location: LocationAttr) -> SSAValue:
+    def index(self, value: int, location: LocationAttr) -> SSAValue:
         number = IntegerAttr(value, IndexType())
-        return self._insert(arith.ConstantOp(number), location).results[0]
+        return self.insert(arith.ConstantOp(number), location).results[0]
 
 
 def _location_of(value: SSAValue) -> LocationAttr:
@@ -434,19 +359,7 @@ def _erase_unused_views(block: Block) -> None:
             erase(op)
 
 
-def _origin(value: SSAValue) -> SSAValue | None:
-    """Return the computed value that `value` is a view of; None for inputs and constants."""
-    value = origin_of(value)
-    owner = value.owner
-    return value if isinstance(owner, te.CallOp | ScanOp | OpaqueOp) else None
-
-
 def _reinterpret_cast(source: SSAValue, type: AnyMemRef) -> memref.ReinterpretCastOp:
     shape = type.get_shape()
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     return memref.ReinterpretCastOp.from_dynamic(source, [0], list(shape), strides, type)
-
-
-def _is_aligned(slice: SSAValue) -> bool:
-    """Whether every slice of a buffer is aligned, given that the first one is."""
-    return memref_bytes(slice.type) % ALIGNMENT == 0

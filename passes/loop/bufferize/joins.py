@@ -9,6 +9,7 @@ from xdsl.ir import Block, SSAValue
 
 from tcopt.dialects import te
 from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.opaque import OpaqueOp
 from tcopt.dialects.graph.scan import ScanOp
 from tcopt.dialects.graph.types import bytes_of, type_of
 
@@ -32,6 +33,33 @@ def source_of(value: SSAValue) -> SSAValue:
         value = origin_of(owner.operands[0])
         owner = value.owner
     return value
+
+
+def producer_of(value: SSAValue) -> SSAValue | None:
+    """What computes the value that `value` is a view of; None for inputs and constants."""
+    value = origin_of(value)
+    owner = value.owner
+    return value if isinstance(owner, te.CallOp | ScanOp | OpaqueOp) else None
+
+
+def is_read_whole(value: SSAValue) -> bool:
+    """Whether no op reads a part of a value, or may do so in a loop of its own, as a buffer.
+
+    Kernels assume that the address of a buffer is a multiple of what divides its size and
+    `ALIGNMENT`. Slices of any size are at such addresses, and parts of them need not be.
+    """
+    for use in value.uses:
+        reader = use.operation
+        if isinstance(reader, ScanOp):
+            return False
+        if isinstance(reader, GraphOp) and reader.subview_offset is not None:
+            return False
+        is_view = isinstance(reader, UnrealizedConversionCastOp) or (
+            isinstance(reader, GraphOp) and reader.is_view
+        )
+        if is_view and not all(map(is_read_whole, reader.results)):
+            return False
+    return True
 
 
 def is_join(value: SSAValue) -> bool:

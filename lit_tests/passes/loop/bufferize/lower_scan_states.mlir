@@ -8,16 +8,23 @@ func.func private @swap(%a: tensor<16xf32>, %b: tensor<16xf32>) -> (tensor<16xf3
   func.return %s, %a : tensor<16xf32>, tensor<16xf32>
 }
 
-// A state that becomes the successor of another one is saved before that is overwritten, and
-// two scans of one function do not meet.
+// Steps alternate between two slots of each state, so no state is overwritten while it is read, and
+// two scans of one function have slots of their own.
 // CHECK-LABEL: func.func @main
-// CHECK:       scf.for
-// CHECK-NEXT:    loop.call @neg(%out1, %[[S:[a-z0-9_]+]])
-// CHECK-NEXT:    "memref.copy"(%out0, %[[OLD:[0-9]+]])
-// CHECK-NEXT:    "memref.copy"(%[[S]], %out0)
-// CHECK-NEXT:    "memref.copy"(%[[OLD]], %out1)
-// CHECK:       scf.for
-// CHECK-NEXT:    loop.call @neg(%out3, %
+// CHECK:       %[[A:c[_0-9]*]] = memref.alloc() : memref<2x64xi8>
+// CHECK:       %[[B:d[_0-9]*]] = memref.alloc() : memref<2x64xi8>
+// CHECK:       scf.for %[[T:t[_0-9]*]] =
+// CHECK-NEXT:    %[[OLD:[0-9]+]] = arith.remui %[[T]], %{{.*}} : index
+// CHECK-NEXT:    %[[NEW:[0-9]+]] = arith.subi %{{.*}}, %[[OLD]] : index
+// CHECK-NEXT:    %[[A0:[0-9]+]] = loop.slice %[[A]][%[[OLD]]]
+// CHECK:         %[[A1:[0-9]+]] = loop.slice %[[A]][%[[NEW]]]
+// CHECK:         %[[B0:[0-9]+]] = loop.slice %[[B]][%[[OLD]]]
+// CHECK:         %[[B1:[0-9]+]] = loop.slice %[[B]][%[[NEW]]]
+// CHECK:         loop.call @neg
+// CHECK-NEXT:    "memref.copy"
+// CHECK-NEXT:  }
+// CHECK:       %[[E:e[_0-9]*]] = memref.alloc() : memref<2x64xi8>
+// CHECK:       loop.slice %[[E]]
 func.func @main(%a: tensor<16xf32>, %b: tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>) {
   %c, %d = graph.scan @swap(%a, %b) {trip = 3, states = 2, scanned = 0} : (tensor<16xf32>, tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>)
   %e, %f = graph.scan @swap(%c, %b) {trip = 3, states = 2, scanned = 0} : (tensor<16xf32>, tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>)

@@ -12,15 +12,18 @@ func.func private @rotate(%a: tensor<2x16xf32>, %b: tensor<1x16xf32>) -> (tensor
   func.return %new, %high, %low : tensor<2x16xf32>, tensor<1x16xf32>, tensor<1x16xf32>
 }
 
-// Parts of a state are views of it, which are taken before it is overwritten.
+// Parts of a state are views of its old slot; what is joined is written to its new one.
 // CHECK-LABEL: func.func @main
 // CHECK:       scf.for
 // CHECK:         %[[LOW:low.*]] = memref.view
 // CHECK:         %[[HIGH:high.*]] = memref.view
 // CHECK:         loop.call @matmul(%[[HIGH]], %[[LOW]],
-// CHECK:         "memref.copy"(%[[HIGH]], %[[OLD:[0-9]+]])
-// CHECK:         "memref.copy"(%{{.*}}, %out0)
-// CHECK-NEXT:    "memref.copy"(%[[OLD]], %out1)
+// CHECK:         %[[N:n.*]] = memref.view
+// CHECK-NEXT:    loop.call @add(%{{.*}}, %{{.*}}, %[[N]])
+// CHECK:         loop.call @copy_16_f32
+// CHECK:         "memref.copy"(%[[HIGH]], %{{[0-9]+}})
+// CHECK-NEXT:    "memref.copy"(%[[LOW]], %{{[0-9]+}})
+// CHECK-NEXT:  }
 func.func @main(%a: tensor<2x16xf32>, %b: tensor<1x16xf32>) -> (tensor<2x16xf32>, tensor<1x16xf32>, tensor<3x1x16xf32>) {
   %c, %d, %e = graph.scan @rotate(%a, %b) {trip = 3, states = 2, scanned = 0} : (tensor<2x16xf32>, tensor<1x16xf32>) -> (tensor<2x16xf32>, tensor<1x16xf32>, tensor<3x1x16xf32>)
   func.return %c, %d, %e : tensor<2x16xf32>, tensor<1x16xf32>, tensor<3x1x16xf32>
