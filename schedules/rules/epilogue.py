@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from operator import sub
 
 from xdsl.dialects.arith import ConstantOp, ExtFOp, TruncFOp
 
@@ -112,6 +113,34 @@ def stores_apart(sch: Schedule, epilogue: Block) -> bool:
         bool(moving)
         and pattern.store.steps[moving[-1]] is not None
         and not (pattern.store.is_unit(moving[-1]))
+    )
+
+
+def stores_neighbours(sch: Schedule, epilogue: Block, lanes: int) -> bool:
+    """Whether each vector of a row is stored to neighbouring elements of the output."""
+    pattern = match_block(sch.block_op(epilogue))
+    if pattern is None:
+        return False
+    moving = [v for v in pattern.spatial if pattern.extents[v] > 1]
+    if not moving or lanes == 1 or pattern.store.is_unit(moving[-1]):
+        return True
+    store, row = pattern.store.op, pattern.block.iter_vars[moving[-1]]
+    own = [i for i, value in enumerate(store.indices) if value is row]
+    moved = [e for e in store.map.data.results if not own or not e.used_dims().isdisjoint(own)]
+    if len(own) != 1 or any(e.used_dims() != set(own) for e in moved):
+        return False
+    if store.map.data.results[pattern.store.last] not in moved:
+        return False
+
+    def at(index: int) -> list[int]:
+        values = [index if i in own else 0 for i in range(store.map.data.num_dims)]
+        return [e.eval(values, []) for e in store.map.data.results]
+
+    ends = ((at(n), at(n + lanes - 1)) for n in range(0, pattern.extents[moving[-1]], lanes))
+    return all(
+        last[pattern.store.last] - first[pattern.store.last] == lanes - 1
+        and sum(map(abs, map(sub, last, first))) == lanes - 1
+        for first, last in ends
     )
 
 

@@ -23,7 +23,11 @@ from tcopt.dialects.graph.tuning import FUSE, tuned
 from tcopt.dialects.graph.types import bytes_of, shape_of, type_of
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.fusion.fusion_remarks import remark_groups
-from tcopt.passes.graph.fusion.permuted_stores import may_permute, stores_vectors
+from tcopt.passes.graph.fusion.permuted_stores import (
+    may_permute,
+    stores_apart,
+    stores_vectors,
+)
 from tcopt.support.remarks import listening
 from tcopt.support.rewriting import function_bodies, move, rewrite
 
@@ -39,18 +43,21 @@ class FuseOpsPass(ModulePass):
       made of small ops is one kernel. If there are few rows, ops on whole rows are not fused,
       because other threads could help with them.
     - Injective ops fuse with one another.
-    - A border of one value (`graph.pad`) is fused with its producer, and with nothing else.
-    - Every group includes the slices that only it reads. A group with a contraction also includes
-      ops that widen its operands' elements, such as a dequantisation. Slices of contiguous memory
-      before a contraction need no group.
-    - A contraction is fused with ops that permute its result (a transpose with the views around it,
-      or the conversion from channel blocks) if vectors can be stored in that order: it then writes
-      the elements there, and nothing is moved. That needs a target, which defines the vector
-      length.
-    - An op with `tune.fuse = 0` is not fused.
-    - An opaque op is not fused. Constants, views (reshape) and concatenations in memory stay
-      outside of groups. So does a slice of contiguous memory that would be a kernel by itself: it
-      is a view, unless it is a result or a part of a concatenation, which is written in place.
+    - A border of one number (`graph.pad`) joins what produces its operand, and nothing else.
+    - Every group takes the slices that only it reads, and beside a heavy op what widens the
+      elements that it reads, such as a dequantisation. Slices of contiguous memory in front of
+      a heavy op need no group.
+    - A contraction takes ops that change the order of its result (transpose, with the views
+      around it, or the way back from blocks of channels), where vectors can be stored in
+      that order: then it writes them there, and nothing is moved. That needs a target, which
+      knows how long vectors are.
+      On a GPU it also takes them where storing each element on its own is estimated to take
+      less time than another launch, and unary elementwise ops after them, such as a cast.
+    - An op with `tune.fuse = 0` stays alone.
+    - An opaque op stays alone. Constants, views (reshape) and
+      concatenations in memory stay outside of groups, and so does a slice of contiguous memory
+      that would be a kernel of its own: it is a view, unless it is a result or a part of a
+      concatenation, which is written to its place.
 
     A group has one result. An op joins only if its result is used only in the group, on every path:
     diamonds fuse, and nothing is computed twice. The second operand of an elementwise op may have
@@ -247,21 +254,31 @@ class _Fusion:
         if not isinstance(element, FixedBitwidthType):
             return group
         # Adjacent threads store adjacent elements, and hold no vectors to transpose.
-        transposes = not self.target.lanes_are_threads
+        threads = self.target.threads if self.target.lanes_are_threads else None
         lanes = self.target.vector_lanes(element.bitwidth)
         places: list[int] = []
         ops: list[GraphOp] = []
-        best = group
+        best, is_stored = group, False
         users = self.users(group[-1])
         while len(users) == 1 and len(group) + len(places) < self.max_ops:
             (place,) = users
             op = self.ops[place]
-            if place in self.grouped or not isinstance(op, GraphOp) or not may_permute(op):
+            if place in self.grouped or not isinstance(op, GraphOp):
                 break
-            places.append(place)
-            ops.append(op)
-            if not op.is_view and stores_vectors(ops, lanes, transposes=transposes):
+            if is_stored and threads is not None and _is_unary(op):
+                # It is computed on each element before that is stored.
+                places.append(place)
                 best = [*group, *places]
+            elif may_permute(op):
+                places.append(place)
+                ops.append(op)
+                if not op.is_view:
+                    is_stored = stores_vectors(ops, lanes, transposes=threads is None) or (
+                        threads is not None and stores_apart(ops, threads)
+                    )
+                    best = [*group, *places] if is_stored else best
+            else:
+                break
             users = self.users(place)
         return best
 
@@ -351,6 +368,11 @@ def _widens(op: GraphOp) -> bool:
     """Whether an elementwise op reads fewer bytes than it writes."""
     read = sum(bytes_of(type_of(operand)) for operand in op.operands)
     return op.is_elementwise and read < bytes_of(op.type)
+
+
+def _is_unary(op: GraphOp) -> bool:
+    """Whether an op computes each element from the same one of its only operand."""
+    return op.is_elementwise and len(op.operands) == 1 and op.shape == shape_of(op.operands[0])
 
 
 FEW_ROWS = 16

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from tcopt.dialects.graph.attributes import FusionKind
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.types import element_type, shape_of
+from tcopt.dialects.graph.types import bytes_of, element_type, shape_of
+from tcopt.dialects.target.hardware import ThreadBlocks
+from tcopt.dialects.target.thread_costs import LAUNCH
 from tcopt.dialects.te import api as te
 from tcopt.dialects.te.expr import Axis, Read
 from tcopt.dialects.te.tensor import Stage, Tensor
@@ -17,6 +20,10 @@ from tcopt.support.permutations import inverse_permutation, stride_in_groups
 
 SQUARE = 4
 """Number of vectors that are transposed together in registers before they are stored."""
+
+
+SECTOR = 32
+"""Bytes that a GPU's memory moves for one element that is stored without its neighbours."""
 
 
 def may_permute(op: GraphOp) -> bool:
@@ -54,6 +61,16 @@ def stores_vectors(ops: Sequence[GraphOp], lanes: int, *, transposes: bool = Tru
         shape[dim] >= SQUARE and stride_in_groups(places, shape, dim, SQUARE, target) == 1
         for dim in range(last)
     )
+
+
+def stores_apart(ops: Sequence[GraphOp], threads: ThreadBlocks) -> bool:
+    """Whether ops permute elements, and it takes less time to store each of them on its own than
+    to permute them in another launch."""
+    if threads.warp == 1 or _places(ops) is None:
+        return False
+    moved = bytes_of(ops[-1].type)
+    alone = prod(ops[-1].shape) * SECTOR
+    return (alone - moved) / threads.memory_rate < LAUNCH + 2 * moved / threads.memory_rate
 
 
 def _places(ops: Sequence[GraphOp]) -> tuple[AffineExpr, ...] | None:

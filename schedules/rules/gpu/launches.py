@@ -18,7 +18,7 @@ from tcopt.dialects.loop.updates import update_of
 from tcopt.schedules.analysis.patterns import BlockPattern, body_cost, match_block
 from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
-from tcopt.schedules.rules.epilogue import reads_in_place
+from tcopt.schedules.rules.epilogue import reads_in_place, reads_pointwise
 from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.injective import schedule_injective
 from tcopt.schedules.rules.gpu.shared_reduction import share_reduction
@@ -115,13 +115,24 @@ def _is_copy(block: BlockOp) -> bool:
     return all(isinstance(op, LoadOp | StoreOp) for op in block.body.block.ops)
 
 
+def _reads_once(sch: Schedule, consumer: Block, producer: Block) -> bool:
+    if reads_in_place(sch, consumer, producer):
+        return True
+    results, read = (match_block(sch.block_op(each)) for each in (producer, consumer))
+    if results is None or read is None or read.reduce:
+        return False
+    extents = [results.extents[v] for v in results.spatial if results.extents[v] > 1]
+    same = extents == [n for n in read.extents if n > 1]
+    return same and reads_pointwise(sch, consumer, producer)
+
+
 def epilogue_of(sch: Schedule, block: Block) -> Block | None:
     """Return the pointwise consumer of a reduction.
 
     None unless it is the only reader, and its other inputs precede the reduction.
     """
     consumers = sch.consumers(block)
-    if len(consumers) != 1 or not reads_in_place(sch, consumers[0], block):
+    if len(consumers) != 1 or not _reads_once(sch, consumers[0], block):
         return None
     order = sch.blocks()
     before = order[: order.index(block) + 1]

@@ -25,7 +25,7 @@ from tcopt.schedules.analysis.dots import Dot, dot_of, lane_dim
 from tcopt.schedules.analysis.patterns import BlockPattern, element_bits, match_block
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
-from tcopt.schedules.rules.epilogue import blocks_beside, take_epilogue
+from tcopt.schedules.rules.epilogue import blocks_beside, stores_neighbours, take_epilogue
 from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.injective import schedule_injective
 from tcopt.schedules.rules.gpu.threads import spread, write_out
@@ -354,6 +354,8 @@ def write_out_tile(sch: Schedule, block: Block, around: Loop, lanes: int) -> Non
 
 def finish(sch: Schedule, epilogue: Block, thread: Loop, lanes: int) -> None:
     """Compute an epilogue in the thread that has its sums."""
+    if not stores_neighbours(sch, epilogue, lanes):
+        lanes = 1
     sch.reverse_compute_at(epilogue, thread)
     loops = sch.get_loops(epilogue)
     own = loops[loops.index(thread) + 1 :]

@@ -12,12 +12,38 @@ func.func @rows(%x: tensor<5x8x16xf32>, %w: tensor<16x17xf32>) -> tensor<8x5x17x
   func.return %t : tensor<8x5x17xf32>
 }
 
-// Rows that become columns are not: threads beside each other would store far apart.
+// Few elements are stored one by one, each on its own, in less time than another launch takes.
 // CHECK-LABEL: @columns
 // CHECK:       graph.matmul
+// CHECK-NEXT:    graph.transpose
 // CHECK-NEXT:    graph.yield
 func.func @columns(%x: tensor<5x8x16xf32>, %w: tensor<16x12xf32>) -> tensor<5x12x8xf32> {
   %m = graph.matmul %x, %w : tensor<5x8x12xf32>
   %t = graph.transpose %m {perm = [0, 2, 1]} : tensor<5x12x8xf32>
   func.return %t : tensor<5x12x8xf32>
+}
+
+// Many are permuted by a launch of their own.
+// CHECK-LABEL: @many_columns
+// CHECK:       graph.matmul
+// CHECK-NEXT:    graph.yield
+func.func @many_columns(%x: tensor<512x16xf32>, %w: tensor<16x512xf32>) -> tensor<512x512xf32> {
+  %m = graph.matmul %x, %w : tensor<512x512xf32>
+  %t = graph.transpose %m {perm = [1, 0]} : tensor<512x512xf32>
+  func.return %t : tensor<512x512xf32>
+}
+
+// An op on each element joins them, behind views too.
+// CHECK-LABEL: @rounded
+// CHECK:       graph.matmul
+// CHECK-NEXT:    graph.transpose
+// CHECK-NEXT:    graph.reshape
+// CHECK-NEXT:    graph.cast
+// CHECK-NEXT:    graph.yield
+func.func @rounded(%x: tensor<5x8x16xf32>, %w: tensor<16x17xf32>) -> tensor<8x85xf16> {
+  %m = graph.matmul %x, %w : tensor<5x8x17xf32>
+  %t = graph.transpose %m {perm = [1, 0, 2]} : tensor<8x5x17xf32>
+  %r = graph.reshape %t : tensor<8x85xf32>
+  %c = graph.cast %r : tensor<8x85xf16>
+  func.return %c : tensor<8x85xf16>
 }
