@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _GRAPH = specs(
     *SIMPLIFY,
+    "merge-columns",
     "split-reductions",
     "narrow-contractions",
     "widen-floats",

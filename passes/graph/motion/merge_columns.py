@@ -1,0 +1,278 @@
+"""Products of one operand with several weights made one product with the weights side by side."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.ir import Block, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.matmul import MatmulOp
+from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
+from tcopt.dialects.graph.slice import SliceOp
+from tcopt.dialects.graph.types import bytes_of, shape_of, tensor, type_of
+from tcopt.passes.graph.folding.constants import Constants
+from tcopt.support.alignment import ALIGNMENT
+from tcopt.support.remarks import remark
+from tcopt.support.rewriting import function_bodies, rewrite
+
+
+class MergeColumns(RewritePattern):
+    """Multiply an operand by the weights of several products at once.
+
+        %a = graph.matmul %x, %v : tensor<128x768xf32>
+        %b = graph.matmul %x, %w : tensor<128x768xf32>
+    ->
+        %0 = graph.constant @v.merged : tensor<768x1536xf32>
+        %1 = graph.matmul %x, %0 : tensor<128x1536xf32>
+        %2 = graph.reshape %1 : tensor<128x2x768xf32>
+        %3 = graph.transpose %2 {perm = [1, 0, 2]} : tensor<2x128x768xf32>
+        %4 = graph.slice %3 {starts = [0, 0, 0]} : tensor<1x128x768xf32>
+        %a = graph.reshape %4 : tensor<128x768xf32>
+        ...
+
+    Operators that follow all of them alike are applied once: elementwise ones of one operand or
+    with constants along the columns, then one reshape that splits columns, and one transpose.
+    """
+
+    def __init__(self, block: Block, constants: Constants):
+        self.constants = constants
+        self.groups: dict[GraphOp, Group] = {}
+        alike: dict[tuple[object, ...], list[Chain]] = defaultdict(list)
+        for op in block.ops:
+            if isinstance(op, MatmulOp) and (key := _key(op, constants)) is not None:
+                alike[key].append(chain_of(op, constants))
+        for chains in alike.values():
+            for group in _groups(chains):
+                self.groups[group.chains[0].ops[0]] = group
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: MatmulOp, rewriter: PatternRewriter) -> None:
+        group = self.groups.pop(op, None)
+        if group is None:
+            return
+        remark(MergeColumnsPass.name, op, f"{len(group.chains)} products of one operand are one")
+        first, count = group.chains[0], len(group.chains)
+        *lead, columns = op.shape
+        heads = [chain.ops[0] for chain in group.chains]
+        weights = self._beside([each.operands[1] for each in heads], rewriter)
+        whole = _applied(op, [op.operands[0], weights], (*lead, count * columns), rewriter)
+        for number in range(1, group.elementwise + 1):
+            user = first.ops[number]
+            operands: list[SSAValue] = []
+            for position, value in enumerate(user.operands):
+                if value is first.ops[number - 1].results[0]:
+                    operands.append(whole)
+                elif prod(shape_of(value)) == 1:
+                    assert isinstance(value.owner, ConstantOp)
+                    operands.append(rewriter.insert(value.owner.clone()).results[0])
+                else:
+                    rows = [chain.ops[number].operands[position] for chain in group.chains]
+                    operands.append(self._beside(rows, rewriter))
+            whole = _applied(user, operands, (*lead, count * columns), rewriter)
+        moves = first.ops[group.elementwise + 1 : group.length]
+        tail = next((m.shape[len(lead) :] for m in moves if isinstance(m, ReshapeOp)), (columns,))
+        axes = range(len(lead) + len(tail))
+        perm = next((m.perm.get_values() for m in moves if isinstance(m, TransposeOp)), axes)
+        moved = [len(lead), *(a + (a >= len(lead)) for a in perm)]
+        shaped = rewriter.insert(ReshapeOp(whole, (*lead, count, *tail)))
+        parts = rewriter.insert(TransposeOp(shaped.results[0], moved)).results[0]
+        _, *shape = shape_of(parts)
+        values: list[SSAValue] = []
+        for number in range(count):
+            starts = (number, *(0 for _ in shape))
+            part = rewriter.insert(SliceOp(parts, starts, (1, *shape)))
+            values.append(rewriter.insert(ReshapeOp(part.results[0], shape)).results[0])
+        for chain, value in zip(group.chains, values, strict=True):
+            *inner, last = chain.ops[: group.length]
+            rewriter.replace(last, (), [value])
+            for each in reversed(inner):
+                rewriter.erase(each)
+
+    def _beside(self, values: Sequence[SSAValue], rewriter: PatternRewriter) -> SSAValue:
+        """The columns of several constants, one after the other."""
+        arrays = [self.constants.value(value) for value in values]
+        rank = len(shape_of(values[0]))
+        joined = np.concatenate([a for a in arrays if a is not None], axis=rank - 1)
+        return rewriter.insert(self.constants.like(joined, values[0], "merged")).results[0]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A product and its only users in turn.
+
+    Attributes:
+        ops: the product, elementwise ops, at most one reshape and one transpose.
+        steps: for each user, a description that is equal for users that do the same.
+    """
+
+    ops: list[GraphOp]
+    steps: list[tuple[object, ...]]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Products that become one.
+
+    Attributes:
+        length: ops of each chain that they have in common.
+        elementwise: how many of these are elementwise.
+    """
+
+    chains: Sequence[Chain]
+    length: int
+
+    @property
+    def elementwise(self) -> int:
+        ops = self.chains[0].ops[1 : self.length]
+        return sum(not isinstance(op, ReshapeOp | TransposeOp) for op in ops)
+
+
+def _groups(chains: Sequence[Chain]) -> list[Group]:
+    """Those that do the same to the end, and of the others all, as far as they do the same."""
+    found: list[Group] = []
+    left: list[Chain] = []
+    for chain in chains:
+        same = [each for each in chains if each.steps == chain.steps]
+        if len(same) == 1:
+            left.append(chain)
+        elif same[0] is chain:
+            found.append(Group(same, len(chain.ops)))
+    if len(left) > 1:
+        length = 1
+        while all(c.steps[:length] == left[0].steps[:length] for c in left) and length <= min(
+            len(c.steps) for c in left
+        ):
+            length += 1
+        found.append(Group(left, length))
+    return [group for group in found if _parts_are_aligned(group)]
+
+
+def _parts_are_aligned(group: Group) -> bool:
+    """Whether each part of the whole starts where a buffer may."""
+    return bytes_of(group.chains[0].ops[group.length - 1].type) % ALIGNMENT == 0
+
+
+def chain_of(op: MatmulOp, constants: Constants) -> Chain:
+    """A product and what follows it alone."""
+    chain = Chain([op], [])
+    while (user := _only_user(chain.ops[-1])) is not None:
+        step = _step(user, chain.ops[-1], op, constants)
+        earlier = {type(each) for each in chain.ops}
+        has_moved = bool(earlier & {ReshapeOp, TransposeOp})
+        is_move = isinstance(user, ReshapeOp | TransposeOp)
+        if step is None or (has_moved and not is_move) or TransposeOp in earlier:
+            break
+        if isinstance(user, ReshapeOp) and ReshapeOp in earlier:
+            break
+        chain.ops.append(user)
+        chain.steps.append(step)
+    return chain
+
+
+def _only_user(op: GraphOp) -> GraphOp | None:
+    users = [use.operation for use in op.results[0].uses]
+    user = users[0] if len(users) == 1 else None
+    if not isinstance(user, GraphOp) or user.parent is not op.parent or len(user.results) != 1:
+        return None
+    return user
+
+
+def _step(
+    user: GraphOp, op: GraphOp, product: MatmulOp, constants: Constants
+) -> tuple[object, ...] | None:
+    """What a user does to an op's result; None if it cannot be done to several side by side."""
+    *lead, columns = product.shape
+    if isinstance(user, ReshapeOp):
+        splits = list(user.shape[: len(lead)]) == lead and prod(user.shape[len(lead) :]) == columns
+        return (ReshapeOp, user.shape) if splits and columns else None
+    if isinstance(user, TransposeOp):
+        return TransposeOp, tuple(user.perm.get_values())
+    if not user.is_elementwise or user.shape != op.shape:
+        return None
+    operands: list[object] = []
+    for value in user.operands:
+        shape = shape_of(value)
+        if value is op.results[0]:
+            operands.append("data")
+        elif not isinstance(value.owner, ConstantOp) or constants.value(value) is None:
+            return None
+        elif prod(shape) == 1:
+            operands.append((value.owner.weight_ref, value.owner.value, shape))
+        elif shape[-1] == prod(shape) == columns and len(shape) <= len(product.shape):
+            operands.append(("row", len(shape)))
+        else:
+            return None
+    properties = frozenset((user.properties | user.attributes).items())
+    return type(user), properties, user.type.element_type, *operands
+
+
+def _applied(
+    op: GraphOp, operands: Sequence[SSAValue], shape: Sequence[int], rewriter: PatternRewriter
+) -> SSAValue:
+    """An op on other operands, with a result of another shape."""
+    new = type(op).create(
+        operands=operands,
+        result_types=[tensor(shape, op.type.element_type)],
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+    )
+    return rewriter.insert(new).results[0]
+
+
+def _key(op: MatmulOp, constants: Constants) -> tuple[object, ...] | None:
+    """Equal for products of the same operand that may be one; None for others."""
+    data, weights = op.operands
+    owner = weights.owner
+    if not isinstance(owner, ConstantOp) or owner.weight_name is None:
+        return None
+    if len(list(weights.uses)) != 1:
+        return None
+    is_float = isinstance(type_of(data).element_type, AnyFloat)
+    plain = op.transpose_a is None and op.transpose_b is None and len(shape_of(weights)) == 2
+    if not is_float or not plain or len(op.shape) < 2 or 0 in op.shape:
+        return None
+    if constants.value(weights) is None:
+        return None
+    return data, type_of(weights), frozenset(op.properties.items()), op.type
+
+
+@dataclass(frozen=True)
+class MergeColumnsPass(ModulePass):
+    """Multiply an operand by all of its weights at once, such as those of queries, keys and values.
+
+    On a GPU a launch takes as long as a small product does, and three products of 128 x 768 by
+    768 x 768 elements have too few tiles for its cores one by one. Weights that only one product
+    reads are put side by side, and so are biases. The parts of the result are stored one after the
+    other, so their readers need no copies. Products followed by the same ops keep these, which
+    have to be one; others are merged as far as they agree.
+
+        %a = graph.matmul %x, %v : tensor<128x768xf32>
+        %b = graph.matmul %x, %w : tensor<128x768xf32>
+    ->
+        %0 = graph.constant @v.merged : tensor<768x1536xf32>
+        %1 = graph.matmul %x, %0 : tensor<128x1536xf32>
+        %2 = graph.reshape %1 : tensor<128x2x768xf32>
+        %3 = graph.transpose %2 {perm = [1, 0, 2]} : tensor<2x128x768xf32>
+        %4 = graph.slice %3 {starts = [0, 0, 0]} : tensor<1x128x768xf32>
+        %a = graph.reshape %4 : tensor<128x768xf32>
+        ...
+    """
+
+    name = "merge-columns"
+    moves_values: ClassVar[bool] = True
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        constants = Constants(op)
+        for body in function_bodies(op):
+            rewrite(body, [MergeColumns(body, constants)], once=True)
