@@ -64,6 +64,28 @@ def opencl_device() -> OpenCLDevice:
     return OpenCLDevice(chosen[0])
 
 
+_ENABLED = re.compile(r"#pragma OPENCL EXTENSION (\w+) : enable")
+
+
+def check_extensions(text: str, device: str, extensions: Sequence[str]) -> None:
+    """Check that a device has the extensions that kernels enable.
+
+    Args:
+        extensions: those of the device.
+    Raises:
+        UnsupportedError: it lacks one.
+    """
+    missing = [name for name in dict.fromkeys(_ENABLED.findall(text)) if name not in extensions]
+    if missing:
+        half = "compile for target opencl, which stores f16 and computes in f32, or " * (
+            "cl_khr_fp16" in missing
+        )
+        raise UnsupportedError(
+            f"{device} lacks {' and '.join(missing)}, which the kernels need",
+            hint=f"{half}choose another device by {DEVICE_ENVIRONMENT}",
+        )
+
+
 class OpenCLDevice:
     """A device and its queue."""
 
@@ -109,8 +131,9 @@ class OpenCLDevice:
             return None
         # Sources may have functions in common; blank lines are between definitions.
         parts = dict.fromkeys(p for source in sources for p in source.text.strip().split("\n\n"))
+        text = "\n\n".join(parts) + "\n"
+        check_extensions(text, self.name, self._context.devices[0].extensions.split())
         try:
-            text = "\n\n".join(parts) + "\n"
             return self._cl.Program(self._context, text).build(["-cl-std=CL1.2"])
         except self._cl.Error as error:
             raise BackendError(

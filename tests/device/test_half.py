@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from shutil import which
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from models.light_models import random_inputs
 from models.network import Network
 from tcopt.backends.ptx.ptxas import assemble
 from tcopt.compiler import pipeline
+from tcopt.runtime.device.opencl import check_extensions
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.support.cuda_files import find_ptxas
 from tcopt.support.errors import UnsupportedError
@@ -60,6 +63,32 @@ def test_mali_has_tiles_of_halves_in_registers() -> None:
     assert isinstance(program, DeviceProgram)
     assert "#pragma OPENCL EXTENSION cl_khr_fp16 : enable" in program.source
     assert re.search(r"const half4? \w+ = ", program.source) and "__local" not in program.source
+
+
+CLANG = next(filter(None, map(which, ("clang", "clang-19", "clang-15", "clang-14"))), None)
+
+
+@pytest.mark.skipif(CLANG is None, reason="no clang")
+def test_clang_takes_kernels_of_halves() -> None:
+    """Compiled for SPIR-V: no device of this machine needs to have `half`."""
+    program = tcopt.compile(layers(), "mali", precision="f16").program
+    assert isinstance(program, DeviceProgram) and CLANG is not None
+    checks = ("-fsyntax-only", "-Werror", "-Xclang", "-finclude-default-header")
+    form = ("-x", "cl", "-cl-std=CL1.2", "-target", "spir64-unknown-unknown")
+    for source in program.sources:
+        command = [CLANG, *form, *checks, "-"]
+        done = subprocess.run(command, input=source.text, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_device_without_halves_is_named() -> None:
+    program = tcopt.compile(layers(), "mali", precision="f16").program
+    assert isinstance(program, DeviceProgram)
+    check_extensions(program.source, "device", ["cl_khr_fp64", "cl_khr_fp16"])
+    with pytest.raises(UnsupportedError) as caught:
+        check_extensions(program.source, "the device", ["cl_khr_fp64"])
+    assert "cl_khr_fp16" in caught.value.message and "the device" in caught.value.message
+    assert caught.value.hint
 
 
 @pytest.mark.skipif(find_ptxas() is None, reason="no ptxas; pip install nvidia-cuda-nvcc-cu12")
