@@ -240,26 +240,24 @@ def _cost(
     threads: Column = 1
     for v in pattern.spatial:
         threads = threads * ceil_div(pattern.extents[v], sizes.get(v, 1))
+    uneven: Column = 1.0
+    if rows is not None:
+        uneven = where(pattern.extents[rows] % tile.rows == 0, 1.0, UNEVEN)
     if not facts.in_lockstep:
-        return threads * _thread_cost(tile, pattern, rows, columns)
+        return uneven * threads * _thread_cost(tile, pattern, columns)
     waves = ceil_div(threads, facts.running)
-    return waves * (tile.rows * tile.lanes + LOAD * (tile.rows + 1))
+    return uneven * waves * (tile.rows * tile.lanes + LOAD * (tile.rows + 1))
 
 
-def _thread_cost(
-    tile: RegisterTile, pattern: BlockPattern, rows: int | None, columns: int
-) -> Column:
+def _thread_cost(tile: RegisterTile, pattern: BlockPattern, columns: int) -> Column:
     """Return the cost of one term if threads are loops of a CPU.
 
     An operation on a whole vector costs 1, and non-contiguous vectors are gathered by element.
     """
     gathered = any(t.uses(columns) and not t.is_unit(columns) for t in pattern.terms)
     loads = tile.rows + (tile.lanes if gathered else 1)
-    uneven: Column = 1.0
-    if rows is not None:
-        uneven = where(pattern.extents[rows] % tile.rows == 0, 1.0, UNEVEN)
     single = where((tile.lanes == 1) & (tile.rows > FEW_ROWS), SINGLE, 1.0)
-    return single * uneven * (tile.rows + BROADCAST * loads)
+    return single * (tile.rows + BROADCAST * loads)
 
 
 def schedule_tile(

@@ -98,3 +98,25 @@ te.func @square(%x: tensor<256x256xf32>) -> tensor<256x256xf32> {
   te.return %m : tensor<256x256xf32>
 }
 }
+
+// -----
+
+// Tiles of a height that divides the rows have one condition around all of them. Five rows, each with
+// a condition of its own, would leave fewer threads.
+// RULE:       rule = "gpu-register-tile"
+// CHECK:      loop.func @divided
+// CHECK:        loop.alloc register : memref<4x4xf32>
+// CHECK:        loop.guard ([(%io_joo * 256 + %io_joi) floordiv 196] in 32) {
+// CHECK-NEXT:     loop.for %ko
+// CHECK-NOT:        loop.guard
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 16, max_threads = 256, registers = 64, shared = 0, vector_bits = 128, cores = 4, multiply_adds = 32, memory_rate = 32>} {
+te.func @divided(%x: tensor<128x64xf32>, %w: tensor<64x784xf32>) -> tensor<128x784xf32> {
+  %m = te.compute "product" [%i = 128, %j = 784] reduce [%k = 64] sum : tensor<128x784xf32> {
+    %0 = te.read %x[%i, %k] : tensor<128x64xf32>
+    %1 = te.read %w[%k, %j] : tensor<64x784xf32>
+    %2 = arith.mulf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  te.return %m : tensor<128x784xf32>
+}
+}
