@@ -43,21 +43,19 @@ class FuseOpsPass(ModulePass):
       made of small ops is one kernel. If there are few rows, ops on whole rows are not fused,
       because other threads could help with them.
     - Injective ops fuse with one another.
-    - A border of one number (`graph.pad`) joins what produces its operand, and nothing else.
-    - Every group takes the slices that only it reads, and beside a heavy op what widens the
-      elements that it reads, such as a dequantisation. Slices of contiguous memory in front of
-      a heavy op need no group.
-    - A contraction takes ops that change the order of its result (transpose, with the views
-      around it, or the way back from blocks of channels), where vectors can be stored in
-      that order: then it writes them there, and nothing is moved. That needs a target, which
-      knows how long vectors are.
-      On a GPU it also takes them where storing each element on its own is estimated to take
-      less time than another launch, and unary elementwise ops after them, such as a cast.
-    - An op with `tune.fuse = 0` stays alone.
-    - An opaque op stays alone. Constants, views (reshape) and
-      concatenations in memory stay outside of groups, and so does a slice of contiguous memory
-      that would be a kernel of its own: it is a view, unless it is a result or a part of a
-      concatenation, which is written to its place.
+    - A border of one value (`graph.pad`) is fused with its producer, and with nothing else.
+    - Every group includes the slices that only it reads. A group with a contraction also includes
+      ops that widen its operands' elements, such as a dequantisation. Slices of contiguous memory
+      before a contraction need no group.
+    - A contraction is fused with ops that permute its result (a transpose with the views around it,
+      or the conversion from channel blocks) if vectors can be stored in that order: it then writes
+      the elements there, and nothing is moved. That needs a target, which defines the vector
+      length. On a GPU, they are also fused if storing single elements is estimated to take less
+      time than another launch, and so are unary elementwise ops after them, such as a cast.
+    - An op with `tune.fuse = 0` is not fused.
+    - An opaque op is not fused. Constants, views (reshape) and concatenations in memory stay
+      outside of groups. So does a slice of contiguous memory that would be a kernel by itself: it
+      is a view, unless it is a result or a part of a concatenation, which is written in place.
 
     A group has one result. An op joins only if its result is used only in the group, on every path:
     diamonds fuse, and nothing is computed twice. The second operand of an elementwise op may have

@@ -47,11 +47,11 @@ class LowerTeToLoopPass(ModulePass):
     If a result is another stage with a border ("pad"), there is no separate nest for it: the inner
     stage is written to an offset in the result, and a `loop.border` fills the border.
 
-    The results of the host function become arguments after its inputs, and the call that
-    produces a result writes it there. What is returned twice, or is an input, is copied.
-    Views become `memref.reinterpret_cast`, constants `loop.weight`. A `graph.scan` becomes an
-    `scf.for` that holds the calls of its function, on slices of what it scans. A state has two
-    slots: a step reads one and writes the other.
+    The results of the host function become arguments after its inputs, and the call that produces a
+    result writes it there. A value that is returned twice, or is an input, is copied. Views become
+    `memref.reinterpret_cast`, constants `loop.weight`. A `graph.scan` becomes an `scf.for` that
+    contains the calls of its function on slices of the scanned values. A state has two slots: a
+    step reads one and writes the other.
 
     Tensor expressions are on real numbers; `fastmath` flags of the loops define the permitted
     roundings.
