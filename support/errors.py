@@ -149,6 +149,12 @@ class BackendError(TcoptError):
     code = "backend"
 
 
+class DeviceLostError(BackendError):
+    """A device cannot be used any more in this process, such as after a kernel's fault."""
+
+    code = "device-lost"
+
+
 class ResourceError(TcoptError):
     """A model needs more memory than is available."""
 

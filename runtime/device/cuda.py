@@ -23,9 +23,9 @@ from tcopt.runtime.device.cuda_driver import (
     cuda_driver,
 )
 from tcopt.runtime.device.cuda_graph import Graph
-from tcopt.runtime.device.interface import KernelSource, Times
+from tcopt.runtime.device.interface import KernelSource, Times, lost
 from tcopt.runtime.device.steps import BufferOffset, Copy, Launch, Step
-from tcopt.support.errors import UnsupportedError
+from tcopt.support.errors import DeviceLostError, UnsupportedError
 
 Array = NDArray[Any]
 
@@ -127,6 +127,7 @@ class CudaDevice:
             for number in (MAJOR, MINOR)
         )
         self.capability = int(major), int(minor)
+        self._failure = ""
         action = f"opening {self.name}"
         self._context: int = driver.get("cuDevicePrimaryCtxRetain", HANDLE, device, action=action)
         with self.current():
@@ -134,10 +135,19 @@ class CudaDevice:
 
     @contextmanager
     def current(self) -> Generator[None]:
-        """Make the device's context the current one of this thread."""
+        """Make the device's context the current one of this thread.
+
+        Raises:
+            DeviceLostError: a kernel failed, now or before.
+        """
+        if self._failure:
+            raise lost(self.name, self._failure)
         self.driver.call("cuCtxPushCurrent_v2", self._context, action=f"entering {self.name}")
         try:
             yield
+        except DeviceLostError as error:
+            self._failure = self._failure or error.message
+            raise lost(self.name, self._failure) from error
         finally:
             self.driver.code("cuCtxPopCurrent_v2", ctypes.byref(HANDLE()))
 

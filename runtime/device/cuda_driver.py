@@ -12,7 +12,13 @@ from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64
 from functools import cache
 from typing import Any
 
-from tcopt.support.errors import BackendError, ResourceError, TcoptError, UnsupportedError
+from tcopt.support.errors import (
+    BackendError,
+    DeviceLostError,
+    ResourceError,
+    TcoptError,
+    UnsupportedError,
+)
 
 LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
@@ -64,8 +70,8 @@ _ERROR_LOG_BUFFER, _ERROR_LOG_SIZE = 5, 6
 """CU_JIT_ERROR_LOG_BUFFER and CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES."""
 
 _LOG_BYTES = 1 << 14
-_STICKY = frozenset((214, 700, 702, 710, 714, 715, 716, 717, 718, 719))
-"""Errors of a kernel, after which every call on the context fails with the same error."""
+_STICKY = frozenset((214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721))
+"""Errors after which, by cuda.h, every call on the context fails until the process ends."""
 
 
 class CudaDriver:
@@ -99,6 +105,7 @@ class CudaDriver:
             action: what the call is for, for the message of an error: "copying 4 bytes to %x".
         Raises:
             ResourceError: the device is out of memory.
+            DeviceLostError: a kernel failed, and the context with it.
             BackendError: the driver reports any other error.
         """
         if code := self._functions[function](*arguments):
@@ -119,10 +126,7 @@ class CudaDriver:
         message = f"{action} failed: {self._text(code)}{f': {log}' if log else ''}"
         if code == _OUT_OF_MEMORY:
             return ResourceError(message)
-        hint = None
-        if code in _STICKY:
-            hint = "a kernel failed, and this process cannot use the device any more"
-        return BackendError(message, hint=hint)
+        return DeviceLostError(message) if code in _STICKY else BackendError(message)
 
     def load_module(self, text: str, action: str) -> int:
         """Compile PTX for the current context's device, and return the module's handle.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.runtime.device.steps import Step
+from tcopt.support.errors import DeviceLostError
 
 Array = NDArray[Any]
 Times = NDArray[np.int64]
@@ -28,7 +29,11 @@ class KernelSource:
 
 
 class Device(Protocol):
-    """A device, with a queue that does one thing after the other."""
+    """A device, with a queue that does one thing after the other.
+
+    Methods raise BackendError where its driver reports an error, and DeviceLostError where the
+    device cannot be used any more in this process.
+    """
 
     name: str
 
@@ -65,6 +70,19 @@ class Device(Protocol):
     ) -> PreparedSteps:
         """Steps that can be put on the queue at once, again and again."""
         ...
+
+
+def lost(name: str, cause: str) -> DeviceLostError:
+    """Return the error of every call after the one that lost a device.
+
+    Args:
+        cause: the message of the first error.
+    """
+    return DeviceLostError(
+        f"{name} cannot be used any more in this process: {cause}",
+        hint="start a new process; with a timeout, `run` waits for each kernel and names the one "
+        "that fails",
+    )
 
 
 class PreparedSteps(Protocol):

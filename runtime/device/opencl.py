@@ -10,7 +10,8 @@ import ctypes
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.backends.opencl.emit.names import kernel_name
-from tcopt.runtime.device.interface import KernelSource, Times
+from tcopt.runtime.device.interface import KernelSource, Times, lost
 from tcopt.runtime.device.steps import Copy, Launch, Step
 from tcopt.support.alignment import ALIGNMENT
-from tcopt.support.errors import BackendError, UnsupportedError
+from tcopt.support.errors import BackendError, ResourceError, TcoptError, UnsupportedError
 
 if TYPE_CHECKING:
     import pyopencl
@@ -102,28 +103,58 @@ class OpenCLDevice:
         self._context = cl.Context([device])
         self.queue = cl.CommandQueue(self._context)
 
+    @contextmanager
+    def doing(self, action: str) -> Generator[None]:
+        """Turn errors of the driver into errors of the project.
+
+        Args:
+            action: names the calls in messages, such as "copying 4 bytes to pocl".
+        Raises:
+            ResourceError: the device is out of memory.
+            DeviceLostError: the queue takes nothing any more.
+            BackendError: the driver reports any other error.
+        """
+        try:
+            yield
+        except self._cl.Error as error:
+            raise self._error(f"{action} failed: {_first_error(str(error))}", error) from error
+
+    def _error(self, message: str, error: Exception) -> TcoptError:
+        try:
+            self.queue.finish()
+        except self._cl.Error:
+            return lost(self.name, message)
+        if isinstance(error, self._cl.MemoryError):
+            return ResourceError(message)
+        return BackendError(message)
+
     def allocate(self, size: int) -> Bytes:
-        return self._cl.csvm_empty(self._context, max(size, 1), np.uint8, alignment=ALIGNMENT)
+        with self.doing(f"allocating {size} bytes on {self.name}"):
+            return self._cl.csvm_empty(self._context, max(size, 1), np.uint8, alignment=ALIGNMENT)
 
     def write(self, array: Array, buffer: Bytes) -> None:
         if array.nbytes:
             target = self._pointer(buffer[: array.nbytes])
-            self._cl.enqueue_copy(self.queue, target, _bytes_of(array), is_blocking=True)
+            with self.doing(f"copying {array.nbytes} bytes to {self.name}"):
+                self._cl.enqueue_copy(self.queue, target, _bytes_of(array), is_blocking=True)
 
     def read(self, buffer: Bytes, array: Array) -> None:
-        if array.nbytes:
-            source = self._pointer(buffer[: array.nbytes])
+        if not array.nbytes:
+            self.wait()
+            return
+        source = self._pointer(buffer[: array.nbytes])
+        with self.doing(f"copying {array.nbytes} bytes from {self.name}"):
             self._cl.enqueue_copy(self.queue, _bytes_of(array), source, is_blocking=True)
-        else:
-            self.queue.finish()
 
     def copy(self, source: Bytes, target: Bytes, size: int) -> None:
         if size:
             places = (self._pointer(buffer[:size]) for buffer in (target, source))
-            self._cl.enqueue_copy(self.queue, *places, is_blocking=False)
+            with self.doing(f"copying {size} bytes on {self.name}"):
+                self._cl.enqueue_copy(self.queue, *places, is_blocking=False)
 
     def wait(self) -> None:
-        self.queue.finish()
+        with self.doing(f"running the kernels on {self.name}"):
+            self.queue.finish()
 
     def load(self, sources: Sequence[KernelSource]) -> Any:
         """One program, which takes a compiler less time than many."""
@@ -133,15 +164,11 @@ class OpenCLDevice:
         parts = dict.fromkeys(p for source in sources for p in source.text.strip().split("\n\n"))
         text = "\n\n".join(parts) + "\n"
         check_extensions(text, self.name, self._context.devices[0].extensions.split())
-        try:
+        with self.doing(f"compiling the kernels for {self.name}"):
             return self._cl.Program(self._context, text).build(["-cl-std=CL1.2"])
-        except self._cl.Error as error:
-            raise BackendError(
-                f"{self.name} does not take the kernels: {_first_error(str(error))}"
-            ) from error
 
     def prepare(self, kernels: Any, steps: Sequence[Step], buffers: Sequence[Bytes]) -> OpenCLSteps:
-        return OpenCLSteps(self, [self._call(kernels, step, buffers) for step in steps])
+        return OpenCLSteps(self, [self._step(kernels, step, buffers) for step in steps])
 
     def timed_queue(self) -> Any:
         """A queue that notes when each thing starts and ends."""
@@ -149,8 +176,23 @@ class OpenCLDevice:
         properties = cl.command_queue_properties.PROFILING_ENABLE
         return cl.CommandQueue(self._context, properties=properties)
 
+    def _step(self, program: Any, step: Step, buffers: Sequence[Bytes]) -> Callable[[Any], Any]:
+        """Return the function that puts a step on a queue, and returns its event."""
+        if isinstance(step, Copy):
+            action = f"a copy of {step.size} bytes on {self.name}"
+        else:
+            action = f"launching {step.description} on {self.name}"
+        with self.doing(action):
+            enqueue = self._call(program, step, buffers)
+
+        def call(queue: Any) -> Any:
+            with self.doing(action):
+                return enqueue(queue)
+
+        return call
+
     def _call(self, program: Any, step: Step, buffers: Sequence[Bytes]) -> Callable[[Any], Any]:
-        """What puts a step on a queue, and returns its event."""
+        """Return a step as calls of pyopencl."""
         cl = self._cl
 
         if isinstance(step, Copy):
@@ -214,6 +256,7 @@ class OpenCLSteps:
         self._device.wait()
         queue = self._device.timed_queue()
         events = [call(queue) for call in self._calls]
-        queue.finish()
+        with self._device.doing(f"running the kernels on {self._device.name}"):
+            queue.finish()
         spans = [(event.profile.start, event.profile.end) for event in events]
         return np.array(spans, np.int64).reshape(-1, 2)

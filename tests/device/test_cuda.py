@@ -25,7 +25,12 @@ from tcopt.runtime.device import cuda, cuda_driver
 from tcopt.runtime.device.interface import KernelSource
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.runtime.device.steps import Launch
-from tcopt.support.errors import BackendError, ResourceError, UnsupportedError
+from tcopt.support.errors import (
+    BackendError,
+    DeviceLostError,
+    ResourceError,
+    UnsupportedError,
+)
 
 TOLERANCE = 1e-5  # As a part of the output's range; both sides compute in float32.
 WITH_WEIGHTS = """<ir_version: 10, opset_import: ["" : 21]>
@@ -163,18 +168,33 @@ def test_no_memory_is_reported(machine: CudaMachine) -> None:
         _model().session()
 
 
-def test_faults_of_kernels_are_reported(machine: CudaMachine) -> None:
-    """A kernel that reads beyond its buffers ends the context."""
+def _faulty_model() -> tcopt.Model:
+    """A model whose kernels read beyond their buffers."""
     model = _model()
     program = _program(model)
     program.sources[:] = [
         KernelSource(re.sub(LOADED, r"\1+1048576]", source.text), source.kernels)
         for source in program.sources
     ]
-    for _ in range(2):
-        with pytest.raises(BackendError, match="CUDA_ERROR_ILLEGAL_ADDRESS") as caught:
-            model.run({"x": _numbers()})
-    assert caught.value.hint is not None and machine.faults
+    return model
+
+
+def test_faults_of_kernels_are_reported(machine: CudaMachine) -> None:
+    """A fault ends the context: all models of the process are told why."""
+    sound, session = _model(), _model().session()
+    with pytest.raises(DeviceLostError, match="CUDA_ERROR_ILLEGAL_ADDRESS") as first:
+        _faulty_model().run({"x": _numbers()})
+    assert first.value.hint is not None and machine.faults
+    for use in (lambda: sound.run({"x": _numbers()}), session.start, sound.session):
+        with pytest.raises(DeviceLostError) as caught:
+            use()
+        assert caught.value.message == first.value.message
+    assert machine.depth == 0
+
+
+def test_a_run_with_a_timeout_names_the_kernel_that_fails(machine: CudaMachine) -> None:
+    with pytest.raises(DeviceLostError, match=r"MatMul.*CUDA_ERROR_ILLEGAL_ADDRESS"):
+        _faulty_model().run({"x": _numbers()}, timeout=60)
 
 
 def test_no_device_is_reported(machine: CudaMachine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,14 @@ from tcopt.runtime.device.opencl import DEVICE_ENVIRONMENT, opencl_device
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.runtime.device.steps import Launch
 from tcopt.schedules.rules.rule import rules_for
-from tcopt.support.errors import InputError, UnsupportedError
+from tcopt.support.errors import (
+    BackendError,
+    DeviceLostError,
+    InputError,
+    ResourceError,
+    TcoptError,
+    UnsupportedError,
+)
 
 NETWORKS = {
     "residual_net": lambda: convolutional.residual_net(12, 5),
@@ -274,6 +281,48 @@ half (float16[3, 8] x) => (float16[3, 8] y) { r = Relu(x)  y = Mul(r, r) }""")
     x = rng.standard_normal((3, 8)).astype(np.float16)
     (y,) = tcopt.compile(model, "opencl").run({"x": x})
     np.testing.assert_allclose(y, np.maximum(x, 0) ** 2, rtol=1e-3)
+
+
+class Broken:
+    """A queue that refuses everything, or only work and not to wait."""
+
+    def __init__(self, error: Exception, waits: bool):
+        self.error, self.waits = error, waits
+
+    def finish(self) -> None:
+        if not self.waits:
+            raise self.error
+
+
+@needs_device
+@pytest.mark.parametrize(
+    ("waits", "name", "kind"),
+    [
+        (False, "RuntimeError", DeviceLostError),
+        (False, "MemoryError", DeviceLostError),
+        (True, "MemoryError", ResourceError),
+        (True, "LogicError", BackendError),
+    ],
+)
+def test_errors_of_the_driver_are_the_projects(
+    waits: bool, name: str, kind: type[TcoptError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A device is lost if its queue does not even finish."""
+    cl = pytest.importorskip("pyopencl")
+    device = opencl_device()
+    error = getattr(cl, name)("clEnqueueNDRangeKernel failed: OUT_OF_RESOURCES")
+    buffer = device.allocate(16)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cl, "enqueue_copy", refuse)
+        patch.setattr(device, "queue", Broken(error, waits))
+        with pytest.raises(kind, match="copying 16 bytes to .* failed") as caught:
+            device.write(np.zeros(4, np.float32), buffer)
+    assert type(caught.value) is kind
+    device.write(np.zeros(4, np.float32), buffer)
 
 
 def test_no_such_device(monkeypatch: pytest.MonkeyPatch) -> None:

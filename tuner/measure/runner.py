@@ -1,7 +1,8 @@
 """The process of one device in which candidates run, one after the other, as seen from outside.
 
-It serves all candidates, and is replaced when one of them ends it, does not end, or writes where
-it should not.
+It serves all candidates, and is replaced when one of them ends it, does not end, writes where
+it should not, or may have broken the device: after an illegal access on a CUDA device every call
+of the process fails.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from typing import Any
 
 from tcopt.support.child_memory import memory_for_child
 from tcopt.support.child_process import ChildDied, ChildLate, ChildProcess
+from tcopt.support.errors import InputError, ResourceError, UnsupportedError
 from tcopt.support.messages import Part, pack, unpack
 from tcopt.tuner.measure.outcomes import CRASH, RUN_TIMEOUT, WRONG, CandidateFailed
 from tcopt.tuner.measure.values import SETS
 from tcopt.tuner.measure.workload import Code, Workload
 
 _CODE = "from tcopt.tuner.measure.runner_child import main; main()"
+_REFUSALS = frozenset({ResourceError.code, UnsupportedError.code, InputError.code})
+"""Codes of errors that leave the process and its device usable."""
 _OWN_LIMIT = 120.0
 """Seconds for what the process does itself: writing inputs, comparing results."""
 
@@ -217,6 +221,7 @@ class Runner:
             self.stop()
             raise CandidateFailed(CRASH, reply["message"])
         if "error" in reply:
-            status = CRASH
-            raise CandidateFailed(status, f"{reply['error']}: {reply['message']}")
+            if reply["error"] not in _REFUSALS:
+                self.stop()
+            raise CandidateFailed(CRASH, f"{reply['error']}: {reply['message']}")
         return reply
