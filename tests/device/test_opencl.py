@@ -319,7 +319,7 @@ def test_errors_of_the_driver_are_the_projects(
     with monkeypatch.context() as patch:
         patch.setattr(cl, "enqueue_copy", refuse)
         patch.setattr(device, "queue", Broken(error, waits))
-        with pytest.raises(kind, match="copying 16 bytes to .* failed") as caught:
+        with pytest.raises(kind, match=r"copying 16 bytes to .* failed") as caught:
             device.write(np.zeros(4, np.float32), buffer)
     assert type(caught.value) is kind
     device.write(np.zeros(4, np.float32), buffer)
