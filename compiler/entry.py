@@ -6,11 +6,12 @@ Modules that are only needed to compile are imported lazily.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.compiler.content import Source
@@ -29,6 +30,7 @@ from tcopt.runtime.model import (
     Model,
     Specialization,
 )
+from tcopt.runtime.run_options import DeviceName
 from tcopt.runtime.signature import Feed, flat_arrays, shape_of
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.staged import StagedProgram
@@ -58,6 +60,7 @@ def compile(
     source: Source,
     target: str = "cpu",
     *,
+    device: DeviceName | None = None,
     accuracy: str = DEFAULT,
     precision: str = PRECISE,
     shapes: Shapes | None = None,
@@ -83,6 +86,8 @@ def compile(
     Args:
         source: path of a file, its bytes, or a decoded model.
         target, accuracy, precision: see `tcopt.compiler.pipeline`.
+        device: the device to run on, see `Model.device`. A target such as `cuda` is then the
+            machine that this device is.
         shapes: shapes of inputs with open dimensions, to compile ahead of time: a list of shapes
             for a sequence, None for an absent optional. An input with a default value (an
             initializer) becomes an ordinary input if its shape is given.
@@ -113,6 +118,8 @@ def compile(
         from tcopt.support.plugins import load_plugins
 
         load_plugins(plugins)
+    if device is not None:
+        target = _target_on(target, device)
     given_shapes, given_values, given_dims = shapes or {}, values or {}, dict(dims or {})
     rounding = accuracy, precision
     compiler = _Compiler(
@@ -131,7 +138,16 @@ def compile(
     if compiler.has_decoded_defaults():
         compiler.keep_source()
     compiler.programs_kept = check_count("programs kept", programs_kept)
-    return _model(compiler, given_shapes, given_values)
+    model = _model(compiler, given_shapes, given_values)
+    model.device = device
+    return model
+
+
+def _target_on(target: str, device: DeviceName) -> str:
+    """Return a target with the machine that a device is, if it names none."""
+    kind, machine = find_target(target)
+    machine = machine or kind.machine_of(device)
+    return f"{kind.name}:{machine}" if machine else target
 
 
 def _model(compiler: _Compiler, given_shapes: Shapes, given_values: Values) -> Model:
@@ -395,7 +411,7 @@ class _Compiler:
             given = {name: value for name, value in values.items() if name in names}
             specializer = _Specializer(compile_rest, lists, given, following.measured)
             later = Model.lazy(specializer, [*own, *inputs], missing)
-            later.programs_kept = self.programs_kept
+            later.programs_kept, later.target = self.programs_kept, self.target
         return StagedProgram(first, rest.bounded, later, compiled.outputs)
 
 
@@ -441,21 +457,19 @@ class _Specializer(Specialization):
     def key(self, feeds: Mapping[str, Feed]) -> tuple[object, ...]:
         by_value = [
             (name, tuple(array.flat) if is_text(array.dtype) else array.tobytes())
-            for name, array in _tensors(feeds).items()
-            if name in self._by_value
+            for name, array in _values(feeds, self._by_value).items()
         ]
         shapes = [(name, shape_of(value)) for name, value in sorted(feeds.items())]
         return (*shapes, *sorted(by_value))
 
     def compile(self, feeds: Mapping[str, Feed]) -> AnyProgram:
         shapes = {**{name: shape_of(value) for name, value in feeds.items()}, **self._shapes}
-        tensors = _tensors(feeds)
         while True:
-            values = {**self._values, **{n: tensors[n] for n in self._by_value if n in tensors}}
+            values = {**self._values, **_values(feeds, self._by_value)}
             try:
                 return self._specialize(shapes, values)
             except MissingValuesError as missing:
-                fresh = {name for name in missing.inputs if name in tensors} - self._by_value
+                fresh = set(_values(feeds, missing.inputs)) - self._by_value
                 if not fresh:
                     raise
                 self._by_value |= fresh
@@ -477,6 +491,7 @@ class _Defaults(Defaults):
         return _model(self._compiler, {**self._shapes, **shapes}, self._values)
 
 
-def _tensors(feeds: Mapping[str, Feed]) -> dict[str, Array]:
-    """Return the arrays of all feeds, by the program's tensor names."""
-    return dict(pair for name, value in feeds.items() for pair in flat_arrays(name, value))
+def _values(feeds: Mapping[str, Feed], names: Collection[str]) -> dict[str, Array]:
+    """Return the arrays of some tensors; those on a device are copied to the host."""
+    tensors = (pair for name, value in feeds.items() for pair in flat_arrays(name, value))
+    return {name: np.asarray(tensor) for name, tensor in tensors if name in names}

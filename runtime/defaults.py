@@ -62,12 +62,13 @@ class Defaults(ABC):
         fed = [spec for spec in self._specs if spec.name in feeds]
         if not fed:
             return None
-        arrays = select_feeds(fed, {spec.name: feeds[spec.name] for spec in fed})
+        given = {spec.name: feeds[spec.name] for spec in fed}
+        arrays = select_feeds(fed, given, None, owner.open_device)
         shapes = {spec.name: array.shape for spec, array in zip(fed, arrays, strict=True)}
         key = tuple(sorted(shapes.items()))
         model = self._models.pop(key, None) or self.compile(shapes)
         self._models[key] = model
         while len(self._models) > owner.programs_kept:
             self._models.popitem(last=False)
-        model.threads = owner.threads
+        model.threads, model.device = owner.threads, owner.device
         return model

@@ -2,36 +2,103 @@
 
 The type of an array is checked but never converted, as a conversion would hide an error. Lists of
 Python numbers have no type of their own; they are converted to the type of the input, if it can
-represent them.
+represent them. Tensors of other libraries are read in place.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tcopt.runtime.foreign import HOST, Place, foreign_tensor, place_of
 from tcopt.support.errors import InputError
 from tcopt.support.strings import TEXT, is_text
 
+if TYPE_CHECKING:
+    from tcopt.runtime.device.arrays import DeviceArray
+    from tcopt.runtime.device.interface import Device
+
 Array = NDArray[Any]
+Tensor: TypeAlias = "Array | DeviceArray"
+"""A tensor in the memory of the host or of a device."""
+
+
+OpenDevice: TypeAlias = "Callable[[], Device | None]"
+"""Returns the device that a model runs on, None for a CPU; it is called if it is needed."""
 
 _NUMBERS = (bool, int, float, complex, list, tuple)
 _SHOWN = 40
 
 
-def array_of(what: object, dtype: np.dtype[Any], value: object) -> Array:
-    """Return the value given for an input as an array.
+def tensor_of(
+    what: object, dtype: np.dtype[Any], value: object, open_device: OpenDevice | None = None
+) -> Tensor:
+    """Return the value given for an input as a tensor.
 
     Args:
-        what: the input, for messages; converted to text only in case of an error.
+        what: the input, for messages; converted to text only if it is needed.
         dtype: type of the input, to which numbers and lists of numbers are converted.
+        open_device: the device that the model runs on; None for a CPU.
     Raises:
-        InputError: it is not an array and cannot be converted to one.
+        InputError: it is not an array and cannot be converted to one, or it is in the memory of
+            another device.
     """
     if isinstance(value, np.ndarray):
         return _plain(what, value)
+    place = place_of(value)
+    if place is not None and not place.is_host:
+        return device_tensor(f"input {what}", value, place, open_device)
+    return _array_of(what, dtype, value)
+
+
+def device_tensor(
+    what: str,
+    value: Any,
+    place: Place,
+    open_device: OpenDevice | None,
+    *,
+    writable: bool = False,
+) -> DeviceArray:
+    """Return a tensor in the memory of a device.
+
+    Args:
+        what: names it in messages, such as `input "x"`.
+    Raises:
+        InputError: it is on another device than the model, or the device cannot access it.
+    """
+    device = None if open_device is None else open_device()
+    own = HOST if device is None else device.place
+    if device is None or not place.is_on(own):
+        hint = "copy it to the host first"
+        if own.kind == place.kind:
+            hint = f"copy it to {own}, or run the model where it is: model.device = {place.number}"
+        raise InputError(f"{what} is in the memory of {place}, the model runs on {own}", hint=hint)
+    try:
+        return device.tensor(value, writable=writable)
+    except BufferError as error:
+        message = f"{what} cannot be this {type(value).__name__}: {error}"
+        raise InputError(message, hint="copy it to the host first") from error
+
+
+def host_array(value: Any) -> Array:
+    """Return the array of a foreign tensor in the host's memory, which shares it.
+
+    Raises:
+        BufferError: its owner does not give it.
+    """
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError):
+        # Of types that numpy itself does not have.
+        return foreign_tensor(value).array()
+
+
+def _array_of(what: object, dtype: np.dtype[Any], value: object) -> Array:
+    """An array of what is neither one of numpy's, nor in the memory of a device."""
     if is_text(dtype) and isinstance(value, str | bytes | list | tuple):
         return _of_texts(what, value)
     if value is None or isinstance(value, str | bytes):
@@ -41,6 +108,10 @@ def array_of(what: object, dtype: np.dtype[Any], value: object) -> Array:
         return np.asarray(value)
     if isinstance(value, _NUMBERS):
         return _of_numbers(what, dtype, value)
+    if place_of(value) is not None:
+        # Owners that do not give it in this way may do so in another one.
+        with suppress(Exception):
+            return host_array(value)
     try:
         array = np.asarray(value)
     # Conversions by third-party classes may raise any exception.

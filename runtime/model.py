@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tcopt.runtime.defaults import Defaults
 from tcopt.runtime.explanation import Explanation
 from tcopt.runtime.profile import Profile, measure_profile
+from tcopt.runtime.run_options import DeviceName, RunOptions, known_outputs
 from tcopt.runtime.signature import Feed, flatten, group, select_values
 from tcopt.runtime.specialization import AnyProgram, Specialization
 from tcopt.runtime.specs import ReadyFeeds, Shapes, TensorSpec, fixed_symbols, select_feeds
@@ -28,9 +29,10 @@ from tcopt.support.files import as_path
 from tcopt.support.random_keys import seeded
 from tcopt.support.stop_checks import StopChecks
 from tcopt.support.structures import Kind
-from tcopt.support.target_registry import target_named
+from tcopt.support.target_registry import find_target, target_named
 
 if TYPE_CHECKING:
+    from tcopt.runtime.device.interface import Device
     from tcopt.runtime.device.session import DeviceSession
 
 Array = NDArray[Any]
@@ -93,6 +95,8 @@ class Model:
         self._lock = Lock()
         self._last = program
         self._threads: int | None = None
+        self._device: DeviceName | None = None
+        self._options: RunOptions | None = None
         self._timed: tuple[tuple[object, ...], AnyProgram] | None = None
         self.defaults: Defaults | None = None
         self.instrumented: Specialization | None = None
@@ -170,6 +174,26 @@ class Model:
         self._threads = number
 
     @property
+    def device(self) -> DeviceName | None:
+        """The device that the model runs on: its number, or a part of an OpenCL device's name.
+
+        None is the one that the environment selects. Setting it raises InputError for a CPU, and
+        UnsupportedError if there is no such device.
+        """
+        return self._device
+
+    @device.setter
+    def device(self, which: DeviceName | None) -> None:
+        if which is not None and find_target(self.target)[0].open_device(which) is None:
+            raise InputError(f"target {self.target} has no devices to choose from")
+        self._device = which
+        self._options = None if which is None else RunOptions(which)
+
+    def open_device(self) -> Device | None:
+        """Return the device that the model runs on; None for a CPU."""
+        return find_target(self.target)[0].open_device(self._device)
+
+    @property
     def programs_kept(self) -> int:
         """Maximum number of specialisations that a model with open shapes keeps.
 
@@ -201,6 +225,9 @@ class Model:
         feeds: Mapping[str, Any],
         outputs: Sequence[str] | None = None,
         *,
+        out: Mapping[str, Any] | Sequence[Any] | None = None,
+        on_device: bool = False,
+        stream: int | None = None,
         timeout: float | None = None,
         cancellation: Cancellation | None = None,
         seed: int | None = None,
@@ -208,16 +235,23 @@ class Model:
         """Run the model.
 
         Args:
-            feeds: a numpy array for each input by name; a list of them for a sequence, None for
-                an optional without an element.
+            feeds: a numpy array for each input by name, or a tensor of any library with DLPack's
+                `__dlpack__` or `__cuda_array_interface__`, which is read where it is; a list of
+                them for a sequence, None for an optional without an element.
             outputs: names of the outputs wanted, by default all in order.
+            out: writable tensors that outputs are written to, by their names or in their order.
+                What they hold after an error is undefined.
+            on_device: leave the results in the memory of the device, as tensors that other
+                libraries take by DLPack. The run may not be complete when this returns.
+            stream: handle of the caller's CUDA stream: the run starts after the work that is queued
+                there, and work that is queued there later starts after the run.
             timeout: time limit of the run in seconds, which includes waiting for another run and
                 compiling for new shapes.
             cancellation: allows another thread to stop the run.
             seed: of random operators that have no seed of their own; runs with equal seeds return
                 equal results, runs without a seed draw new numbers.
         Returns:
-            An array for each output, or a list or None as for inputs.
+            An array for each output, or the tensor of `out`, or a list or None as for inputs.
         Raises:
             InputError: feeds that do not fit the model, or an unknown output.
             ResourceError: there is not enough memory.
@@ -227,26 +261,34 @@ class Model:
         control = None
         if timeout is not None or cancellation is not None:
             control = Control(timeout, cancellation)
+        options = self._options
+        if out is not None or on_device or stream is not None:
+            options = RunOptions.of(self, out, stream, on_device=on_device)
         if seed is not None:
             with seeded(seed):
-                return self.run_under(control, feeds, outputs)
-        return self.run_under(control, feeds, outputs)
+                return self.run_under(control, feeds, outputs, options)
+        return self.run_under(control, feeds, outputs, options)
 
     def run_under(
         self,
         control: Control | None,
         feeds: Mapping[str, Any],
         outputs: Sequence[str] | None = None,
+        options: RunOptions | None = None,
     ) -> list[Any]:
         """Run the model, as part of an operation that `control` may stop."""
         with StopChecks(None if control is None else control.check):
-            return self._run_checked(control, feeds, outputs)
+            return self._run_checked(control, feeds, outputs, options)
 
     def _run_checked(
-        self, control: Control | None, feeds: Mapping[str, Any], outputs: Sequence[str] | None
+        self,
+        control: Control | None,
+        feeds: Mapping[str, Any],
+        outputs: Sequence[str] | None,
+        options: RunOptions | None,
     ) -> list[Any]:
         names = self._names
-        wanted = None if outputs is None else _known_outputs(names, outputs)
+        wanted = None if outputs is None else known_outputs(names, outputs)
         values: Any = None
         accepted = None
         if (ready := self._ready.of(feeds)) is not None:
@@ -254,7 +296,7 @@ class Model:
             accepted = self._accepted.get(shapes)
         if accepted is None:
             if (other := self._overridden(feeds, control)) is not None:
-                return other.run_under(control, feeds, outputs)
+                return other.run_under(control, feeds, outputs, options)
             values = self._select(feeds)
         with self._lock if control is None else control.holding(self._lock):
             try:
@@ -264,12 +306,14 @@ class Model:
                 self._last = program
                 results: Any
                 if program.signature is None:
-                    results = program.run(values, self._threads, control)
+                    results = program.run(values, self._threads, control, options)
                 else:
-                    results = _run(program, self._flat(values), self._threads, control)
+                    results = _run(program, self._flat(values), self._threads, control, options)
             except MemoryError as error:
                 message = f"running the model needs more memory than there is: {error}"
                 raise ResourceError(message, hint=_MEMORY_HINT) from error
+        if options is not None:
+            results = options.returned(names, results)
         if wanted is None:
             return results
         return [results[names.index(name)] for name in wanted]
@@ -281,15 +325,15 @@ class Model:
     def _select(self, feeds: Mapping[str, Any]) -> Sequence[Feed]:
         """Return the checked feed of each input, in order."""
         if self._tensors_only:
-            return select_feeds(self.inputs, feeds, self.fixed_by)
+            return select_feeds(self.inputs, feeds, self.fixed_by, self.open_device)
         fixed = None
         if self._program is not None and self._program.signature is not None:
             fixed = self._program.inputs, self._program.signature.input_counts
-        return select_values(self.inputs, feeds, self.fixed_by, fixed)
+        return select_values(self.inputs, feeds, self.fixed_by, fixed, self.open_device)
 
     def _flat(self, values: Sequence[Feed]) -> list[Array]:
-        """Return the arrays that a program takes."""
-        return cast("list[Array]", values) if self._tensors_only else flatten(values)
+        """Return the arrays that a program takes; only a device's programs get its tensors."""
+        return cast("list[Array]", values if self._tensors_only else flatten(values))
 
     def session(self) -> DeviceSession:
         """Return a session that keeps the inputs and outputs of a model in device memory.
@@ -297,7 +341,7 @@ class Model:
         Raises:
             UnsupportedError: the model is for a CPU, its shapes are open, or there is no device.
         """
-        return self.program.session()
+        return self.program.session(self._device)
 
     def profile(self, feeds: Mapping[str, Any], runs: int = 20) -> Profile:
         """Run the model with a clock around each kernel; return the time of each.
@@ -318,7 +362,8 @@ class Model:
         values = self._select(feeds)
         with self._lock:
             program = self._timed_program(values)
-            return measure_profile(program, self._flat(values), runs, self._threads)
+            flat = self._flat(values)
+            return measure_profile(program, flat, runs, self._threads, self._options)
 
     def explain(self, feeds: Mapping[str, Any] | None = None) -> Explanation:
         """Return the compiler's decisions for each kernel, with reasons.
@@ -427,25 +472,15 @@ class Model:
         target_named(program.kind).save(as_path(path), program)
 
 
-def _known_outputs(names: Sequence[str], wanted: object) -> list[str]:
-    """Check the names of requested outputs, and return them as a list."""
-    if isinstance(wanted, str | bytes) or not isinstance(wanted, Iterable):
-        raise InputError(
-            f"outputs must be a list of names, not {wanted!r}",
-            hint=f"its outputs are {names}",
-        )
-    found = [*wanted]
-    for name in found:
-        if not isinstance(name, str) or name not in names:
-            raise InputError(f'the model has no output "{name}"', hint=f"its outputs are {names}")
-    return found
-
-
 def _run(
-    program: AnyProgram, arrays: Sequence[Array], threads: int | None, control: Control | None
+    program: AnyProgram,
+    arrays: Sequence[Array],
+    threads: int | None,
+    control: Control | None,
+    options: RunOptions | None,
 ) -> Sequence[Feed]:
     """Run a program, and group its results into the model's outputs."""
-    results, signature = program.run(arrays, threads, control), program.signature
+    results, signature = program.run(arrays, threads, control, options), program.signature
     if isinstance(program, StagedProgram) or signature is None:
         return results
     return group(signature.outputs, signature.output_counts, cast("list[Array]", results))
@@ -458,32 +493,4 @@ def _restored(data: bytes, threads: int | None, fixed_by: dict[str, str]) -> Mod
     model = Model.of(program_from(data))
     model.threads = threads
     model.fixed_by.update(fixed_by)
-    return model
-
-
-def load(path: str | Path, *, mapped: bool = False) -> Model:
-    """Load a model that `Model.save` wrote, after verifying its digest.
-
-    A saved model is native code: load only files from sources whose programs you would run. See
-    docs/saving.md.
-
-    Args:
-        mapped: map the weights from the file, so that processes share them. The file must not
-            change while the model is in use.
-    Raises:
-        InputError: no such file, not a compiled model, damaged, or made for another CPU.
-        ResourceError: there is not enough memory.
-    """
-    from tcopt.runtime.archive import read_program
-
-    place = as_path(path)
-    if place.suffix == ".so":
-        raise InputError(
-            f"{place} is a shared library, to be called from C",
-            hint="save the model as a .tcm file to load it again",
-        )
-    program = read_program(place, mapped=mapped)
-    target_named(program.kind).loaded()
-    model = Model.of(program)
-    model.name = place.stem
     return model

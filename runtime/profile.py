@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from tcopt.support.cores import default_threads
 
 if TYPE_CHECKING:
+    from tcopt.runtime.run_options import RunOptions
+    from tcopt.runtime.stopping import Control
     from tcopt.runtime.whole_program import WholeProgram
     from tcopt.support.origins import Origin
 
@@ -186,19 +188,29 @@ class Instrumented(Protocol):
 
     @property
     def parts(self) -> Sequence[WholeProgram]: ...
-    def run(self, feeds: Sequence[NDArray[Any]], threads: int | None = None) -> Any: ...
+    def run(
+        self,
+        feeds: Sequence[NDArray[Any]],
+        threads: int | None = None,
+        control: Control | None = None,
+        options: RunOptions | None = None,
+    ) -> Any: ...
 
 
 def measure_profile(
-    program: Instrumented, feeds: Sequence[NDArray[Any]], runs: int, threads: int | None
+    program: Instrumented,
+    feeds: Sequence[NDArray[Any]],
+    runs: int,
+    threads: int | None,
+    options: RunOptions | None = None,
 ) -> Profile:
     """Run an instrumented program, and record the times of all runs but the first two."""
     # Programs of later stages are compiled by the first run.
-    program.run(feeds, threads)
+    program.run(feeds, threads, None, options)
     calls = staged_calls([part.timed or () for part in program.parts])
     times = np.zeros((runs, len(calls), 2), np.int64)
     for run in range(-1, runs):
-        program.run(feeds, threads)
+        program.run(feeds, threads, None, options)
         if run >= 0:
             times[run] = _in_turn([part.times for part in program.parts])
     return Profile(tuple(calls), times, threads or default_threads())

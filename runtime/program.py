@@ -18,6 +18,13 @@ from tcopt.runtime.host_calls import HostCall, Texts, as_code_has_it
 from tcopt.runtime.loading import Entry, check_runs_here
 from tcopt.runtime.outputs import OutputPool, align
 from tcopt.runtime.profile import TimedKernel
+from tcopt.runtime.run_options import (
+    DeviceName,
+    RunOptions,
+    check_destination,
+    deliver,
+    is_writable_in_place,
+)
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.stopping import Control
@@ -171,7 +178,7 @@ class Program:
     def size(self) -> int:
         return self.weights.nbytes + sum(map(len, self.objects))
 
-    def session(self) -> NoReturn:
+    def session(self, device: DeviceName | None = None) -> NoReturn:
         """Raise UnsupportedError, as a CPU has no separate memory."""
         raise UnsupportedError(
             "a model for a CPU has no device memory", hint="its `run` copies nothing"
@@ -183,24 +190,65 @@ class Program:
         return [self]
 
     def run(
-        self, feeds: Sequence[Array], threads: int | None = None, control: Control | None = None
+        self,
+        feeds: Sequence[Array],
+        threads: int | None = None,
+        control: Control | None = None,
+        options: RunOptions | None = None,
     ) -> list[Array]:
         """Run on checked inputs, in order; not thread-safe.
 
         Args:
             threads: number of threads, by default one per core.
             control: may stop the run by a CancelledError.
+            options: destinations of results.
         Raises:
-            InputError: a check of the data failed, see `checks`.
+            InputError: a check of the data failed, see `checks`, or an option is illegal.
         """
+        if options is not None:
+            return self._run_into(feeds, threads, control, options)
         if self._texts is not None:
             return self._texts.run(lambda given: self._run(given, threads, control), feeds)
         return self._run(feeds, threads, control)
 
-    def _run(
-        self, feeds: Sequence[Array], threads: int | None, control: Control | None
+    def _run_into(
+        self,
+        feeds: Sequence[Array],
+        threads: int | None,
+        control: Control | None,
+        options: RunOptions,
     ) -> list[Array]:
-        """Run on arrays in the code's representation, in which strings are indices."""
+        """Run with results in given arrays."""
+        if options.stream is not None:
+            raise InputError("a model for a CPU has no stream", hint="leave stream out")
+        memory: list[Array | None] = []
+        for spec, pool in zip(self.outputs, self._pools, strict=True):
+            given = options.out.get(spec.name)
+            if given is not None:
+                check_destination(spec, pool.shape, given)
+            used = (*feeds, *(each for each in memory if each is not None))
+            if isinstance(given, np.ndarray) and is_writable_in_place(given, used):
+                memory.append(given)
+            else:
+                memory.append(None)
+        if self._texts is not None:
+            results = self._texts.run(lambda a: self._run(a, threads, control, memory), feeds)
+        else:
+            results = self._run(feeds, threads, control, memory)
+        return deliver(self.outputs, results, options.out)
+
+    def _run(
+        self,
+        feeds: Sequence[Array],
+        threads: int | None,
+        control: Control | None,
+        memory: Sequence[Array | None] | None = None,
+    ) -> list[Array]:
+        """Run on arrays in the code's representation, in which strings are indices.
+
+        Args:
+            memory: arrays that the code writes outputs to; None for a new one.
+        """
         entry = self.entry
         entry.threads = threads or default_threads()
         arguments = self._arguments
@@ -210,7 +258,11 @@ class Program:
             arguments[position] = address_of(array)
         outputs: list[Array] = []
         for position, pool in enumerate(self._pools, len(feeds)):
-            array, arguments[position] = pool.take()
+            given = None if memory is None else memory[position - len(feeds)]
+            if given is None:
+                array, arguments[position] = pool.take()
+            else:
+                array, arguments[position] = given, address_of(given)
             outputs.append(array)
         entry(arguments, control)
         self._checks.refuse_if_any()

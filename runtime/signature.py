@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tcopt.runtime.feeds import OpenDevice, Tensor
 from tcopt.runtime.specs import TensorSpec, check_names, select_feeds
 from tcopt.support.errors import InputError
 from tcopt.support.structures import Count, Kind, tensor_names
 
 Array = NDArray[Any]
-Feed = Array | list[Any] | None
-"""Value of an input or output: an array, a list of arrays or maps, or None."""
+Feed: TypeAlias = "Tensor | list[Any] | None"
+"""Value of an input or output: a tensor, a list of arrays or maps, or None."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,12 @@ def select_values(
     feeds: Mapping[str, Any],
     fixed_by: Mapping[str, str],
     fixed: tuple[Sequence[TensorSpec], Mapping[str, Count]] | None = None,
+    open_device: OpenDevice | None = None,
 ) -> list[Feed]:
     """Return checked feeds as `select_feeds` does, for inputs that need not be tensors.
 
     Args:
+        fixed_by, open_device: as for `select_feeds`.
         fixed: inputs and counts of an existing program, if any.
     Raises:
         InputError: as `select_feeds`, or a sequence is not given as a list, or its length differs
@@ -69,7 +72,7 @@ def select_values(
         names = tensor_names(spec.name, spec.kind, counts[spec.name])
         given.update(zip(names, items or (), strict=True))
     flat = fixed[0] if fixed is not None else [s for spec in specs for s in _parts(spec, counts)]
-    return group(specs, counts, select_feeds(flat, given, fixed_by))
+    return group(specs, counts, select_feeds(flat, given, fixed_by, open_device))
 
 
 def _items(spec: TensorSpec, feeds: Mapping[str, Any]) -> list[Any] | None:
@@ -102,7 +105,7 @@ def _count_text(count: Count) -> str:
 
 
 def group(
-    specs: Sequence[TensorSpec], counts: Mapping[str, Count], arrays: Sequence[Array]
+    specs: Sequence[TensorSpec], counts: Mapping[str, Count], arrays: Sequence[Tensor]
 ) -> list[Feed]:
     """Group the arrays of all inputs or outputs into their values."""
     rest = iter(arrays)
@@ -110,7 +113,7 @@ def group(
     for spec in specs:
         count = counts.get(spec.name)
         if spec.kind is Kind.MAPS:
-            keys, rows = next(rest).tolist(), next(rest).tolist()
+            keys, rows = (np.asarray(next(rest)).tolist() for _ in range(2))
             values.append([dict(zip(keys, row, strict=True)) for row in rows])
         elif spec.kind.is_sequence and count is not None:
             values.append([next(rest) for _ in range(count)])
@@ -128,7 +131,7 @@ def flat_arrays(name: str, value: Feed) -> Iterator[tuple[str, Array]]:
     elif isinstance(value, list):
         yield from zip(tensor_names(name, Kind.SEQUENCE, len(value)), value, strict=True)
     elif value is not None:
-        yield name, value
+        yield name, cast("Array", value)
 
 
 def flatten(values: Sequence[Feed]) -> list[Array]:
@@ -138,6 +141,6 @@ def flatten(values: Sequence[Feed]) -> list[Array]:
 
 def shape_of(value: Feed) -> tuple[object, ...] | None:
     """Return the shape of an input; for a sequence, the shapes of its tensors."""
-    if isinstance(value, np.ndarray):
-        return value.shape
-    return None if value is None else tuple(array.shape for array in value)
+    if isinstance(value, list):
+        return tuple(array.shape for array in value)
+    return None if value is None else value.shape

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.runtime.feeds import array_of, texts_of
+from tcopt.runtime.feeds import OpenDevice, Tensor, tensor_of, texts_of
 from tcopt.support.errors import InputError
 from tcopt.support.shape_text import shape_text
 from tcopt.support.strings import dtype_text, is_text
@@ -90,20 +90,23 @@ def select_feeds(
     specs: Sequence[TensorSpec],
     feeds: Mapping[str, Any],
     fixed_by: Mapping[str, str] | None = None,
-) -> list[Array]:
-    """Return the arrays of `feeds` in the order of `specs`, contiguous and of the right type.
+    open_device: OpenDevice | None = None,
+) -> list[Tensor]:
+    """Return the tensors of `feeds` in the order of `specs`, contiguous and of the right type.
 
     Args:
         fixed_by: origin of the extents of named dimensions, for messages.
+        open_device: the device that the model runs on; None for a CPU.
     Raises:
-        InputError: an input is missing or unknown, or its shape or type is wrong.
+        InputError: an input is missing or unknown, its shape or type is wrong, or it is in the
+            memory of another device.
     """
     check_names(specs, feeds)
     for spec in specs:
         if spec.name not in feeds:
             hint = f"inputs are {_listed(specs)}"
             raise InputError(f'no value given for input "{spec.name}"', hint=hint)
-    found = [_checked(spec, feeds[spec.name], fixed_by or {}) for spec in specs]
+    found = [_checked(spec, feeds[spec.name], fixed_by or {}, open_device) for spec in specs]
     _check_symbols(specs, found)
     return found
 
@@ -140,7 +143,7 @@ def _listed(specs: Sequence[TensorSpec]) -> str:
     return ", ".join(map(str, specs)) or "none"
 
 
-def _check_symbols(specs: Sequence[TensorSpec], arrays: Sequence[Array]) -> None:
+def _check_symbols(specs: Sequence[TensorSpec], arrays: Sequence[Tensor]) -> None:
     """Warn if dimensions with the same name have different extents.
 
     Exporters reuse names; operators that need the extents to agree report it themselves.
@@ -157,9 +160,11 @@ def _check_symbols(specs: Sequence[TensorSpec], arrays: Sequence[Array]) -> None
                 )
 
 
-def _checked(spec: TensorSpec, given: Any, fixed_by: Mapping[str, str]) -> Array:
-    array = array_of(spec, spec.dtype, given)
-    if is_text(spec.dtype):
+def _checked(
+    spec: TensorSpec, given: Any, fixed_by: Mapping[str, str], open_device: OpenDevice | None
+) -> Tensor:
+    array = tensor_of(spec, spec.dtype, given, open_device)
+    if is_text(spec.dtype) and isinstance(array, np.ndarray):
         array = texts_of(spec, array)
     if array.dtype != spec.dtype:
         raise InputError(
@@ -174,7 +179,9 @@ def _checked(spec: TensorSpec, given: Any, fixed_by: Mapping[str, str]) -> Array
     )
     if not fits and not spec.any_rank:
         raise _misfit(spec, array.shape, fixed_by)
-    return array if array.flags.c_contiguous else np.array(array, order="C")
+    if isinstance(array, np.ndarray) and not array.flags.c_contiguous:
+        return np.array(array, order="C")
+    return array
 
 
 def _misfit(spec: TensorSpec, shape: Sequence[int], fixed_by: Mapping[str, str]) -> InputError:

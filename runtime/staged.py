@@ -7,10 +7,12 @@ from typing import Protocol
 
 import numpy as np
 
+from tcopt.runtime.run_options import RunOptions, deliver
 from tcopt.runtime.signature import Feed, Signature, group
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.stopping import Control
 from tcopt.runtime.whole_program import Array, WholeProgram
+from tcopt.support.errors import UnsupportedError
 from tcopt.support.structures import tensor_names
 
 
@@ -24,7 +26,11 @@ class Part(Protocol):
     @property
     def parts(self) -> Sequence[WholeProgram]: ...
     def run(
-        self, feeds: Sequence[Array], threads: int | None = None, control: Control | None = None
+        self,
+        feeds: Sequence[Array],
+        threads: int | None = None,
+        control: Control | None = None,
+        options: RunOptions | None = None,
     ) -> list[Array]: ...
 
 
@@ -40,7 +46,13 @@ class Later(Protocol):
     def threads(self, number: int | None) -> None: ...
     @property
     def parts(self) -> Sequence[WholeProgram]: ...
-    def run_under(self, control: Control | None, feeds: Mapping[str, Array]) -> list[Feed]: ...
+    def run_under(
+        self,
+        control: Control | None,
+        feeds: Mapping[str, Array],
+        outputs: Sequence[str] | None = None,
+        options: RunOptions | None = None,
+    ) -> list[Feed]: ...
 
 
 class StagedProgram:
@@ -82,10 +94,32 @@ class StagedProgram:
         return [*self.first.parts, *(() if self.later is None else self.later.parts)]
 
     def run(
-        self, feeds: Sequence[Array], threads: int | None = None, control: Control | None = None
+        self,
+        feeds: Sequence[Array],
+        threads: int | None = None,
+        control: Control | None = None,
+        options: RunOptions | None = None,
     ) -> list[Feed]:
         """Run on checked inputs, in order; not thread-safe."""
-        found = dict(zip(self._found, self.first.run(feeds, threads, control), strict=True))
+        if options is None:
+            return self._run(feeds, threads, control, None)
+        if options.on_device:
+            raise UnsupportedError(
+                "results of a model whose shapes depend on data are on the host",
+                hint="leave on_device out",
+            )
+        own = RunOptions(options.device, options.stream)
+        return deliver(self.outputs, self._run(feeds, threads, control, own), options.out)
+
+    def _run(
+        self,
+        feeds: Sequence[Array],
+        threads: int | None,
+        control: Control | None,
+        options: RunOptions | None,
+    ) -> list[Feed]:
+        first = self.first.run(feeds, threads, control, options)
+        found = dict(zip(self._found, first, strict=True))
         for name, place in self.bounded.items():
             found[name] = _cut(found[name], found[place].tolist())
         if self._gives_all:
@@ -96,7 +130,7 @@ class StagedProgram:
                 found[spec.name] = array
             self.later.threads = threads
             known = {spec.name: found[spec.name] for spec in self.later.inputs}
-            results = self.later.run_under(control, known)
+            results = self.later.run_under(control, known, None, options)
             later = (spec.name for spec in self.later.outputs)
             given.update(zip(later, results, strict=True))
         return [given[spec.name] for spec in self.outputs]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.runtime.profile import TimedKernel
+from tcopt.runtime.run_options import DeviceName, RunOptions
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.stopping import Control
@@ -62,12 +63,16 @@ class WholeProgram(Protocol):
         ...
 
     def run(
-        self, feeds: Sequence[Array], threads: int | None = None, control: Control | None = None
-    ) -> list[Array]:
+        self,
+        feeds: Sequence[Array],
+        threads: int | None = None,
+        control: Control | None = None,
+        options: RunOptions | None = None,
+    ) -> list[Any]:
         """Run on checked inputs, in order; not thread-safe."""
         ...
 
-    def session(self) -> Any:
+    def session(self, device: DeviceName | None = None) -> Any:
         """Return a session with device memory for one run at a time.
 
         Raises:

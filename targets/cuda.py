@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from tcopt.dialects.target import GpuTargetAttr
     from tcopt.runtime.device.interface import Device
+    from tcopt.runtime.run_options import DeviceName
 
 _ALL_CUDA = "fp16,fp64,dp4a,ptx78"
 
@@ -121,12 +122,21 @@ class CudaKind(GpuKind):
 
         return cuda_device()
 
-    def _local(self) -> str:
-        """Return the newest known device that this machine can run, or the default architecture."""
+    def device_named(self, which: DeviceName) -> Device:
+        from tcopt.runtime.device.cuda import cuda_device
+
+        return cuda_device(which)
+
+    def machine_of(self, which: DeviceName) -> str:
+        self.device_named(which)
+        return self._local(which)
+
+    def _local(self, which: DeviceName | None = None) -> str:
+        """Return the newest known device that a device can run, or the default architecture."""
         from tcopt.backends.ptx.names import DEFAULT_ARCH
         from tcopt.runtime.device.cuda import local_capability
 
-        found = local_capability() or 0
+        found = local_capability(which) or 0
         known = [int(name[3:]) for name in self.machines if name.startswith("sm_")]
         nearest = max((number for number in known if number <= found), default=None)
         return DEFAULT_ARCH if nearest is None else f"sm_{nearest}"

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
     from tcopt.dialects.target import TargetFacts
     from tcopt.runtime.container import Container
+    from tcopt.runtime.device.interface import Device
     from tcopt.runtime.device.steps import KernelLaunch
+    from tcopt.runtime.run_options import DeviceName
     from tcopt.runtime.whole_program import WholeProgram
 
     Array = NDArray[Any]
@@ -273,6 +275,26 @@ class TargetKind(ABC):
     def loaded(self) -> None:
         """Free memory that is only needed while a program is loaded."""
         return None
+
+    # Devices that programs run on.
+
+    def open_device(self, which: DeviceName | None = None) -> Device | None:
+        """Return the device that programs of the kind run on; None for the CPU.
+
+        Args:
+            which: its number or a part of its name; None for the default one.
+        Raises:
+            UnsupportedError: there is no such device.
+        """
+        return None
+
+    def machine_of(self, which: DeviceName) -> str:
+        """Return the name of the machine that a device is; empty for the default one.
+
+        Raises:
+            UnsupportedError: there is no such device.
+        """
+        return ""
 
     # Preparation of a process.
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from tcopt.support.errors import UnsupportedError
 from tcopt.targets.interface import CompiledKernel, KernelCode, TargetKind
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tcopt.runtime.container import Container
     from tcopt.runtime.device.interface import Device
     from tcopt.runtime.device.program import DeviceProgram
+    from tcopt.runtime.run_options import DeviceName
 
 
 class LaunchedTarget(TargetKind):
@@ -43,6 +45,17 @@ class LaunchedTarget(TargetKind):
             UnsupportedError: no device is available.
         """
 
+    def open_device(self, which: DeviceName | None = None) -> Device:
+        return self.device() if which is None else self.device_named(which)
+
+    def device_named(self, which: DeviceName) -> Device:
+        """Return the device of a number or name.
+
+        Raises:
+            UnsupportedError: there is none.
+        """
+        raise UnsupportedError(f"target {self.name} has one device, which has no number or name")
+
     def output(self) -> type[Target]:
         from xdsl.utils.target import Target
 
@@ -63,7 +76,6 @@ class LaunchedTarget(TargetKind):
         from xdsl.dialects.builtin import ArrayAttr
 
         from tcopt.dialects.graph.host_call import HostCallOp
-        from tcopt.support.errors import UnsupportedError
         from tcopt.support.host_calls import TEXT_INPUTS, TEXT_OUTPUTS
 
         hint = "compile the model for a CPU"
@@ -109,7 +121,7 @@ class LaunchedTarget(TargetKind):
         distinct = {kernel.symbol: kernel for kernel in kernels.values()}
         return DeviceProgram(
             target=DeviceTarget(self.name, target.facts(), threads),
-            device=self.device,
+            device=self.open_device,
             sources=[
                 KernelSource(k.code.decode(), tuple(launch.kernel for launch in k.launches))
                 for k in distinct.values()
@@ -132,4 +144,4 @@ class LaunchedTarget(TargetKind):
     def read(self, path: Path, content: Container) -> DeviceProgram:
         from tcopt.runtime.device.archive import program_in
 
-        return program_in(path, content, self.device)
+        return program_in(path, content, self.open_device)

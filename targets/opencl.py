@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from tcopt.dialects.target import GpuTargetAttr
     from tcopt.runtime.device.interface import Device
+    from tcopt.runtime.run_options import DeviceName
 
 
 def _devices() -> Mapping[str, GpuTargetAttr]:
@@ -88,6 +89,11 @@ class OpenCLKind(GpuKind):
         from tcopt.runtime.device.opencl import opencl_device
 
         return opencl_device()
+
+    def device_named(self, which: DeviceName) -> Device:
+        from tcopt.runtime.device.opencl import opencl_device
+
+        return opencl_device(which)
 
 
 TARGET = OpenCLKind()

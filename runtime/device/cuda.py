@@ -1,111 +1,75 @@
-"""CUDA devices: the primary context of one, a stream, and what runs on it."""
+"""CUDA devices: the primary context of each, a stream, and what runs on it."""
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import cache, partial
-from typing import Any
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from threading import Lock
+from typing import Any, SupportsInt
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.backends.ptx.names import entry_name
-from tcopt.runtime.device.cuda_driver import (
-    ADDRESS,
-    HANDLE,
-    MAJOR,
-    MINOR,
-    CudaDriver,
-    cuda_driver,
-)
+from tcopt.runtime.device.arrays import DeviceArray, tensor_on
+from tcopt.runtime.device.cuda_driver import HANDLE, MAJOR, MINOR, CudaDriver, cuda_driver
+from tcopt.runtime.device.cuda_events import Event
 from tcopt.runtime.device.cuda_graph import Graph
-from tcopt.runtime.device.interface import KernelSource, Times, lost
-from tcopt.runtime.device.steps import BufferOffset, Copy, Launch, Step
+from tcopt.runtime.device.cuda_memory import DeviceMemory, ForeignMemory, Staging, open_pool
+from tcopt.runtime.device.cuda_steps import CudaKernels, CudaSteps, cuda_step
+from tcopt.runtime.device.gather import gather
+from tcopt.runtime.device.interface import KernelSource, lost
+from tcopt.runtime.device.steps import Step
+from tcopt.runtime.foreign import CUDA, ForeignTensor, Place
+from tcopt.runtime.run_options import DeviceName
+from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import DeviceLostError, UnsupportedError
 
 Array = NDArray[Any]
 
 DEVICE_ENVIRONMENT = "TCOPT_CUDA_DEVICE"
-"""The number of the device to take, 0 by default."""
+"""The number of the device to take if none is named, 0 by default."""
 
-_NANOSECONDS = 1e6
-"""In a millisecond, the unit of CUDA's events."""
+_NON_BLOCKING = 1
+"""CU_STREAM_NON_BLOCKING: work on the default stream is legal while the stream is captured."""
+
+_ORDINAL = 9
+"""CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL."""
+
+_MOST_GATHERS = 64
+"""Kernels that copy strided tensors, one for each shape."""
 
 
 @cache
-def cuda_device() -> CudaDevice:
-    """The device to use.
+def cuda_device(which: DeviceName | None = None) -> CudaDevice:
+    """Return a device.
 
+    Args:
+        which: its number; None for the one that the environment selects.
     Raises:
-        UnsupportedError: the machine has no driver or no device.
+        UnsupportedError: the machine has no driver or no such device.
     """
     driver = cuda_driver()
     count = driver.get("cuDeviceGetCount", ctypes.c_int, action="counting devices")
-    wanted = os.environ.get(DEVICE_ENVIRONMENT, "0")
+    wanted = str(os.environ.get(DEVICE_ENVIRONMENT, "0") if which is None else which)
     if not wanted.isdecimal() or int(wanted) >= count:
         raise UnsupportedError(
             f"there is no CUDA device {wanted}", hint=f"devices have numbers from 0 to {count - 1}"
         )
-    return CudaDevice(driver, int(wanted))
+    number = int(wanted)
+    return CudaDevice(driver, number) if isinstance(which, int) else cuda_device(number)
 
 
 @cache
-def local_capability() -> int | None:
-    """The architecture of this machine's device, such as 80; None where there is no device."""
+def local_capability(which: DeviceName | None = None) -> int | None:
+    """The architecture of a device of this machine, such as 80; None where there is no device."""
     try:
-        major, minor = cuda_device().capability
+        major, minor = cuda_device(which).capability
     except UnsupportedError:
         return None
     return 10 * major + minor
-
-
-class DeviceMemory:
-    """Memory of a device, freed with the object; `int()` returns its address."""
-
-    def __init__(self, device: CudaDevice, size: int):
-        self._device = device
-        action = f"allocating {size} bytes on {device.name}"
-        # At least one byte: the driver rejects allocations of none.
-        self._address: int = device.driver.get(
-            "cuMemAlloc_v2", ADDRESS, max(size, 1), action=action
-        )
-
-    def __int__(self) -> int:
-        return self._address
-
-    def __del__(self) -> None:
-        # The interpreter may be shutting down.
-        with suppress(Exception), self._device.current():
-            self._device.driver.code("cuMemFree_v2", self._address)
-
-
-class Event:
-    """A point in time on a stream of the current context."""
-
-    def __init__(self, driver: CudaDriver):
-        self._driver = driver
-        self._handle: int = driver.get("cuEventCreate", HANDLE, 0, action="creating an event")
-
-    def record(self, stream: int) -> None:
-        self._driver.call("cuEventRecord", self._handle, stream, action="recording an event")
-
-    def synchronize(self) -> None:
-        self._driver.call("cuEventSynchronize", self._handle, action="waiting for the kernels")
-
-    def milliseconds_to(self, later: Event) -> float:
-        """Return the time between two recorded events, both of which have happened."""
-        events = (self._handle, later._handle)
-        return self._driver.get(
-            "cuEventElapsedTime", ctypes.c_float, *events, action="reading the time of an event"
-        )
-
-    def __del__(self) -> None:
-        with suppress(Exception):
-            self._driver.code("cuEventDestroy_v2", self._handle)
 
 
 class CudaDevice:
@@ -113,25 +77,33 @@ class CudaDevice:
 
     Attributes:
         capability: the major and minor number of its architecture.
-        stream: the handle of the stream.
+        stream: the handle of the stream, which is ordered with CUDA's default stream.
+        has_pool: whether memory comes from the driver's pool.
     """
 
     def __init__(self, driver: CudaDriver, number: int):
         self.driver = driver
         device = driver.get("cuDeviceGet", ctypes.c_int, number, action=f"opening device {number}")
         self.name = driver.device_name(device)
+        action = f"opening {self.name}"
         major, minor = (
-            driver.get(
-                "cuDeviceGetAttribute", ctypes.c_int, number, device, action="asking a device"
-            )
-            for number in (MAJOR, MINOR)
+            driver.get("cuDeviceGetAttribute", ctypes.c_int, attribute, device, action=action)
+            for attribute in (MAJOR, MINOR)
         )
         self.capability = int(major), int(minor)
+        self.place = Place(CUDA, number)
         self._failure = ""
-        action = f"opening {self.name}"
         self._context: int = driver.get("cuDevicePrimaryCtxRetain", HANDLE, device, action=action)
         with self.current():
             self.stream: int = driver.get("cuStreamCreate", HANDLE, 0, action=action)
+            arguments = (HANDLE, _NON_BLOCKING)
+            self._capture_stream: int = driver.get("cuStreamCreate", *arguments, action=action)
+            self.has_pool = open_pool(driver, device, action)
+            self._order = Event(self)
+        # Of the stream that is captured, and of the event that orders streams.
+        self._lock = Lock()
+        self._staging = Staging(self)
+        self._gathers: dict[KernelSource, CudaKernels] = {}
 
     @contextmanager
     def current(self) -> Generator[None]:
@@ -156,26 +128,24 @@ class CudaDevice:
         with self.current():
             return DeviceMemory(self, size)
 
-    def write(self, array: Array, buffer: DeviceMemory) -> None:
+    def address(self, buffer: SupportsInt) -> int:
+        return int(buffer)
+
+    def write(self, array: Array, buffer: SupportsInt) -> None:
+        self._staging.write(array.ctypes.data, int(buffer), array.nbytes)
+
+    def read(self, buffer: SupportsInt, array: Array) -> None:
         if array.nbytes:
-            arguments = (int(buffer), array.ctypes.data, array.nbytes, self.stream)
-            action = f"copying {array.nbytes} bytes to {self.name}"
-            with self.current():
-                self.driver.call("cuMemcpyHtoDAsync_v2", *arguments, action=action)
-                self.synchronize()
+            self._staging.read(int(buffer), array.ctypes.data, array.nbytes)
+        else:
+            self.wait()
 
-    def read(self, buffer: DeviceMemory, array: Array) -> None:
-        with self.current():
-            if array.nbytes:
-                arguments = (array.ctypes.data, int(buffer), array.nbytes, self.stream)
-                action = f"copying {array.nbytes} bytes from {self.name}"
-                self.driver.call("cuMemcpyDtoHAsync_v2", *arguments, action=action)
-            self.synchronize()
-
-    def copy(self, source: DeviceMemory, target: DeviceMemory, size: int) -> None:
+    def copy(self, source: SupportsInt, target: SupportsInt, size: int) -> None:
         if size:
+            arguments = (int(target), int(source), size, self.stream)
+            action = f"copying {size} bytes on {self.name}"
             with self.current():
-                self._copy(int(target), int(source), size)
+                self.driver.call("cuMemcpyDtoDAsync_v2", *arguments, action=action)
 
     def wait(self) -> None:
         with self.current():
@@ -190,129 +160,83 @@ class CudaDevice:
         action = action or f"running the kernels on {self.name}"
         self.driver.call("cuStreamSynchronize", self.stream, action=action)
 
-    def load(self, sources: Sequence[KernelSource]) -> dict[str, int]:
-        """Handles of functions by the names of their kernels."""
-        functions: dict[str, int] = {}
+    def follow(self, stream: int) -> None:
+        self._wait(self.stream, stream)
+
+    def hold(self, stream: int) -> None:
+        self._wait(stream, self.stream)
+
+    def _wait(self, later: int, earlier: int) -> None:
+        """Make later work on one stream wait for the work on another."""
+        if later != earlier:
+            with self._lock, self.current():
+                self._order.record(earlier)
+                self._order.hold(later)
+
+    def tensor(self, value: Any, *, writable: bool = False) -> DeviceArray:
+        return tensor_on(self, value, writable=writable)
+
+    def borrow(self, tensor: ForeignTensor, *, writable: bool = False) -> SupportsInt:
+        if not tensor.size:
+            return self.allocate(0)
+        if tensor.place.number is None:
+            self._check_ordinal(tensor.address)
+        memory = ForeignMemory(tensor.address, tensor.owner)
+        if tensor.is_contiguous and tensor.address % ALIGNMENT == 0:
+            return memory
+        if writable:
+            raise BufferError(f"it is not contiguous at a multiple of {ALIGNMENT} bytes")
+        target = self.allocate(tensor.size)
+        if tensor.is_contiguous:
+            self.copy(memory, target, tensor.size)
+        else:
+            self._gather(tensor, memory, target)
+        return target
+
+    def _check_ordinal(self, address: int) -> None:
+        """Check that memory is on this device."""
+        action = "asking for the device of an address"
+        arguments = (_ORDINAL, address)
+        with self.current():
+            found = self.driver.get(
+                "cuPointerGetAttribute", ctypes.c_int, *arguments, action=action
+            )
+        if found != self.place.number:
+            raise BufferError(f"it is in the memory of {Place(CUDA, found)}, not of {self.place}")
+
+    def _gather(self, tensor: ForeignTensor, source: ForeignMemory, target: DeviceMemory) -> None:
+        """Copy a strided tensor, on the device."""
+        text, launch = gather(tensor)
+        if text not in self._gathers:
+            if len(self._gathers) == _MOST_GATHERS:
+                self.wait()
+                self._gathers.clear()
+            self._gathers[text] = self.load([text])
+        step = cuda_step(self, self._gathers[text], launch, [target, source])
+        with self.current():
+            step.enqueue(self.stream)
+
+    def load(self, sources: Sequence[KernelSource]) -> CudaKernels:
+        kernels = CudaKernels(self)
         with self.current():
             for source in sources:
                 action = f"compiling {', '.join(source.kernels) or 'kernels'} for {self.name}"
                 module = self.driver.load_module(source.text, action)
+                kernels.add(module)
                 for name in source.kernels:
                     arguments = (HANDLE, module, entry_name(name).encode())
-                    functions[name] = self.driver.get(
+                    kernels.functions[name] = self.driver.get(
                         "cuModuleGetFunction", *arguments, action=f"looking up kernel {name}"
                     )
-        return functions
+        return kernels
 
     def prepare(
-        self, kernels: Mapping[str, int], steps: Sequence[Step], buffers: Sequence[DeviceMemory]
+        self, kernels: CudaKernels, steps: Sequence[Step], buffers: Sequence[SupportsInt]
     ) -> CudaSteps:
         with self.current():
-            return CudaSteps(self, [self._enqueue(kernels, step, buffers) for step in steps])
+            return CudaSteps(self, [cuda_step(self, kernels, step, buffers) for step in steps])
 
-    def _enqueue(
-        self, kernels: Mapping[str, int], step: Step, buffers: Sequence[DeviceMemory]
-    ) -> CudaStep:
-        """Return the function that puts a step on the stream."""
-
-        def address(place: BufferOffset) -> int:
-            return int(buffers[place.buffer]) + place.offset
-
-        if isinstance(step, Copy):
-            places = (address(step.target), address(step.source))
-            return CudaStep(f"a copy of {step.size} bytes", partial(self._copy, *places, step.size))
-        assert isinstance(step, Launch)
-        values = (ADDRESS * len(step.arguments))(*map(address, step.arguments))
-        first, size = ctypes.addressof(values), ctypes.sizeof(ADDRESS)
-        pointers = (ctypes.c_void_p * len(values))(*(first + size * n for n in range(len(values))))
-        sizes = (*step.grid, *step.block, 0)
-        arguments = (kernels[step.kernel], *sizes, self.stream, pointers, None)
-        action = f"launching {step.description} on {self.name}"
-        launch = partial(self.driver.call, "cuLaunchKernel", *arguments, action=action)
-        return CudaStep(step.description, launch, values)
-
-    def _copy(self, target: int, source: int, size: int) -> None:
-        arguments = (target, source, size, self.stream)
-        action = f"copying {size} bytes on {self.name}"
-        self.driver.call("cuMemcpyDtoDAsync_v2", *arguments, action=action)
-
-
-@dataclass(frozen=True)
-class CudaStep:
-    """A launch or copy on certain buffers.
-
-    Attributes:
-        description: names it in messages.
-        enqueue: puts it on the stream.
-        arguments: memory that `enqueue` reads and that has to stay.
-    """
-
-    description: str
-    enqueue: Callable[[], None]
-    arguments: object = None
-
-
-class CudaSteps:
-    """Launches and copies on certain buffers: a graph, where the driver makes one."""
-
-    def __init__(self, device: CudaDevice, steps: Sequence[CudaStep]):
-        self._device = device
-        self._steps = steps
-        self._graph: Graph | None = None
-        if steps:
-            self._graph = Graph.capture(device.driver, device.stream, self._enqueue)
-
-    def start(self) -> None:
-        with self._device.current():
-            self._start()
-
-    def start_checked(self, check: Callable[[], None]) -> None:
-        with self._device.current():
-            check()
-            for step in self._steps:
-                step.enqueue()
-                self._device.synchronize(f"running {step.description} on {self._device.name}")
-                check()
-
-    def seconds(self, runs: int) -> float:
-        with self._device.current():
-            begin, end = self._event(), self._event()
-            begin.record(self._device.stream)
-            for _ in range(runs):
-                self._start()
-            end.record(self._device.stream)
-            end.synchronize()
-            return begin.milliseconds_to(end) * 1e-3 / runs
-
-    def times(self) -> Times:
-        """Each step is between two events, whose own time is counted with it."""
-        stream = self._device.stream
-        with self._device.current():
-            events = [self._event() for _ in range(len(self._steps) + 1)]
-            events[0].record(stream)
-            for step, event in zip(self._steps, events[1:], strict=True):
-                step.enqueue()
-                event.record(stream)
-            events[-1].synchronize()
-            marks = [round(events[0].milliseconds_to(event) * _NANOSECONDS) for event in events]
-        return np.array([marks[:-1], marks[1:]], np.int64).T
-
-    def _start(self) -> None:
-        if self._graph is None:
-            self._enqueue()
-        else:
-            self._graph.launch()
-
-    def _enqueue(self) -> None:
-        for step in self._steps:
-            step.enqueue()
-
-    def _event(self) -> Event:
-        return Event(self._device.driver)
-
-    def __del__(self) -> None:
-        graph = getattr(self, "_graph", None)
-        if graph is not None:
-            # The interpreter may be shutting down.
-            with suppress(Exception), self._device.current():
-                graph.destroy()
+    def capture(self, work: Callable[[int], None]) -> Graph | None:
+        """Record work as a graph, see `Graph.capture`; other threads use the stream meanwhile."""
+        with self._lock:
+            return Graph.capture(self.driver, self._capture_stream, work)

@@ -20,8 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.runtime.device.interface import KernelSource, Times
+from tcopt.runtime.device.arrays import DeviceArray, tensor_on
+from tcopt.runtime.device.interface import KernelSource, Times, no_streams
 from tcopt.runtime.device.steps import BufferOffset, Copy, Launch, Step
+from tcopt.runtime.foreign import HOST, ForeignTensor
 from tcopt.runtime.outputs import align
 from tcopt.support.alignment import ALIGNMENT
 
@@ -35,6 +37,8 @@ class HostMemoryDevice(ABC):
     """A device that runs each step when it is asked for."""
 
     name: str
+    place = HOST
+    stream = None
 
     @abstractmethod
     def load(self, sources: Sequence[KernelSource]) -> Mapping[str, Call]:
@@ -46,6 +50,23 @@ class HostMemoryDevice(ABC):
 
     def allocate(self, size: int) -> Bytes:
         return align(np.empty(size + ALIGNMENT, np.uint8), size)
+
+    def address(self, buffer: Bytes) -> int:
+        return buffer.ctypes.data
+
+    def tensor(self, value: Any, *, writable: bool = False) -> DeviceArray:
+        return tensor_on(self, value, writable=writable)
+
+    def borrow(self, tensor: ForeignTensor, *, writable: bool = False) -> Bytes:
+        """Refuse other memory than the device's own: arrays of the host are copied there."""
+        raise BufferError(f"{self.name} has memory of its own")
+
+    def follow(self, stream: int) -> None:
+        raise no_streams(self.name)
+
+    def hold(self, stream: int) -> None:
+        """Do nothing: nothing is ever under way."""
+        return None
 
     def write(self, array: Array, buffer: Bytes) -> None:
         buffer[: array.nbytes] = array.reshape(-1).view(np.uint8)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.runtime.device.steps import Step
-from tcopt.support.errors import DeviceLostError
+from tcopt.runtime.foreign import ForeignTensor, Place
+from tcopt.support.errors import DeviceLostError, InputError
+
+if TYPE_CHECKING:
+    from tcopt.runtime.device.arrays import DeviceArray
 
 Array = NDArray[Any]
 Times = NDArray[np.int64]
@@ -36,6 +40,48 @@ class Device(Protocol):
     """
 
     name: str
+
+    @property
+    def place(self) -> Place:
+        """Where its memory is, for exchange with other libraries."""
+        ...
+
+    @property
+    def stream(self) -> int | None:
+        """Number of the queue as other libraries name it; None if it has none."""
+        ...
+
+    def address(self, buffer: Buffer) -> int:
+        """Address of a buffer's first byte."""
+        ...
+
+    def tensor(self, value: Any, *, writable: bool = False) -> DeviceArray:
+        """Return a tensor that is in the device's memory, see `arrays.tensor_on`."""
+        ...
+
+    def borrow(self, tensor: ForeignTensor, *, writable: bool = False) -> Buffer:
+        """Return another library's memory as a buffer, a copy if the device cannot use it.
+
+        Raises:
+            BufferError: the device cannot access it, or it is to be written and needs a copy.
+        """
+        ...
+
+    def follow(self, stream: int) -> None:
+        """Make later work on the queue wait for the work on a caller's stream.
+
+        Raises:
+            InputError: the device has no streams.
+        """
+        ...
+
+    def hold(self, stream: int) -> None:
+        """Make later work on a caller's stream wait for the work on the queue.
+
+        Raises:
+            InputError: the device has no streams.
+        """
+        ...
 
     def allocate(self, size: int) -> Buffer:
         """Memory for some bytes, uninitialised, and aligned as the memory plan wants it."""
@@ -70,6 +116,11 @@ class Device(Protocol):
     ) -> PreparedSteps:
         """Steps that can be put on the queue at once, again and again."""
         ...
+
+
+def no_streams(name: str) -> InputError:
+    """Return the error for a caller's stream on a device that has none."""
+    return InputError(f"{name} has no CUDA streams", hint="leave stream out")
 
 
 def lost(name: str, cause: str) -> DeviceLostError:

@@ -19,8 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.backends.opencl.emit.names import kernel_name
-from tcopt.runtime.device.interface import KernelSource, Times, lost
+from tcopt.runtime.addresses import address_of
+from tcopt.runtime.device.arrays import DeviceArray, tensor_on
+from tcopt.runtime.device.interface import KernelSource, Times, lost, no_streams
 from tcopt.runtime.device.steps import Copy, Launch, Step
+from tcopt.runtime.foreign import OPENCL, ForeignTensor, Place
+from tcopt.runtime.run_options import DeviceName
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import BackendError, ResourceError, TcoptError, UnsupportedError
 
@@ -31,16 +35,40 @@ Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
 
 DEVICE_ENVIRONMENT = "TCOPT_OPENCL_DEVICE"
-"""A part of the name of the device to take."""
+"""A part of the name of the device to take if none is named."""
 
 
 @cache
-def opencl_device() -> OpenCLDevice:
-    """The device to use: the first whose name or platform has what the environment variable
-    asks for; without one GPUs come first.
+def opencl_device(which: DeviceName | None = None) -> OpenCLDevice:
+    """Return a device; GPUs come first.
+
+    Args:
+        which: its number, or a part of its name, its platform's or that one's version; None for
+            the one that the environment selects.
+    Raises:
+        UnsupportedError: pyopencl is not installed, or there is no such device.
+    """
+    if which is None:
+        which = os.environ.get(DEVICE_ENVIRONMENT, "")
+    devices = _devices()
+    for number, device in enumerate(devices):
+        platform = device.platform
+        text = f"{platform.name} {platform.version} {device.name}".lower()
+        if which == number or (isinstance(which, str) and which.lower() in text):
+            return OpenCLDevice(device, number) if isinstance(which, int) else opencl_device(number)
+    found = ", ".join(device.name for device in devices) or "none"
+    wanted = f" like {which!r}" if which or which == 0 else ""
+    raise UnsupportedError(
+        f"there is no OpenCL device{wanted}",
+        hint=f"devices found: {found}; on Debian, pocl-opencl-icd runs kernels on the CPU",
+    )
+
+
+def _devices() -> list[pyopencl.Device]:
+    """All devices of the machine, in the order of their numbers.
 
     Raises:
-        UnsupportedError: pyopencl is not installed, or there is no device.
+        UnsupportedError: pyopencl is not installed.
     """
     try:
         import pyopencl as cl
@@ -53,16 +81,7 @@ def opencl_device() -> OpenCLDevice:
     except cl.Error:
         platforms = []
     devices = [device for platform in platforms for device in platform.get_devices()]
-    wanted = os.environ.get(DEVICE_ENVIRONMENT, "").lower()
-    chosen = [d for d in devices if wanted in f"{d.platform.name} {d.name}".lower()]
-    if not chosen:
-        found = ", ".join(device.name for device in devices) or "none"
-        raise UnsupportedError(
-            f"there is no OpenCL device{f' like {wanted!r}' if wanted else ''}",
-            hint=f"devices found: {found}; on Debian, pocl-opencl-icd runs kernels on the CPU",
-        )
-    chosen.sort(key=lambda device: not device.type & cl.device_type.GPU)
-    return OpenCLDevice(chosen[0])
+    return sorted(devices, key=lambda device: not device.type & cl.device_type.GPU)
 
 
 _ENABLED = re.compile(r"#pragma OPENCL EXTENSION (\w+) : enable")
@@ -90,10 +109,13 @@ def check_extensions(text: str, device: str, extensions: Sequence[str]) -> None:
 class OpenCLDevice:
     """A device and its queue."""
 
-    def __init__(self, device: pyopencl.Device):
+    stream = None
+
+    def __init__(self, device: pyopencl.Device, number: int):
         import pyopencl as cl
 
         self._cl: Any = cl
+        self.place = Place(OPENCL, number)
         self.name = f"{device.name.strip()} ({device.platform.name.strip()})"
         if not device.svm_capabilities & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER:
             raise UnsupportedError(
@@ -131,6 +153,22 @@ class OpenCLDevice:
     def allocate(self, size: int) -> Bytes:
         with self.doing(f"allocating {size} bytes on {self.name}"):
             return self._cl.csvm_empty(self._context, max(size, 1), np.uint8, alignment=ALIGNMENT)
+
+    def address(self, buffer: Bytes) -> int:
+        return address_of(buffer)
+
+    def tensor(self, value: Any, *, writable: bool = False) -> DeviceArray:
+        return tensor_on(self, value, writable=writable)
+
+    def borrow(self, tensor: ForeignTensor, *, writable: bool = False) -> Bytes:
+        """Refuse other libraries' memory, which kernels have no pointers to."""
+        raise BufferError("kernels take OpenCL's shared virtual memory alone")
+
+    def follow(self, stream: int) -> None:
+        raise no_streams(self.name)
+
+    def hold(self, stream: int) -> None:
+        raise no_streams(self.name)
 
     def write(self, array: Array, buffer: Bytes) -> None:
         if array.nbytes:

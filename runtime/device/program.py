@@ -13,14 +13,16 @@ from tcopt.runtime.checks import split_checks, split_keys
 from tcopt.runtime.device.interface import Device, KernelSource, Times
 from tcopt.runtime.device.session import DeviceSession, Resident
 from tcopt.runtime.device.steps import Step
+from tcopt.runtime.feeds import Tensor
 from tcopt.runtime.profile import TimedKernel
+from tcopt.runtime.run_options import DeviceName, RunOptions
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.stopping import Control
 from tcopt.support.device_target import DeviceTarget
 from tcopt.support.remarks import Remark
 
-Array = NDArray[Any]
+_DEFAULT = RunOptions()
 
 
 @dataclass
@@ -29,7 +31,7 @@ class DeviceProgram:
 
     Attributes:
         target: what the kernels are for.
-        device: gives the device, at the first run.
+        device: returns the device of a name, or the default one, at the first run on it.
         sources: the kernels, as the device's compiler takes them.
         steps: the launches and copies of one run.
         inputs, outputs, weights, workspace_bytes, report, compile_times, remarks,
@@ -40,7 +42,7 @@ class DeviceProgram:
     """
 
     target: DeviceTarget
-    device: Callable[[], Device]
+    device: Callable[..., Device]
     sources: list[KernelSource]
     steps: list[Step]
     inputs: list[TensorSpec]
@@ -57,8 +59,8 @@ class DeviceProgram:
     cached: bool = False
 
     def __post_init__(self) -> None:
-        self._resident: Resident | None = None
-        self._session: DeviceSession | None = None
+        self._residents: dict[DeviceName | None, Resident] = {}
+        self._sessions: dict[DeviceName | None, DeviceSession] = {}
         self.outputs, self.checks = split_checks(self.outputs)
         self.inputs, self.keys = split_keys(self.inputs)
         self.times: Times = np.zeros((len(self.timed or ()), 2), np.int64)
@@ -68,16 +70,19 @@ class DeviceProgram:
         """All kernels as one text, for people."""
         return "\n".join(source.text for source in self.sources)
 
-    def session(self) -> DeviceSession:
-        """New memory for inputs, outputs and intermediates; kernels and weights are shared.
+    def session(self, device: DeviceName | None = None) -> DeviceSession:
+        """New memory for inputs, outputs and intermediates; those of a device share kernels and
+        weights.
 
         Raises:
-            UnsupportedError: there is no device.
+            UnsupportedError: there is no such device.
             BackendError: the device does not take the kernels.
         """
-        if self._resident is None:
-            self._resident = Resident(self, self.device())
-        return DeviceSession(self, self._resident)
+        if device not in self._residents:
+            opened = self.device() if device is None else self.device(device)
+            same = (each for each in self._residents.values() if each.device is opened)
+            self._residents[device] = next(same, None) or Resident(self, opened)
+        return DeviceSession(self, self._residents[device])
 
     @property
     def kind(self) -> str:
@@ -93,14 +98,20 @@ class DeviceProgram:
         return [self]
 
     def run(
-        self, feeds: Sequence[Array], threads: int | None = None, control: Control | None = None
-    ) -> list[Array]:
+        self,
+        feeds: Sequence[Tensor],
+        threads: int | None = None,
+        control: Control | None = None,
+        options: RunOptions | None = None,
+    ) -> list[Any]:
         """Run on checked inputs, in order; not from two threads at once."""
-        if self._session is None:
-            self._session = self.session()
+        options = options or _DEFAULT
+        session = self._sessions.get(options.device)
+        if session is None:
+            session = self._sessions[options.device] = self.session(options.device)
         if self.timed is None:
-            return self._session.run(feeds, None if control is None else control.check)
-        results, times = self._session.run_timed(feeds)
+            return session.run(feeds, None if control is None else control.check, options)
+        results, times = session.run_timed(feeds)
         self._sum_up(times)
         return results
 

@@ -10,72 +10,30 @@ y = session.outputs["y"].read()
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.runtime.checks import refuse_if_any
-from tcopt.runtime.device.interface import Buffer, Device, Kernels, Times
-from tcopt.runtime.feeds import array_of
+from tcopt.runtime.device.arrays import DeviceArray
+from tcopt.runtime.device.interface import Buffer, Device, Kernels, PreparedSteps, Times
+from tcopt.runtime.feeds import Tensor
+from tcopt.runtime.run_options import RunOptions, check_destination
 from tcopt.runtime.specs import TensorSpec
-from tcopt.support.errors import InputError
+from tcopt.support.finalizers import finalizer
 from tcopt.support.random_keys import new_key
 
 if TYPE_CHECKING:
     from tcopt.runtime.device.program import DeviceProgram
 
 Array = NDArray[Any]
+_DEFAULT = RunOptions()
 
-
-class DeviceArray:
-    """A tensor in a device's memory.
-
-    Attributes:
-        buffer: the memory, as the device's runtime has it.
-    """
-
-    def __init__(self, device: Device, spec: TensorSpec):
-        self.name = spec.name
-        self.shape = tuple(d for d in spec.shape if isinstance(d, int))
-        self.dtype = spec.dtype
-        self.size = int(np.prod(self.shape, dtype=np.int64)) * spec.dtype.itemsize
-        self.buffer: Buffer = device.allocate(self.size)
-        self._device = device
-
-    def write(self, array: Array) -> None:
-        """Copy an array of the same shape and type here.
-
-        Raises:
-            InputError: the shape or the type is another one.
-        """
-        array = array_of(f'"{self.name}"', self.dtype, array)
-        self._check(array.shape, array.dtype)
-        self._device.write(np.ascontiguousarray(array), self.buffer)
-
-    def read(self) -> Array:
-        """Wait for all that was started, and copy the tensor to an array."""
-        array = np.empty(self.shape, self.dtype)
-        self._device.read(self.buffer, array)
-        return array
-
-    def copy_from(self, other: DeviceArray) -> None:
-        """Copy another tensor of the same device here, after all that was started.
-
-        Raises:
-            InputError: the shape or the type is another one.
-        """
-        self._check(other.shape, other.dtype)
-        self._device.copy(other.buffer, self.buffer, self.size)
-
-    def _check(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        if (shape, dtype) != (self.shape, self.dtype):
-            raise InputError(
-                f'"{self.name}" is {self.dtype}{list(self.shape)}, '
-                f"and was given {dtype}{list(shape)}"
-            )
+STEPS_KEPT = 8
+"""How many sets of addresses a session keeps prepared steps for, in addition to its own memory."""
 
 
 class Resident:
@@ -97,21 +55,24 @@ class DeviceSession:
 
     def __init__(self, program: DeviceProgram, resident: Resident):
         self.device = resident.device
-        self.inputs = {spec.name: DeviceArray(self.device, spec) for spec in program.inputs}
-        self.outputs = {spec.name: DeviceArray(self.device, spec) for spec in program.outputs}
-        self._specs = program.checks
-        self._checks = [DeviceArray(self.device, spec) for spec in program.checks]
-        self._keys = [DeviceArray(self.device, spec) for spec in program.keys]
-        arrays = (*self.inputs.values(), *self._keys, *self.outputs.values(), *self._checks)
-        workspace = self.device.allocate(program.workspace_bytes)
-        # Steps know the places of buffers, which stay as long as somebody holds on to them.
-        self._buffers = [*(array.buffer for array in arrays), resident.weights, workspace]
-        self._steps = self.device.prepare(resident.kernels, program.steps, self._buffers)
+        self.inputs, self.outputs = self._arrays(program.inputs), self._arrays(program.outputs)
+        self._specs = program.outputs
+        self._check_specs = program.checks
+        self._checks = [DeviceArray.of(self.device, spec) for spec in program.checks]
+        self._keys = [DeviceArray.of(self.device, spec) for spec in program.keys]
+        self._workspace = self.device.allocate(program.workspace_bytes)
+        self._resident, self._program_steps = resident, program.steps
+        self._prepared: OrderedDict[tuple[int, ...], PreparedSteps] = OrderedDict()
+        self._held: list[DeviceArray] = []
+        self._steps = self._prepare([*self.inputs.values()], [*self.outputs.values()])
 
+    def _arrays(self, specs: Sequence[TensorSpec]) -> dict[str, DeviceArray]:
+        return {spec.name: DeviceArray.of(self.device, spec) for spec in specs}
+
+    @finalizer
     def __del__(self) -> None:
         # Memory is given back at once, whatever still runs on it.
-        with suppress(Exception):
-            self.device.wait()
+        self.device.wait()
 
     def start(self) -> None:
         """Run on what the inputs hold; returns when everything is asked for."""
@@ -122,22 +83,37 @@ class DeviceSession:
         """Wait for all that was started."""
         self.device.wait()
 
-    def run(self, feeds: Sequence[Array], check: Callable[[], None] | None = None) -> list[Array]:
+    def run(
+        self,
+        feeds: Sequence[Tensor],
+        check: Callable[[], None] | None = None,
+        options: RunOptions = _DEFAULT,
+    ) -> list[Any]:
         """Run on checked inputs, in order.
 
         Args:
             check: is called between steps, as far as the device can be asked, and raises to end
                 the run.
+            options: where results go; its device is not looked at.
         Raises:
-            InputError: the data is refused, see `check_data`.
+            InputError: the data is refused, see `check_data`, or a tensor of `out` has another
+                shape or type than its output.
         """
-        self._write(feeds)
+        inputs, outputs = self._bound(feeds, options)
+        steps = self._steps_on(inputs, outputs)
         if check is None:
-            self._steps.start()
+            steps.start()
         else:
-            self._steps.start_checked(check)
+            steps.start_checked(check)
         self.check_data()
-        return [output.read() for output in self.outputs.values()]
+        results = [
+            self._result(spec.name, output, options)
+            for spec, output in zip(self._specs, outputs, strict=True)
+        ]
+        if options.stream is not None:
+            self.device.hold(options.stream)
+            self._held = []
+        return results
 
     def check_data(self) -> None:
         """See whether the data of the last run is what the model may be given.
@@ -145,13 +121,13 @@ class DeviceSession:
         Raises:
             InputError: it is not; the message names the node.
         """
-        refuse_if_any(self._specs, [check.read() for check in self._checks])
+        refuse_if_any(self._check_specs, [check.read() for check in self._checks])
 
-    def run_timed(self, feeds: Sequence[Array]) -> tuple[list[Array], Times]:
+    def run_timed(self, feeds: Sequence[Tensor]) -> tuple[list[Array], Times]:
         """Run, with the start and end of each step."""
-        self._write(feeds)
-        times = self._steps.times()
-        return [output.read() for output in self.outputs.values()], times
+        inputs, outputs = self._bound(feeds, _DEFAULT)
+        times = self._steps_on(inputs, outputs).times()
+        return [output.read() for output in outputs], times
 
     def seconds(self, runs: int = 1) -> float:
         """How long a run takes of so many one after the other, without copies to and fro."""
@@ -162,7 +138,83 @@ class DeviceSession:
         for key in self._keys:
             self.device.write(new_key(), key.buffer)
 
-    def _write(self, feeds: Sequence[Array]) -> None:
+    # Tensors that a run reads and writes.
+
+    def _bound(
+        self, feeds: Sequence[Tensor], options: RunOptions
+    ) -> tuple[list[DeviceArray], list[DeviceArray]]:
+        """Return the tensors of a run, once it may use them.
+
+        Arrays of the host are copied to the session's own memory. Tensors on the device are used
+        where they are, and held until the run is known to be done: by the next one, or in the order
+        of the caller's stream.
+        """
+        if self._held:
+            self.device.wait()
+        if options.stream is not None:
+            self.device.follow(options.stream)
         self._draw()
-        for array, place in zip(feeds, self.inputs.values(), strict=True):
-            self.device.write(array, place.buffer)
+        inputs: list[DeviceArray] = []
+        for feed, own in zip(feeds, self.inputs.values(), strict=True):
+            if isinstance(feed, np.ndarray):
+                self.device.write(feed, own.buffer)
+            inputs.append(own if isinstance(feed, np.ndarray) else feed)
+        outputs: list[DeviceArray] = []
+        for spec, own in zip(self._specs, self.outputs.values(), strict=True):
+            outputs.append(self._memory(spec, own, [*inputs, *outputs], options))
+        used = (*inputs, *options.out.values())
+        own = {id(array) for array in self.inputs.values()}
+        self._held = [a for a in used if isinstance(a, DeviceArray) and id(a) not in own]
+        return inputs, outputs
+
+    def _memory(
+        self,
+        spec: TensorSpec,
+        own: DeviceArray,
+        used: Sequence[DeviceArray],
+        options: RunOptions,
+    ) -> DeviceArray:
+        """Return the memory that a run writes an output to."""
+        given = options.out.get(spec.name)
+        if given is None:
+            return DeviceArray.of(self.device, spec) if options.on_device else own
+        check_destination(spec, own.shape, given)
+        if isinstance(given, np.ndarray) or any(given.overlaps(other) for other in used):
+            return own
+        return given
+
+    def _result(self, name: str, output: DeviceArray, options: RunOptions) -> Tensor:
+        """Return an output where the caller wants it."""
+        given = options.out.get(name)
+        if given is None:
+            return output if options.on_device else output.read()
+        if not isinstance(given, np.ndarray):
+            if given is not output:
+                given.copy_from(output)
+        elif given.flags.c_contiguous:
+            self.device.read(output.buffer, given)
+        else:
+            np.copyto(given, output.read())
+        return given
+
+    def _steps_on(
+        self, inputs: Sequence[DeviceArray], outputs: Sequence[DeviceArray]
+    ) -> PreparedSteps:
+        """Return the program's steps on certain memory, prepared now or for an earlier run."""
+        own = (*self.inputs.values(), *self.outputs.values())
+        if all(a is b for a, b in zip((*inputs, *outputs), own, strict=True)):
+            return self._steps
+        key = tuple(array.address for array in (*inputs, *outputs))
+        steps = self._prepared.pop(key, None) or self._prepare(inputs, outputs)
+        self._prepared[key] = steps
+        if len(self._prepared) > STEPS_KEPT:
+            self.device.wait()
+            self._prepared.popitem(last=False)
+        return steps
+
+    def _prepare(
+        self, inputs: Sequence[DeviceArray], outputs: Sequence[DeviceArray]
+    ) -> PreparedSteps:
+        arrays = (*inputs, *self._keys, *outputs, *self._checks)
+        buffers = [*(array.buffer for array in arrays), self._resident.weights, self._workspace]
+        return self.device.prepare(self._resident.kernels, self._program_steps, buffers)

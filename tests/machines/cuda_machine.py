@@ -32,7 +32,8 @@ ERRORS = {
     801: ("CUDA_ERROR_NOT_SUPPORTED", "operation not supported"),
     900: ("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when capturing"),
 }
-CONTEXT, STREAM = 0x1000, 0x2000
+CONTEXT, STREAM, EVENT = 0x1000, 0x2000, 0x4000
+DEFAULT_STREAMS = (None, 1, 2)
 POINTER = c_void_p
 _FUNCTIONS: dict[str, tuple[Any, Callable[..., int]]] = {}
 
@@ -56,8 +57,13 @@ class CudaMachine:
     """The driver's state; its attributes are the driver's functions, as in `ctypes.CDLL`.
 
     Attributes:
-        capability: the device's.
-        memory: what is allocated, by address.
+        capability: the devices'.
+        devices: how many there are; `has_pool`: whether they have memory pools.
+        memory: what is allocated, by address; of which device it is, is in `owners`.
+        host_memory: page-locked memory of the host, by address.
+        modules: those that are loaded, by handle.
+        streams: the device of each, by handle.
+        waits: streams that were made to wait for an event, each after the stream of the event.
         most: bytes that can be allocated.
         launches: name, grid and block of each kernel that ran.
         graphs: launches of graphs.
@@ -73,13 +79,20 @@ class CudaMachine:
         self.graphs = 0
         self.faults: list[PtxFaultError] = []
         self.failing: dict[str, int] = {}
-        self.depth = 0
         self.clock = 0.0
         self.devices = 1
-        self._modules: list[PtxProgram] = []
+        self.has_pool = True
+        self.owners: dict[int, int] = {}
+        self.host_memory: dict[int, Any] = {}
+        self.modules: dict[int, PtxProgram] = {}
+        self.streams: dict[int, int] = {}
+        self.waits: list[tuple[int | None, int | None]] = []
+        self._current: list[int] = []
         self._functions: list[tuple[PtxProgram, str]] = []
-        self._events: dict[int, float] = {}
-        self._capture: list[Callable[[], int]] | None = None
+        self._loaded = 0
+        self._events: dict[int, tuple[float, int | None]] = {}
+        self._captures: dict[int, list[Callable[[], int]]] = {}
+        self._pool = c_ulonglong(0)
         self._graphs: dict[int, list[Callable[[], int]]] = {}
         self._texts: list[Any] = []
         for name, (prototype, function) in _FUNCTIONS.items():
@@ -92,9 +105,9 @@ class CudaMachine:
         def call(*arguments: Any) -> int:
             if name in self.failing:
                 if name == "cuStreamEndCapture":
-                    self._capture = None
+                    self._captures.clear()
                 return self.failing[name]
-            if needs_context and not self.depth and "Destroy" not in name:
+            if needs_context and not self.depth:
                 return 201
             if needs_context and self.faults:
                 return 700
@@ -102,18 +115,44 @@ class CudaMachine:
 
         return call
 
+    @property
+    def depth(self) -> int:
+        """How many contexts were entered and not left."""
+        return len(self._current)
+
+    @property
+    def live_bytes(self) -> int:
+        """Bytes that are allocated, the host's page-locked ones too."""
+        return sum(map(len, (*self.memory.values(), *self.host_memory.values())))
+
+    def allocate(self, size: int, device: int) -> int:
+        """The address of new memory of a device."""
+        whole = np.full(size + 256, 0xAB, np.uint8)
+        array = whole[-whole.ctypes.data % 256 :][:size]
+        self.memory[array.ctypes.data] = array
+        self.owners[array.ctypes.data] = device
+        return array.ctypes.data
+
     def inside(self, address: int, size: int) -> bool:
-        """Whether some bytes are all in one allocation."""
+        """Whether some bytes are all in one allocation of the current context's device."""
         return any(
-            start <= address and address + size <= start + array.nbytes
+            start <= address
+            and address + size <= start + array.nbytes
+            and self.owners[start] == self._current[-1]
             for start, array in self.memory.items()
         )
 
-    def _enqueue(self, work: Callable[[], int]) -> int:
+    def _takes(self, stream: int | None) -> bool:
+        """Whether a stream is one of the current context's device."""
+        return stream in DEFAULT_STREAMS or self.streams.get(stream) == self._current[-1]
+
+    def _enqueue(self, stream: int | None, work: Callable[[], int]) -> int:
         """Do something, or record it."""
-        if self._capture is None:
+        if not self._takes(stream):
+            return 1
+        if stream not in self._captures:
             return work()
-        self._capture.append(work)
+        self._captures[stream].append(work)
         return 0
 
     @driver_function(c_uint)
@@ -140,52 +179,72 @@ class CudaMachine:
 
     @driver_function(POINTER, c_int)
     def cuDeviceGet(self, device: int, number: int) -> int:
-        return _put(device, c_int, 40 + number)
+        return _put(device, c_int, 40 + number) if number < self.devices else 101
 
     @driver_function(POINTER, c_int, c_int)
     def cuDeviceGetName(self, text: int, size: int, device: int) -> int:
         name = b"Stand-in"[: size - 1] + b"\0"
         ctypes.memmove(text, name, len(name))
-        return 0 if device == 40 else 1
+        return 0 if device >= 40 else 1
 
     @driver_function(POINTER, c_int, c_int)
     def cuDeviceGetAttribute(self, value: int, attribute: int, device: int) -> int:
-        return _put(value, c_int, {75: self.capability[0], 76: self.capability[1]}[attribute])
+        major, minor = self.capability
+        return _put(value, c_int, {75: major, 76: minor, 115: self.has_pool}[attribute])
+
+    @driver_function(POINTER, c_int)
+    def cuDeviceGetDefaultMemPool(self, pool: int, device: int) -> int:
+        return _put(pool, POINTER, device)
+
+    @driver_function(POINTER, c_int, POINTER)
+    def cuMemPoolGetAttribute(self, pool: int, attribute: int, value: int) -> int:
+        return _put(value, c_ulonglong, self._pool.value) if attribute == 4 else 1
+
+    @driver_function(POINTER, c_int, POINTER)
+    def cuMemPoolSetAttribute(self, pool: int, attribute: int, value: int) -> int:
+        self._pool.value = c_ulonglong.from_address(value).value
+        return 0 if attribute == 4 else 1
 
     @driver_function(POINTER, c_int)
     def cuDevicePrimaryCtxRetain(self, context: int, device: int) -> int:
-        return _put(context, POINTER, CONTEXT)
+        return _put(context, POINTER, CONTEXT + device - 40)
 
     @driver_function(POINTER)
     def cuCtxPushCurrent_v2(self, context: int) -> int:
-        self.depth += 1
-        return 0 if context == CONTEXT else 201
+        self._current.append(context - CONTEXT)
+        return 0 if 0 <= context - CONTEXT < self.devices else 201
 
     @driver_function(POINTER)
     def cuCtxPopCurrent_v2(self, context: int) -> int:
-        self.depth -= 1
-        return _put(context, POINTER, CONTEXT) if self.depth >= 0 else 201
+        if not self._current:
+            return 201
+        return _put(context, POINTER, CONTEXT + self._current.pop())
 
     @driver_function(POINTER, c_uint)
     def cuStreamCreate(self, stream: int, flags: int) -> int:
-        return _put(stream, POINTER, STREAM)
+        self.streams[number := STREAM + len(self.streams)] = self._current[-1]
+        return _put(stream, POINTER, number)
 
     @driver_function(POINTER)
-    def cuStreamSynchronize(self, stream: int) -> int:
-        if stream != STREAM:
+    def cuStreamSynchronize(self, stream: int | None) -> int:
+        if not self._takes(stream):
             return 1
-        return 900 if self._capture is not None else 0
+        return 900 if stream in self._captures else 0
+
+    @driver_function(POINTER, POINTER, c_uint)
+    def cuStreamWaitEvent(self, stream: int | None, event: int, flags: int) -> int:
+        self.waits.append((self._events[event][1], stream))
+        return 0 if self._takes(stream) and not flags else 1
 
     @driver_function(POINTER, c_int)
     def cuStreamBeginCapture_v2(self, stream: int, mode: int) -> int:
-        self._capture = []
-        return 0 if stream == STREAM else 1
+        self._captures[stream] = []
+        return 0 if self._takes(stream) else 1
 
     @driver_function(POINTER, POINTER)
     def cuStreamEndCapture(self, stream: int, graph: int) -> int:
-        assert self._capture is not None
         number = 0x3000 + len(self._graphs)
-        self._graphs[number], self._capture = self._capture, None
+        self._graphs[number] = self._captures.pop(stream)
         return _put(graph, POINTER, number)
 
     @driver_function(POINTER, POINTER, c_ulonglong)
@@ -193,9 +252,9 @@ class CudaMachine:
         return _put(executable, POINTER, graph)
 
     @driver_function(POINTER, POINTER)
-    def cuGraphLaunch(self, graph: int, stream: int) -> int:
+    def cuGraphLaunch(self, graph: int, stream: int | None) -> int:
         self.graphs += 1
-        return max((work() for work in self._graphs[graph]), default=0)
+        return max((self._enqueue(stream, work) for work in self._graphs[graph]), default=0)
 
     @driver_function(POINTER)
     def cuGraphDestroy(self, graph: int) -> int:
@@ -203,18 +262,19 @@ class CudaMachine:
 
     @driver_function(POINTER)
     def cuGraphExecDestroy(self, graph: int) -> int:
+        self._graphs[graph] = []
         return 0
 
     @driver_function(POINTER, c_uint)
     def cuEventCreate(self, event: int, flags: int) -> int:
-        self._events[number := 0x4000 + len(self._events)] = -1.0
+        self._events[number := EVENT + len(self._events)] = (-1.0, None)
         return _put(event, POINTER, number)
 
     @driver_function(POINTER, POINTER)
-    def cuEventRecord(self, event: int, stream: int) -> int:
+    def cuEventRecord(self, event: int, stream: int | None) -> int:
         self.clock += 0.25
-        self._events[event] = self.clock
-        return 0 if stream == STREAM else 1
+        self._events[event] = (self.clock, stream)
+        return 0 if self._takes(stream) else 1
 
     @driver_function(POINTER)
     def cuEventSynchronize(self, event: int) -> int:
@@ -222,7 +282,7 @@ class CudaMachine:
 
     @driver_function(POINTER, POINTER, POINTER)
     def cuEventElapsedTime(self, milliseconds: int, begin: int, end: int) -> int:
-        return _put(milliseconds, c_float, self._events[end] - self._events[begin])
+        return _put(milliseconds, c_float, self._events[end][0] - self._events[begin][0])
 
     @driver_function(POINTER)
     def cuEventDestroy_v2(self, event: int) -> int:
@@ -234,28 +294,50 @@ class CudaMachine:
             return 1
         if sum(array.nbytes for array in self.memory.values()) + size > self.most:
             return 2
-        whole = np.full(size + 256, 0xAB, np.uint8)
-        array = whole[-whole.ctypes.data % 256 :][:size]
-        self.memory[array.ctypes.data] = array
-        return _put(address, c_ulonglong, array.ctypes.data)
+        return _put(address, c_ulonglong, self.allocate(size, self._current[-1]))
+
+    @driver_function(POINTER, c_size_t, POINTER)
+    def cuMemAllocAsync(self, address: int, size: int, stream: int | None) -> int:
+        if not self._takes(stream):
+            return 1
+        return CudaMachine.cuMemAlloc_v2(self, address, size)
 
     @driver_function(c_ulonglong)
     def cuMemFree_v2(self, address: int) -> int:
-        return 1 if self.memory.pop(address, None) is None else 0
+        return 0 if self.inside(address, 0) and self.memory.pop(address, None) is not None else 1
+
+    @driver_function(c_ulonglong, POINTER)
+    def cuMemFreeAsync(self, address: int, stream: int | None) -> int:
+        return CudaMachine.cuMemFree_v2(self, address) if self._takes(stream) else 1
+
+    @driver_function(POINTER, c_size_t, c_uint)
+    def cuMemHostAlloc(self, address: int, size: int, flags: int) -> int:
+        array = (ctypes.c_uint8 * size)()
+        self.host_memory[ctypes.addressof(array)] = array
+        return _put(address, POINTER, ctypes.addressof(array))
+
+    @driver_function(POINTER, c_int, c_ulonglong)
+    def cuPointerGetAttribute(self, value: int, attribute: int, address: int) -> int:
+        for start, array in self.memory.items():
+            if attribute == 9 and start <= address < start + array.nbytes:
+                return _put(value, c_int, self.owners[start])
+        return 1
 
     @driver_function(c_ulonglong, POINTER, c_size_t, POINTER)
     def cuMemcpyHtoDAsync_v2(self, target: int, source: int, size: int, stream: int) -> int:
-        return self._copy(target, source, size, target)
+        return self._copy(stream, target, source, size, target)
 
     @driver_function(POINTER, c_ulonglong, c_size_t, POINTER)
     def cuMemcpyDtoHAsync_v2(self, target: int, source: int, size: int, stream: int) -> int:
-        return self._copy(target, source, size, source)
+        return self._copy(stream, target, source, size, source)
 
     @driver_function(c_ulonglong, c_ulonglong, c_size_t, POINTER)
     def cuMemcpyDtoDAsync_v2(self, target: int, source: int, size: int, stream: int) -> int:
-        return self._copy(target, source, size, target, source)
+        return self._copy(stream, target, source, size, target, source)
 
-    def _copy(self, target: int, source: int, size: int, *on_device: int) -> int:
+    def _copy(
+        self, stream: int | None, target: int, source: int, size: int, *on_device: int
+    ) -> int:
         if not all(self.inside(address, size) for address in on_device):
             return 1
 
@@ -263,28 +345,30 @@ class CudaMachine:
             ctypes.memmove(target, source, size)
             return 0
 
-        return self._enqueue(work)
+        return self._enqueue(stream, work)
 
     @driver_function(POINTER, c_char_p, c_uint, POINTER, POINTER)
     def cuModuleLoadDataEx(
         self, module: int, text: bytes, count: int, options: int, values: int
     ) -> int:
         try:
-            self._modules.append(PtxProgram(text.decode()))
+            program = PtxProgram(text.decode())
         except TcoptError as error:
             log, size = (c_void_p * 2).from_address(values)
             message = str(error).encode()[: size - 1] + b"\0"
             ctypes.memmove(log, message, len(message))
             return 218
-        return _put(module, POINTER, len(self._modules))
+        self._loaded += 1
+        self.modules[self._loaded] = program
+        return _put(module, POINTER, self._loaded)
 
     @driver_function(POINTER)
     def cuModuleUnload(self, module: int) -> int:
-        return 0
+        return 1 if self.modules.pop(module, None) is None else 0
 
     @driver_function(POINTER, POINTER, c_char_p)
     def cuModuleGetFunction(self, function: int, module: int, name: bytes) -> int:
-        program = self._modules[module - 1]
+        program = self.modules[module]
         if name.decode() not in program.module.kernels:
             return 500
         self._functions.append((program, name.decode()))
@@ -302,7 +386,7 @@ class CudaMachine:
             check_launch(kernel, grid, block, count)  # type: ignore[arg-type]
         except TcoptError:
             return 1
-        if shared or stream != STREAM or extra or not all(self.inside(v, 1) for v in values):
+        if shared or extra or not all(self.inside(v, 1) for v in values):
             return 1
 
         def work() -> int:
@@ -315,7 +399,7 @@ class CudaMachine:
                 self.faults.append(fault)
             return 0
 
-        return self._enqueue(work)
+        return self._enqueue(stream, work)
 
 
 @contextmanager

@@ -1,0 +1,44 @@
+"""Events: points in time on CUDA streams."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING
+
+from tcopt.runtime.device.cuda_driver import HANDLE
+from tcopt.support.finalizers import finalizer
+
+if TYPE_CHECKING:
+    from tcopt.runtime.device.cuda import CudaDevice
+
+
+class Event:
+    """A point in time on a stream; its methods are called in the context of the device."""
+
+    def __init__(self, device: CudaDevice):
+        self._device, self._driver = device, device.driver
+        self._handle: int = self._driver.get("cuEventCreate", HANDLE, 0, action="creating an event")
+
+    def record(self, stream: int) -> None:
+        self._driver.call("cuEventRecord", self._handle, stream, action="recording an event")
+
+    def synchronize(self, action: str = "waiting for the kernels") -> None:
+        """Wait until it has happened; at once if it was never recorded."""
+        self._driver.call("cuEventSynchronize", self._handle, action=action)
+
+    def hold(self, stream: int) -> None:
+        """Make later work on a stream wait for the event."""
+        arguments = (stream, self._handle, 0)
+        self._driver.call("cuStreamWaitEvent", *arguments, action="ordering two streams")
+
+    def milliseconds_to(self, later: Event) -> float:
+        """Return the time between two recorded events, both of which have happened."""
+        events = (self._handle, later._handle)
+        return self._driver.get(
+            "cuEventElapsedTime", ctypes.c_float, *events, action="reading the time of an event"
+        )
+
+    @finalizer
+    def __del__(self) -> None:
+        with self._device.current():
+            self._driver.code("cuEventDestroy_v2", self._handle)

@@ -1,0 +1,157 @@
+"""Launches and copies on a CUDA stream, and kernels that they launch."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, SupportsInt
+
+import numpy as np
+
+from tcopt.runtime.device.cuda_driver import ADDRESS
+from tcopt.runtime.device.cuda_events import Event
+from tcopt.runtime.device.cuda_graph import Graph
+from tcopt.runtime.device.interface import Times
+from tcopt.runtime.device.steps import BufferOffset, Copy, Launch, Step
+from tcopt.support.finalizers import finalizer
+
+if TYPE_CHECKING:
+    from tcopt.runtime.device.cuda import CudaDevice
+
+_NANOSECONDS = 1e6
+"""In a millisecond, the unit of CUDA's events."""
+
+
+class CudaKernels:
+    """Functions of modules, which are unloaded with the object.
+
+    Attributes:
+        functions: their handles by the names of kernels.
+    """
+
+    def __init__(self, device: CudaDevice):
+        self._device = device
+        self._modules: list[int] = []
+        self.functions: dict[str, int] = {}
+
+    def add(self, module: int) -> None:
+        """Take over a module."""
+        self._modules.append(module)
+
+    @finalizer
+    def __del__(self) -> None:
+        with self._device.current():
+            for module in self._modules:
+                self._device.driver.code("cuModuleUnload", module)
+
+
+@dataclass(frozen=True)
+class CudaStep:
+    """A launch or copy on certain buffers.
+
+    Attributes:
+        description: names it in messages.
+        enqueue: puts it on a stream.
+        arguments: memory that `enqueue` reads and that has to stay.
+    """
+
+    description: str
+    enqueue: Callable[[int], None]
+    arguments: object = None
+
+
+def cuda_step(
+    device: CudaDevice, kernels: CudaKernels, step: Step, buffers: Sequence[SupportsInt]
+) -> CudaStep:
+    """Return a step on certain buffers."""
+
+    def address(place: BufferOffset) -> int:
+        return int(buffers[place.buffer]) + place.offset
+
+    call = device.driver.call
+    if isinstance(step, Copy):
+        target, source, size = address(step.target), address(step.source), step.size
+        description = f"a copy of {size} bytes"
+        action = f"copying {size} bytes on {device.name}"
+
+        def copy(stream: int) -> None:
+            call("cuMemcpyDtoDAsync_v2", target, source, size, stream, action=action)
+
+        return CudaStep(description, copy)
+    assert isinstance(step, Launch)
+    values = (ADDRESS * len(step.arguments))(*map(address, step.arguments))
+    first, width = ctypes.addressof(values), ctypes.sizeof(ADDRESS)
+    pointers = (ctypes.c_void_p * len(values))(*(first + width * n for n in range(len(values))))
+    sizes = (kernels.functions[step.kernel], *step.grid, *step.block, 0)
+    action = f"launching {step.description} on {device.name}"
+
+    def launch(stream: int) -> None:
+        call("cuLaunchKernel", *sizes, stream, pointers, None, action=action)
+
+    return CudaStep(step.description, launch, (values, kernels))
+
+
+class CudaSteps:
+    """Launches and copies on certain buffers: a graph, where the driver makes one."""
+
+    def __init__(self, device: CudaDevice, steps: Sequence[CudaStep]):
+        self._device = device
+        self._steps = steps
+        self._graph: Graph | None = None
+        if steps:
+            self._graph = device.capture(self._enqueue)
+
+    def start(self) -> None:
+        with self._device.current():
+            self._start()
+
+    def start_checked(self, check: Callable[[], None]) -> None:
+        with self._device.current():
+            check()
+            for step in self._steps:
+                step.enqueue(self._device.stream)
+                self._device.synchronize(f"running {step.description} on {self._device.name}")
+                check()
+
+    def seconds(self, runs: int) -> float:
+        with self._device.current():
+            begin, end = self._event(), self._event()
+            begin.record(self._device.stream)
+            for _ in range(runs):
+                self._start()
+            end.record(self._device.stream)
+            end.synchronize()
+            return begin.milliseconds_to(end) * 1e-3 / runs
+
+    def times(self) -> Times:
+        """Each step is between two events, whose own time is counted with it."""
+        stream = self._device.stream
+        with self._device.current():
+            events = [self._event() for _ in range(len(self._steps) + 1)]
+            events[0].record(stream)
+            for step, event in zip(self._steps, events[1:], strict=True):
+                step.enqueue(stream)
+                event.record(stream)
+            events[-1].synchronize()
+            marks = [round(events[0].milliseconds_to(event) * _NANOSECONDS) for event in events]
+        return np.array([marks[:-1], marks[1:]], np.int64).T
+
+    def _start(self) -> None:
+        if self._graph is None:
+            self._enqueue(self._device.stream)
+        else:
+            self._graph.launch(self._device.stream)
+
+    def _enqueue(self, stream: int) -> None:
+        for step in self._steps:
+            step.enqueue(stream)
+
+    def _event(self) -> Event:
+        return Event(self._device)
+
+    @finalizer
+    def __del__(self) -> None:
+        if self._graph is not None:
+            with self._device.current():
+                self._graph.destroy()

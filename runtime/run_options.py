@@ -1,0 +1,202 @@
+"""Where a run takes place, and where its results go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.runtime.feeds import OpenDevice, Tensor, device_tensor, host_array
+from tcopt.runtime.foreign import place_of
+from tcopt.runtime.specs import TensorSpec
+from tcopt.support.errors import InputError
+from tcopt.support.shape_text import shape_text
+from tcopt.support.strings import dtype_text, is_text
+from tcopt.support.structures import Kind
+
+if TYPE_CHECKING:
+    from tcopt.runtime.device.interface import Device
+
+Array = NDArray[Any]
+DeviceName = int | str
+"""A device's number or a part of its name."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of a run that concern memory.
+
+    Attributes:
+        device: the device to run on, by default the one that the environment selects.
+        stream: the caller's CUDA stream, which the run is ordered with.
+        on_device: leave results in the device's memory.
+        out: tensors to write outputs to, by the outputs' names.
+        given: the objects that these were made from.
+    """
+
+    device: DeviceName | None = None
+    stream: int | None = None
+    on_device: bool = False
+    out: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])
+    given: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    @classmethod
+    def of(
+        cls, model: Runnable, out: Any, stream: int | None, *, on_device: bool = False
+    ) -> RunOptions:
+        """Return the options of a run of a model.
+
+        Args:
+            out: tensors of any library by the names of outputs, or in their order; None for new
+                ones.
+            stream, on_device: as attributes.
+        Raises:
+            InputError: an option is not legal for the model.
+        """
+        if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):
+            raise InputError(
+                f"a stream is the number of its handle, not {type(stream).__name__}",
+                hint="as in torch.cuda.current_stream().cuda_stream",
+            )
+        given = _by_name(model.outputs, out)
+        tensors = destinations(model.outputs, given, model.open_device)
+        return cls(model.device, stream, bool(on_device), tensors, given)
+
+    def returned(self, names: Sequence[str], results: list[Any]) -> list[Any]:
+        """Return results, those in `out` as the objects that were given."""
+        if not self.given:
+            return results
+        return [self.given.get(name, found) for name, found in zip(names, results, strict=True)]
+
+
+class Runnable(Protocol):
+    """A model."""
+
+    outputs: list[TensorSpec]
+
+    @property
+    def device(self) -> DeviceName | None: ...
+    def open_device(self) -> Device | None: ...
+
+
+def _by_name(specs: Sequence[TensorSpec], out: Any) -> Mapping[str, Any]:
+    """Return what is given for outputs by their names."""
+    if out is None or isinstance(out, Mapping):
+        return out or {}
+    if not isinstance(out, list | tuple):
+        raise InputError(
+            f"out is tensors by the names of outputs, or a list of them, not {type(out).__name__}",
+            hint='as in model.run(feeds, out={"y": y})',
+        )
+    if len(out) != len(specs):
+        raise InputError(
+            f"out has {len(out)} tensors, the model {len(specs)} outputs", hint="give None for one"
+        )
+    pairs = zip(specs, out, strict=True)
+    return {spec.name: given for spec, given in pairs if given is not None}
+
+
+def destinations(
+    specs: Sequence[TensorSpec], given: Mapping[str, Any], open_device: OpenDevice | None
+) -> dict[str, Tensor]:
+    """Return the tensors to write outputs to.
+
+    Args:
+        specs: of the model's outputs.
+        given: writable tensors of any library by the names of outputs.
+        open_device: the device that the model runs on; None for a CPU.
+    Raises:
+        InputError: there is no such output, or a tensor cannot be written.
+    """
+    known = {spec.name: spec for spec in specs}
+    for name in given:
+        if name not in known:
+            raise InputError(f'the model has no output "{name}"', hint=f"outputs are {list(known)}")
+    return {name: _destination(known[name], value, open_device) for name, value in given.items()}
+
+
+def _destination(spec: TensorSpec, value: Any, open_device: OpenDevice | None) -> Tensor:
+    what = f'the tensor given for output "{spec.name}"'
+    if spec.kind is not Kind.TENSOR or is_text(spec.dtype):
+        raise InputError(f'output "{spec.name}" is not a tensor of numbers to write to memory')
+    place = None if isinstance(value, np.ndarray) else place_of(value)
+    if place is not None and not place.is_host:
+        return device_tensor(what, value, place, open_device, writable=True)
+    array = value
+    if place is not None:
+        try:
+            array = host_array(value)
+        except (BufferError, RuntimeError, TypeError) as error:
+            raise InputError(f"{what} cannot be written: {error}") from error
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"{what} cannot be {type(value).__name__}", hint="give an array")
+    if not array.flags.writeable:
+        raise InputError(f"{what} is read-only", hint="give a writable one")
+    return array
+
+
+def check_destination(spec: TensorSpec, shape: Sequence[int], given: Tensor) -> None:
+    """Check that a tensor has the shape and type of the output that is written to it.
+
+    Raises:
+        InputError: it has not.
+    """
+    if tuple(shape) != given.shape or spec.dtype != given.dtype:
+        raise InputError(
+            f'output "{spec.name}" is {dtype_text(spec.dtype)}[{shape_text(shape)}], the tensor '
+            f"given for it is {given.dtype}[{shape_text(given.shape)}]"
+        )
+
+
+def is_writable_in_place(given: Array, others: Iterable[Array]) -> bool:
+    """Whether compiled code can write an output to an array while it uses others."""
+    flags = given.flags
+    return (
+        flags.c_contiguous
+        and flags.aligned
+        and not any(np.may_share_memory(given, other) for other in others)
+    )
+
+
+def deliver(
+    specs: Sequence[TensorSpec], results: Sequence[Any], out: Mapping[str, Tensor]
+) -> list[Any]:
+    """Return results, each in the tensor that is given for it.
+
+    Args:
+        results: arrays; those that already are their tensor are not copied.
+    Raises:
+        InputError: a tensor has another shape or type.
+    """
+    found: list[Any] = []
+    for spec, result in zip(specs, results, strict=True):
+        given = out.get(spec.name)
+        if given is not None and result is not given:
+            check_destination(spec, result.shape, given)
+            if isinstance(given, np.ndarray):
+                np.copyto(given, result)
+            else:
+                given.write(result)
+        found.append(result if given is None else given)
+    return found
+
+
+def known_outputs(names: Sequence[str], wanted: object) -> list[str]:
+    """Return the names of the outputs that a run is to return.
+
+    Raises:
+        InputError: there is no output of a name.
+    """
+    if isinstance(wanted, str | bytes) or not isinstance(wanted, Iterable):
+        raise InputError(
+            f"outputs must be a list of names, not {wanted!r}",
+            hint=f"its outputs are {names}",
+        )
+    found = [*wanted]
+    for name in found:
+        if not isinstance(name, str) or name not in names:
+            raise InputError(f'the model has no output "{name}"', hint=f"its outputs are {names}")
+    return found
