@@ -1,296 +1,176 @@
-"""Layers and models on a GPU, beside PyTorch with cuDNN and cuBLAS on CUDA devices.
+"""Layers, products and networks on a GPU, with PyTorch, cuDNN, cuBLAS and Triton where they are.
 
-    python benchmarks/gpu.py                      # the CUDA device, PyTorch beside it if installed
-    python benchmarks/gpu.py --target opencl      # the OpenCL device, alone
-    python benchmarks/gpu.py --filter 'C7|dqn' --output gpu.json
+    python benchmarks/gpu.py                          # everything, on the CUDA device
+    python benchmarks/gpu.py --minutes 10 --resume    # the most important first; go on later
+    python benchmarks/gpu.py --filter 'networks/|layers/C7' --output gpu.jsonl
+    python benchmarks/gpu.py --target opencl          # the OpenCL device, alone
+    python benchmarks/gpu.py --report                 # only write the page of what was measured
 
-Times are medians over rounds of back-to-back runs between two events of the device, inputs and
-results staying in its memory. On CUDA both sides replay a graph of the whole run. PyTorch computes
-in fp32 with TF32 off, and in fp16.
+Each row is written as soon as it is measured, an error as well, and at the end the page `gpu.md`
+next to the rows. Times are medians over rounds of back-to-back runs between two events of the
+device, with inputs and results in its memory; on CUDA all sides replay a graph of the whole run.
+Results are compared with onnxruntime, or with PyTorch in f32. The steps on a machine with a card
+are in docs/benchmarking.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+import time
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
-import onnx.parser
-from onnx import ModelProto
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import tcopt
-from case import Case
-from suites import conv, depthwise, matmul, models
-from tcopt.compiler.driver import Imported, compile_model
-from tcopt.compiler.pipeline import pipeline
-from tcopt.compiler.report import Report
-from tcopt.frontends.onnx.building.network import Network
-from tcopt.schedules.passes import schedule
-from tcopt.schedules.rules import rule as rules
+from gpus.cases import items, small_items
+from gpus.measuring import MOST_RUNS, DeviceLostError, Settings, measure_all
+from gpus.peers import Peers, find_peers
+from gpus.roofs import GROUP, measure_roofs
+from gpus.rows import Rows, read_rows
+from gpus.supervise import FINISHED, LOST, PATIENCE, note, supervise
+from gpus.tables import page
+from tcopt.runtime.device.interface import Device
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.files import write_output
-from tcopt.support.phases import configured
 from tcopt.support.target_registry import find_target
 from tcopt.targets.launched import LaunchedTarget
+from tcopt.tools.benchmarking.machine import machine_facts
+from tcopt.tools.command_line.cli import ArgumentParser, run_tool
 
-MODELS = ("resnet18", "mobilenet_v2", "dqn", "lstm_lm", "dcgan_generator", "bert_base")
-COOPERATIVE = "gpu-shared-tile"
-"""The rule by which threads of a block fetch together."""
-
-
-def _square(size: int) -> ModelProto:
-    net = Network("square")
-    x, y = net.input("x", [size, size]), net.input("y", [size, size])
-    return net.model(**{net.add("MatMul", x, y): [size, size]})
+PROG = "gpu.py"
+MOST_PROCESSES = 4
+SMALL_RUNS = 2
 
 
-def _batched(left: Sequence[int], right: Sequence[int]) -> ModelProto:
-    net = Network("batched")
-    x, y = net.input("x", left), net.input("y", right)
-    return net.model(**{net.add("MatMul", x, y): [*left[:-1], right[-1]]})
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    args = _parser().parse_args(argv)
+    return run_tool(PROG, partial(_run, args))
 
 
-def _bytes_product(size: int) -> ModelProto:
-    """A product of matrices of bytes, in 32 bits."""
-    return onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 21]>
-bytes (int8[{size}, {size}] x, int8[{size}, {size}] y) => (int32[{size}, {size}] z) {{
-  z = MatMulInteger(x, y)
-}}""")
+def _parser() -> argparse.ArgumentParser:
+    parser = ArgumentParser(PROG, (__doc__ or "").splitlines()[0])
+    add = parser.add_argument
+    add("--target", default="cuda", help="cuda, opencl, or a named one such as cuda:sm_90 (cuda)")
+    add("--filter", default="", help="a regular expression for rows, group/case/type/batch/variant")
+    add("--output", type=Path, default=Path("gpu.jsonl"), help="the rows (gpu.jsonl)")
+    add("--resume", action="store_true", help="keep the rows that the file has")
+    add("--retry", action="store_true", help="with --resume, measure rows with errors again")
+    add("--minutes", type=float, help="time limit")
+    add("--rounds", type=int, default=7, help="rounds, of which the median is taken (7)")
+    add("--processes", type=int, help="processes that compile ahead (a quarter of the cores)")
+    add("--patience", type=float, default=PATIENCE, help=f"seconds for one row ({PATIENCE:g})")
+    add("--report", action="store_true", help="only write the page of the rows that there are")
+    # Tiny cases, and the options of the process that measures.
+    add("--small", action="store_true", help=argparse.SUPPRESS)
+    add("--until", type=float, help=argparse.SUPPRESS)
+    add("--child", action="store_true", help=argparse.SUPPRESS)
+    return parser
 
 
-@dataclass(frozen=True)
-class Variant:
-    """A case under changed rules.
-
-    Attributes:
-        base: the name of the case it is compared with.
-        without: a schedule rule that is not asked.
-        options: of passes, by their names.
-    """
-
-    case: Case
-    base: str
-    without: str = ""
-    options: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-
-
-CASES = [
-    *conv.CASES,
-    *depthwise.CASES,
-    *(Case(f"square_{n}", partial(_square, n), f"{n}x{n} by {n}x{n}") for n in (1024, 2048)),
-    *(
-        Case(f"int8_{n}", partial(_bytes_product, n), f"bytes, {n}x{n} by {n}x{n}")
-        for n in (1024, 2048)
-    ),
-    Case(
-        "batched_17", partial(_batched, [512, 17, 128], [512, 128, 17]), "512 of 17x128 by 128x17"
-    ),
-    *(case for case in matmul.CASES if case.name.startswith("attention")),
-    *(case for case in models.CASES if case.name in MODELS),
-]
-_BY_NAME = {case.name: case for case in CASES}
-VARIANTS = [
-    *(Variant(_BY_NAME[f"square_{n}"], f"square_{n}", without=COOPERATIVE) for n in (1024, 2048)),
-    *(
-        Variant(_BY_NAME[name], name, options={"fuse-ops": {"max_ops": 1}})
-        for name in ("resnet18", "mobilenet_v2", "lstm_lm", "dqn")
-    ),
-]
+def _run(args: argparse.Namespace) -> int:
+    if args.child:
+        return measure(args)
+    if args.report:
+        if not args.output.exists():
+            raise InputError(f"there is no '{args.output}'", hint="measure first")
+        code = FINISHED
+    else:
+        # The device belongs to the child alone; this process only looks after it.
+        Rows(args.output, resume=args.resume, retry=args.retry)
+        code = supervise(_command(args), args.output, args.patience)
+    target = args.output.with_suffix(".md")
+    write_output(target, page(read_rows(args.output)))
+    print(f"rows: {args.output}; page: {target}")
+    return code
 
 
-@dataclass
-class Entry:
-    """What was measured of a case, in microseconds; an error has a text instead."""
+def _command(args: argparse.Namespace) -> list[str]:
+    """The measuring process, which resumes."""
+    command = [sys.executable, __file__, "--child", "--resume", "--target", args.target]
+    command += ["--filter", args.filter, "--output", str(args.output)]
+    command += ["--rounds", str(args.rounds), "--patience", str(args.patience)]
+    if args.processes is not None:
+        command += ["--processes", str(args.processes)]
+    if args.minutes is not None:
+        command += ["--until", str(time.time() + 60 * args.minutes)]
+    return [*command, "--small"] if args.small else command
 
-    name: str
-    what: str
-    ours: float | None = None
-    torch_fp32: float | None = None
-    torch_fp16: float | None = None
-    difference: float | None = None
-    failed: dict[str, str] = field(default_factory=dict)
 
-
-def main() -> int:
-    args = _arguments()
+def measure(args: argparse.Namespace) -> int:
+    """Measure in this process; returns an exit code for `supervise`."""
     try:
-        kind, _ = find_target(args.target)
+        kind, machine = find_target(args.target)
         if not isinstance(kind, LaunchedTarget):
             raise InputError(f"target {kind.name} has no device")
         device = kind.device()
+        attribute = kind.attribute(machine)
     except TcoptError as error:
         print(f"no device to measure on: {error}", file=sys.stderr)
         return 1
-    torch = _torch() if kind.name == "cuda" else None
-    print(f"{device.name}; {'PyTorch ' + torch.__version__ if torch else 'no peers'}")
+    # Compiling processes have no device that they could ask for its architecture.
+    named = (name for name in kind.machines if kind.attribute(name) == attribute)
+    target = args.target if machine else f"{kind.name}:{next(named)}"
+    peers = find_peers() if kind.name == "cuda" else Peers()
+    rows = Rows(args.output, resume=args.resume)
+    rows.check_machine(_facts(device, target, peers))
+    processes = args.processes
+    if processes is None:
+        # The device of OpenCL may be the CPU.
+        cores = os.cpu_count() or 1
+        processes = min(max(cores // 4, 1), MOST_PROCESSES) if kind.name == "cuda" else 0
+    how = Settings(
+        args.rounds,
+        args.until,
+        args.patience,
+        processes,
+        partial(note, args.output),
+        partial(_is_lost, device),
+        SMALL_RUNS if args.small else MOST_RUNS,
+    )
+    if args.until is None and args.minutes is not None:
+        how = replace(how, until=time.time() + 60 * args.minutes)
     wanted = re.compile(args.filter)
-    entries = [_show(_measure(case, args, torch)) for case in CASES if wanted.search(case.name)]
-    for variant in VARIANTS:
-        if wanted.search(variant.case.name):
-            entries.append(_show(_measure_variant(variant, args)))
-    if args.output:
-        facts = {"device": device.name, "entries": [asdict(entry) for entry in entries]}
-        write_output(args.output, json.dumps(facts, indent=1))
-    return 0
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add = parser.add_argument
-    add("--target", default="cuda", help="cuda, opencl, or a named one such as cuda:sm_90 (cuda)")
-    add("--filter", default="", help="a regular expression for names of cases")
-    add("--runs", type=int, default=50, help="runs one after the other in a round (50)")
-    add("--rounds", type=int, default=7, help="rounds, of which the median is shown (7)")
-    add("--output", metavar="FILE.json", help="write what was measured")
-    return parser.parse_args()
-
-
-def _torch() -> Any:
-    """PyTorch with a CUDA device and TF32 off, if it is there."""
+    every = small_items() if args.small else items()
+    chosen = [each for each in every if wanted.search(each.key(""))]
     try:
-        import torch
-    except ImportError:
-        return None
-    if not torch.cuda.is_available():
-        return None
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cudnn.benchmark = True
-    return torch
+        if wanted.search(GROUP):
+            measure_roofs(device, attribute, rows, peers, how, small=args.small)
+        done = measure_all(chosen, target, rows, peers, how)
+    except DeviceLostError as error:
+        print(f"{error}: the device needs a new process", file=sys.stderr, flush=True)
+        return LOST
+    if not done:
+        print("the time is over; --resume goes on", flush=True)
+    return FINISHED
 
 
-def _measure(case: Case, args: argparse.Namespace, torch: Any) -> Entry:
-    entry = Entry(case.name, case.what)
-    model = case.build()
-    feeds: dict[str, np.ndarray] = {}
+def _facts(device: Device, target: str, peers: Peers) -> dict[str, Any]:
+    found: dict[str, Any] = {"device": device.name, "target": target, **machine_facts()}
+    if peers.torch is not None:
+        versions = {"torch": peers.torch.__version__, "cuda": peers.torch.version.cuda}
+        versions["cudnn"] = peers.torch.backends.cudnn.version()
+        found["peers"] = versions
+    return found
+
+
+def _is_lost(device: Device) -> bool:
+    """Whether the device refuses even a copy."""
     try:
-        compiled = tcopt.compile(model, args.target)
-        feeds = _feeds(compiled.inputs)
-        session = compiled.session()
-        ours = session.run(list(feeds.values()))
-        entry.ours = _median(session.seconds, args)
-    except TcoptError as error:
-        entry.failed["tcopt"] = str(error)
-        return entry
-    for half in (False, True) if torch else ():
-        name = "torch_fp16" if half else "torch_fp32"
-        try:
-            seconds, results = _replay(torch, model, feeds, half)
-            setattr(entry, name, _median(seconds, args))
-            if not half:
-                entry.difference = max(map(_difference, ours, results))
-        except (KeyError, RuntimeError) as error:
-            entry.failed[name] = str(error)
-    return entry
-
-
-def _measure_variant(variant: Variant, args: argparse.Namespace) -> Entry:
-    what = f"without {variant.without}" if variant.without else "without fusion"
-    entry = Entry(f"{variant.case.name} {what}", variant.case.what)
-    phases = pipeline(args.target)
-    for name, options in variant.options.items():
-        phases = configured(phases, name, **options)
-    try:
-        with _rule_left_out(variant.without):
-            model = Imported(variant.case.build().SerializeToString(), {}, {})
-            program = compile_model(model, phases, None, 0, Report(None))
-        session = program.session()
-        session.run(list(_feeds(program.inputs).values()))
-        entry.ours = _median(session.seconds, args)
-    except TcoptError as error:
-        entry.failed["tcopt"] = str(error)
-    return entry
-
-
-@contextmanager
-def _rule_left_out(name: str) -> Iterator[None]:
-    """Ask all schedule rules but one."""
-    every = rules.rules_for
-    schedule.rules_for = lambda kind: tuple(r for r in every(kind) if r.name != name)
-    try:
-        yield
-    finally:
-        schedule.rules_for = every
-
-
-def _feeds(specs: Sequence[Any]) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(0)
-    feeds: dict[str, np.ndarray] = {}
-    for spec in specs:
-        if spec.dtype.kind == "f":
-            feeds[spec.name] = rng.standard_normal(spec.shape).astype(spec.dtype)
-        elif spec.dtype == np.int8:
-            feeds[spec.name] = rng.integers(-127, 128, spec.shape, dtype=np.int8)
-        else:
-            feeds[spec.name] = np.ones(spec.shape, spec.dtype)
-    return feeds
-
-
-def _median(seconds: Callable[[int], float], args: argparse.Namespace) -> float:
-    """Microseconds of a run, after a round that does not count."""
-    seconds(args.runs)
-    return median(seconds(args.runs) for _ in range(args.rounds)) * 1e6
-
-
-def _replay(
-    torch: Any, model: ModelProto, feeds: Mapping[str, np.ndarray], half: bool
-) -> tuple[Callable[[int], float], list[np.ndarray]]:
-    """How long PyTorch takes for so many replays of a graph of the model, and its results."""
-    from torch_graph import TorchGraph
-
-    network = TorchGraph(torch, model, half)
-    tensors = {name: network.tensor(array) for name, array in feeds.items()}
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            network.run(tensors)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        results = network.run(tensors)
-
-    def seconds(runs: int) -> float:
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        for _ in range(runs):
-            graph.replay()
-        end.record()
-        end.synchronize()
-        return begin.elapsed_time(end) * 1e-3 / runs
-
-    graph.replay()
-    return seconds, [result.float().cpu().numpy() for result in results]
-
-
-def _difference(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """The largest difference, as a part of the range of what is expected."""
-    span = float(np.ptp(theirs)) or 1.0
-    return float(np.abs(ours.astype(np.float64) - theirs).max()) / span
-
-
-def _show(entry: Entry) -> Entry:
-    parts = [f"{entry.name:40}"]
-    for name in ("ours", "torch_fp32", "torch_fp16"):
-        time = getattr(entry, name)
-        if time is not None:
-            beside = f" ({time / entry.ours:.2f}x)" if name != "ours" and entry.ours else ""
-            parts.append(f"{name} {time:10.1f} us{beside}")
-    if entry.difference is not None:
-        parts.append(f"difference {entry.difference:.1e}")
-    parts += [f"{name}: {reason}" for name, reason in entry.failed.items()]
-    print("  ".join(parts), flush=True)
-    return entry
+        buffer = device.allocate(4)
+        device.write(np.zeros(1, np.float32), buffer)
+        device.read(buffer, np.zeros(1, np.float32))
+    except TcoptError:
+        return True
+    return False
 
 
 if __name__ == "__main__":

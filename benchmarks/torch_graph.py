@@ -1,6 +1,6 @@
 """An ONNX model as calls of PyTorch, whose kernels for NVIDIA's devices are cuDNN's and cuBLAS's.
 
-Only what the models of `gpu.py` hold has a form here; another operator is a KeyError by its name.
+Only operators of the models of `gpu.py` have a form here; another one is a KeyError by its name.
 """
 
 from __future__ import annotations
@@ -21,12 +21,17 @@ class TorchGraph:
 
     Args:
         torch: the package.
-        half: whether floats are 16 bits wide.
+        dtype: type of all floats, f32, f16 or bf16.
+        device: where tensors are.
     """
 
-    def __init__(self, torch: Any, model: ModelProto, half: bool):
-        self._torch = torch
-        self._float = torch.float16 if half else torch.float32
+    def __init__(self, torch: Any, model: ModelProto, dtype: str, device: str = "cuda"):
+        self._torch, self._device = torch, device
+        self._float = {
+            "f32": torch.float32,
+            "f16": torch.float16,
+            "bf16": torch.bfloat16,
+        }.get(dtype, torch.float32)
         self._nodes = [
             (node, {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute})
             for node in model.graph.node
@@ -36,21 +41,26 @@ class TorchGraph:
         self._weights = {
             t.name: self.tensor(numpy_helper.to_array(t)) for t in model.graph.initializer
         }
-        # What says a shape is needed on the host, where reading it waits for nothing.
+        self._kept: dict[str, Any] = {}
+        # Operands that are shapes or limits are read on the host, without waiting for the device.
         self._shapes = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
         self._outputs = [output.name for output in model.graph.output]
 
     def tensor(self, array: np.ndarray) -> Any:
-        """An array on the device."""
-        found = self._torch.from_numpy(np.array(array)).cuda()
+        """An array on the device; floats get the graph's type."""
+        found = self._torch.from_numpy(np.array(array)).to(self._device)
         return found.to(self._float) if found.is_floating_point() else found
+
+    def weight(self, name: str) -> Any:
+        """An initializer on the device."""
+        return self._weights[name]
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
         """The outputs for tensors by name; nothing waits for the device."""
         values: Values = {"": None, **self._weights, **feeds}
         with self._torch.no_grad():
             for node, attributes in self._nodes:
-                known = dict(attributes)
+                known = {**attributes, "float": self._float, "kept": self._kept}
                 if node.op_type in ("Reshape", "Squeeze", "Unsqueeze", "Clip") and node.input[1:]:
                     known["given"] = [self._shapes.get(name) for name in node.input[1:]]
                 inputs = [values[name] for name in node.input]
@@ -178,7 +188,7 @@ def _unsqueeze(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[st
 
 @_form("Cast")
 def _cast(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, Any]) -> Any:
-    types = {onnx.TensorProto.FLOAT: torch.float32, onnx.TensorProto.INT64: torch.int64}
+    types = {onnx.TensorProto.FLOAT: known["float"], onnx.TensorProto.INT64: torch.int64}
     return inputs[0].to(types[known["to"]])
 
 
@@ -198,18 +208,24 @@ def _bytes(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, A
 @_form("LSTM")
 def _lstm(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, Any]) -> Any:
     """cuDNN's LSTM; ONNX has its gates in the order i, o, f, c, and PyTorch i, f, c, o."""
-    x, w, r, bias = (*inputs, None)[:4]
-    if any(value is not None for value in inputs[4:]):
-        raise KeyError("LSTM with a state to begin with")
+    x, w, r, bias, lengths, *state = [*inputs, *(None,) * 7][:7]
+    if lengths is not None or any(value is not None for value in inputs[7:]):
+        raise KeyError("LSTM with lengths of sequences or peepholes")
     size = known["hidden_size"]
 
     def in_order(rows: Any) -> Any:
         i, o, f, c = rows.split(size)
         return torch.cat((i, f, c, o)).contiguous()
 
-    weights = [in_order(w[0]), in_order(r[0])]
-    if bias is not None:
-        weights += [in_order(half) for half in bias[0].split(4 * size)]
-    state = [x.new_zeros(1, x.shape[1], size) for _ in range(2)]
-    y, h, c = torch.lstm(x, state, weights, bias is not None, 1, 0.0, False, False, False)
+    # Weights are put into PyTorch's order once, not in each run.
+    weights: list[Any] | None = known["kept"].get(node.output[0])
+    if weights is None:
+        weights = [in_order(w[0]), in_order(r[0])]
+        if bias is not None:
+            weights += [in_order(half) for half in bias[0].split(4 * size)]
+        known["kept"][node.output[0]] = weights
+    # One layer of one direction: states are [1, batch, size] in ONNX and in PyTorch.
+    zeros = x.new_zeros(1, x.shape[1], size)
+    first = [zeros if value is None else value.contiguous() for value in state]
+    y, h, c = torch.lstm(x, first, weights, bias is not None, 1, 0.0, False, False, False)
     return y.unsqueeze(1), h, c

@@ -9,17 +9,17 @@ from tcopt.frontends.onnx.building.network import Network
 _WIDTHS = (1024, 512, 256, 128)
 
 
-def build() -> ModelProto:
-    """Noise [1, 100, 1, 1] to an image [1, 3, 64, 64]."""
+def build(batch: int = 1) -> ModelProto:
+    """Noise [batch, 100, 1, 1] to images [batch, 3, 64, 64]."""
     net = Network("dcgan_generator")
-    x = net.input("noise", [1, 100, 1, 1])
+    x = net.input("noise", [batch, 100, 1, 1])
     channels = 100
     for position, width in enumerate(_WIDTHS):
         x = _up(net, x, channels, width, first=position == 0)
         x = net.add("Relu", net.batch_norm(x, width))
         channels = width
     x = net.add("Tanh", _up(net, x, channels, 3, first=False))
-    return net.model(**{x: [1, 3, 64, 64]})
+    return net.model(**{x: [batch, 3, 64, 64]})
 
 
 def _up(net: Network, x: str, channels: int, width: int, *, first: bool) -> str:

@@ -10,10 +10,10 @@ from tcopt.frontends.onnx.building.network import Network
 _CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 
 
-def build() -> ModelProto:
-    """Frames [1, 4, 84, 84] to the values of 18 actions."""
+def build(batch: int = 1) -> ModelProto:
+    """Frames [batch, 4, 84, 84] to the values of 18 actions."""
     net = Network("dqn")
-    x = net.input("frames", [1, 4, 84, 84])
+    x = net.input("frames", [batch, 4, 84, 84])
     channels = 4
     for width, kernel, stride in _CONVOLUTIONS:
         w = net.normal([width, channels, kernel, kernel], (channels * kernel * kernel / 2) ** -0.5)
@@ -22,4 +22,4 @@ def build() -> ModelProto:
         channels = width
     x = net.add("Flatten", x, axis=1)
     x = net.add("Relu", net.gemm(x, 64 * 7 * 7, 512))
-    return net.model(**{net.gemm(x, 512, 18): [1, 18]})
+    return net.model(**{net.gemm(x, 512, 18): [batch, 18]})

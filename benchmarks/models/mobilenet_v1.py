@@ -20,10 +20,10 @@ _BLOCKS = (
 )
 
 
-def build() -> ModelProto:
-    """Image [1, 3, 224, 224] to scores [1, 1000]."""
+def build(batch: int = 1) -> ModelProto:
+    """Images [batch, 3, 224, 224] to scores [batch, 1000]."""
     net = Network("mobilenet_v1")
-    x = net.input("image", [1, 3, 224, 224])
+    x = net.input("image", [batch, 3, 224, 224])
     x = net.add("Relu", net.conv(x, 3, 32, 3, 2))
     channels = 32
     for width, stride in _BLOCKS:
@@ -31,4 +31,4 @@ def build() -> ModelProto:
         x = net.add("Relu", net.conv(x, channels, width, 1))
         channels = width
     x = net.add("Flatten", net.add("GlobalAveragePool", x), axis=1)
-    return net.model(**{net.gemm(x, channels, 1000): [1, 1000]})
+    return net.model(**{net.gemm(x, channels, 1000): [batch, 1000]})

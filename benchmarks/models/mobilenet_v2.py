@@ -18,14 +18,14 @@ _STAGES = (
 )
 
 
-def build() -> ModelProto:
-    """Image [1, 3, 224, 224] to scores [1, 1000]."""
+def build(batch: int = 1) -> ModelProto:
+    """Images [batch, 3, 224, 224] to scores [batch, 1000]."""
     net = Network("mobilenet_v2")
 
     def relu6(x: str) -> str:
         return net.add("Clip", x, net.scalar(0.0), net.scalar(6.0))
 
-    x = net.input("image", [1, 3, 224, 224])
+    x = net.input("image", [batch, 3, 224, 224])
     x = relu6(net.conv(x, 3, 32, 3, 2))
     channels = 32
     for expansion, width, repeats, first in _STAGES:
@@ -39,4 +39,4 @@ def build() -> ModelProto:
             channels = width
     x = relu6(net.conv(x, channels, 1280, 1))
     x = net.add("Flatten", net.add("GlobalAveragePool", x), axis=1)
-    return net.model(**{net.gemm(x, 1280, 1000): [1, 1000]})
+    return net.model(**{net.gemm(x, 1280, 1000): [batch, 1000]})

@@ -7,10 +7,10 @@ from onnx import ModelProto
 from tcopt.frontends.onnx.building.network import Network
 
 
-def build() -> ModelProto:
-    """Image [1, 3, 224, 224] to scores [1, 1000]."""
+def build(batch: int = 1) -> ModelProto:
+    """Images [batch, 3, 224, 224] to scores [batch, 1000]."""
     net = Network("resnet18")
-    x = net.input("image", [1, 3, 224, 224])
+    x = net.input("image", [batch, 3, 224, 224])
     x = net.add("Relu", net.conv(x, 3, 64, 7, 2))
     x = net.add("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
     channels = 64
@@ -25,4 +25,4 @@ def build() -> ModelProto:
             x = net.add("Relu", net.add("Add", y, x))
             channels = width
     x = net.add("Flatten", net.add("GlobalAveragePool", x), axis=1)
-    return net.model(**{net.gemm(x, 512, 1000): [1, 1000]})
+    return net.model(**{net.gemm(x, 512, 1000): [batch, 1000]})
