@@ -87,9 +87,10 @@ def _run(args: argparse.Namespace) -> int:
         # The device belongs to the child alone; this process only looks after it.
         Rows(args.output, resume=args.resume, retry=args.retry)
         code = supervise(_command(args), args.output, args.patience)
-    target = args.output.with_suffix(".md")
-    write_output(target, page(read_rows(args.output)))
-    print(f"rows: {args.output}; page: {target}")
+    if rows := read_rows(args.output):
+        target = args.output.with_suffix(".md")
+        write_output(target, page(rows))
+        print(f"rows: {args.output}; page: {target}")
     return code
 
 
