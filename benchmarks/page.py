@@ -19,6 +19,7 @@ _TITLES = {
     "windows": "Dilated, transposed and other windows",
     "matmul": "Matrix products",
     "memory": "Operators that move data",
+    "fusion": "Fused operators of the TVM paper",
 }
 
 _COMPILED = {

@@ -61,7 +61,10 @@ class TorchGraph:
         with self._torch.no_grad():
             for node, attributes in self._nodes:
                 known = {**attributes, "float": self._float, "kept": self._kept}
-                if node.op_type in ("Reshape", "Squeeze", "Unsqueeze", "Clip") and node.input[1:]:
+                if (
+                    node.op_type in ("Reshape", "Split", "Squeeze", "Unsqueeze", "Clip")
+                    and node.input[1:]
+                ):
                     known["given"] = [self._shapes.get(name) for name in node.input[1:]]
                 inputs = [values[name] for name in node.input]
                 results = _FORMS[node.op_type](self._torch, node, inputs, known)
@@ -89,6 +92,7 @@ for _onnx, _torch in {
     "MatMul": "matmul",
     "Mul": "mul",
     "Relu": "relu",
+    "Sigmoid": "sigmoid",
     "Sub": "sub",
     "Tanh": "tanh",
 }.items():
@@ -176,6 +180,11 @@ def _transpose(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[st
 @_form("Squeeze")
 def _squeeze(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, Any]) -> Any:
     return inputs[0].squeeze(tuple(known["given"][0].tolist()))
+
+
+@_form("Split")
+def _split(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, Any]) -> Any:
+    return torch.split(inputs[0], known["given"][0].tolist(), known.get("axis", 0))
 
 
 @_form("Unsqueeze")

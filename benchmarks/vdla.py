@@ -36,6 +36,7 @@ from pathlib import Path
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
+from saved import save
 from table2 import LAYERS, Layer
 from tcopt.backends.vdla.machines import named_machine
 from tcopt.backends.vdla.report import ProgramReport, report_of
@@ -364,6 +365,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--search", type=int, default=0, help="try so many other choices")
     parser.add_argument("--check", action="store_true", help="compare results with numpy")
     parser.add_argument("--plot", type=Path, help="write a roofline plot")
+    parser.add_argument("--json", type=Path, help="write the results")
     args = parser.parse_args(argv)
     target = named_machine(args.machine)
     changed = {"latency": args.latency, "port_bytes": args.port_bytes}
@@ -378,6 +380,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         for layer in wanted
     ]
     print(table_of(results))
+    if args.json:
+        rows = [
+            {
+                "layer": each.layer.name,
+                "ideal": each.ideal,
+                "bound": each.bound,
+                "products": each.products,
+                "cycles": each.cycles,
+            }
+            for each in results
+        ]
+        save(args.json, f"python benchmarks/vdla.py --machine {args.machine}", rows)
     if args.plot:
         plot(results, target, args.plot)
     return 0

@@ -39,6 +39,7 @@ from onnxruntime import quantization
 
 import tcopt
 from models import resnet18
+from saved import save
 from tcopt.backends.vdla import host_functions
 from tcopt.backends.vdla.report import ProgramReport
 from tcopt.backends.vdla.simulator.function import run_stream
@@ -127,6 +128,7 @@ def main() -> None:
     parser.add_argument("--shifts", action="store_true", help="scales that are powers of two")
     parser.add_argument("--per-channel", action="store_true", help="weights' scales by channel")
     parser.add_argument("--accuracy", default="default", help="fast: steps of one are allowed")
+    parser.add_argument("--json", type=Path, help="write the results")
     parser.add_argument("--every", action="store_true", help="all convolutions, whatever they cost")
     args = parser.parse_args()
     logging.disable(logging.WARNING)
@@ -173,6 +175,18 @@ def main() -> None:
           f"convolutions of the model: {convolutions}")  # fmt: skip
     total = sum(report.cycles * names[report.name] for report in reports)
     print(f"cycles of the accelerator: {total:,}, {total / _MEGAHERTZ / 1e3:.1f} ms at 100 MHz")
+    if args.json:
+        row = {
+            "cycles": total,
+            "megahertz": _MEGAHERTZ,
+            "calls": sum(names.values()),
+            "programs": len(reports),
+            "convolutions": convolutions,
+            "same": same,
+            "most": apart,
+            "shifts": args.shifts,
+        }
+        save(args.json, f"python benchmarks/vdla_resnet18.py --machine {args.machine}", [row])
     for unit, counts in cycles_by_unit(reports, names).items():
         parts = ", ".join(f"{name} {n / total:.1%}" for name, n in counts.most_common() if n)
         print(f"  {unit}: {parts}")

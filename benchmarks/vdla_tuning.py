@@ -1,6 +1,6 @@
 """ResNet-18's convolutions on the accelerator, searched by the tuner.
 
-    python benchmarks/vdla_tuning.py --machine vdla --trials 64 [--layers C2,C8] [--strategy model]
+    python benchmarks/vdla_tuning.py --machine vdla --trials 64 [--layers C2,C8]
 
 For each layer of the TVM paper's table 2 (C2 to C12): cycles of the default schedule and the best
 of so many choices that `tcopt-tune` tries, by the simulator, and what the best chooses otherwise.
@@ -11,7 +11,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
 
+from saved import save
 from table2 import LAYERS, Layer
 from tcopt.backends.vdla.machines import named_machine
 from tcopt.compiler import Phase, lower
@@ -20,6 +24,7 @@ from tcopt.support.target_registry import target_named
 from tcopt.tuner.arms import arms_of
 from tcopt.tuner.measure.measurer import MeasureSettings
 from tcopt.tuner.measure.simulated import SimulatedMeasurer, simulated_machine, with_simulated_times
+from tcopt.tuner.model import Settings
 from tcopt.tuner.scheduler import Progress
 from tcopt.tuner.session import Session, SessionSettings
 from tcopt.tuner.task_search import Strategy, TaskSearch
@@ -38,12 +43,15 @@ def task_of(layer: Layer, facts: VdlaTargetAttr, *, bias: bool) -> Task:
     return task
 
 
-def search(task: Task, measurer: SimulatedMeasurer, trials: int, strategy: str) -> TaskSearch:
+def search(
+    task: Task, measurer: SimulatedMeasurer, trials: int, strategy: str, seed: int = 0
+) -> TaskSearch:
     """The trials of a task."""
     (task,) = with_simulated_times([task], measurer)
-    arms, machine = arms_of(task), str(simulated_machine(task))
-    found = TaskSearch(task.key, arms, Progress(task.weight, 0), Strategy(strategy), machine)
-    session = Session([(task, found)], measurer, settings=SessionSettings(worth=-1.0))
+    arms, machine, own = arms_of(task), str(simulated_machine(task)), Strategy(strategy)
+    found = TaskSearch(task.key, arms, Progress(task.weight, 0), own, machine, seed=seed)
+    settings = SessionSettings(seed=seed, worth=-1.0, model=Settings(seed=seed))
+    session = Session([(task, found)], measurer, settings=settings)
     session.run(_FOREVER, trials)
     return found
 
@@ -59,25 +67,43 @@ def main() -> None:
     parser.add_argument("--machine", default="vdla")
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--layers", default=",".join(layer.name for layer in LAYERS))
-    parser.add_argument("--strategy", default=Strategy.MODEL.value)
+    strategies = [each.value for each in Strategy]
+    parser.add_argument("--strategies", nargs="+", choices=strategies, default=strategies[:1])
+    parser.add_argument("--seeds", type=int, default=1, help="searches of each strategy (1)")
+    parser.add_argument("--json", type=Path, help="write the trials of all searches")
     parser.add_argument("--no-bias", action="store_true")
     parser.add_argument("--builders", type=int, default=2)
     args = parser.parse_args()
     facts, wanted = named_machine(args.machine), args.layers.split(",")
-    print("| layer | default | best | faster | chosen otherwise |\n|---|---|---|---|---|")
+    print("| layer | strategy | default | best | faster | chosen otherwise |")
+    print("|---|---|---|---|---|---|")
+    rows: list[dict[str, Any]] = []
+    layers = [each for each in LAYERS if each.name in wanted]
     with SimulatedMeasurer(MeasureSettings(builders=args.builders)) as measurer:
-        for layer in (each for each in LAYERS if each.name in wanted):
+        for layer, strategy, seed in product(layers, args.strategies, range(args.seeds)):
             task = task_of(layer, facts, bias=not args.no_bias)
-            found = search(task, measurer, args.trials, args.strategy)
+            found = search(task, measurer, args.trials, strategy, seed)
             best, (arm, *_) = found.best, found.arms
             assert best is not None
             cycles = round(best.ns * facts.megahertz / 1e3)
             default = round(cycles / best.ratio)
-            told = differences(arm.space.default(), best.choice)
-            print(
-                f"| {layer.name} | {default:,} | {cycles:,} | {1 / best.ratio:.3f} | {told} |",
-                flush=True,
+            parts = (layer.name, strategy, f"{default:,}", f"{cycles:,}", f"{1 / best.ratio:.3f}")
+            changed = differences(arm.space.default(), best.choice)
+            print(f"| {' | '.join(parts)} | {changed} |", flush=True)
+            rows.append(
+                {
+                    "layer": layer.name,
+                    "strategy": strategy,
+                    "seed": seed,
+                    "size": arm.space.size,
+                    "default": default,
+                    "best": cycles,
+                    "ratios": [trial.part for trial in found.trials],
+                }
             )
+    if args.json:
+        command = f"python benchmarks/vdla_tuning.py --machine {args.machine}"
+        save(args.json, command, rows)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from models import (
     vgg16,
 )
 from models.attention import attend
-from suites import conv, depthwise
+from suites import conv, depthwise, fusion
 from table2 import LAYERS
 from tcopt.frontends.onnx.building.network import Network
 
@@ -195,11 +195,7 @@ def _products() -> Iterator[Item]:
 def _variants() -> Iterator[Item]:
     """Cases under changed rules, each with the unchanged one before it."""
     pairs: list[tuple[Item, str]] = [
-        (Item("fusion", "conv_bn_relu", partial(convolution_and, 28, 128, 1), "28x28"), "fusion"),
-        (
-            Item("fusion", "depthwise_bn_relu", partial(convolution_and, 14, 512, 512), "14x14"),
-            "fusion",
-        ),
+        *((Item("fusion", each.name, each.build, each.what), "fusion") for each in fusion.CASES),
         *(
             (Item("fusion", name, partial(_NETWORKS[name], 1), "batch 1"), "fusion")
             for name in ("lstm_lm", "resnet18", "mobilenet_v1", "dqn")

@@ -1,0 +1,1 @@
+"""Published claims about TVM, and this project's answers from saved results."""

@@ -1,0 +1,89 @@
+"""docs/paper.md: published claims about TVM one by one, answered from saved results.
+
+    python benchmarks/paper.py                          # write the page and its figures
+    python benchmarks/paper.py --measure fusion spaces  # run campaigns, then write
+    python benchmarks/paper.py --measure all --rounds 7
+    python benchmarks/paper.py --check                  # exit 1 if the page is out of date
+
+Results are in benchmarks/results. Those of other benchmarks are written by their `--json`; rows of
+`gpu.py` count if they are there as `gpu.jsonl`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from claims.page import PAGE, figures, page
+
+from claims import campaigns
+from claims.results import Results
+from saved import FOLDER, save
+from tcopt.support.files import write_output
+from tcopt.tools.command_line.cli import ArgumentParser, run_tool
+
+PROG = "paper.py"
+CAMPAIGNS: dict[str, Callable[..., Iterator[dict[str, Any]]]] = {
+    "fusion": campaigns.fused,
+    "sharing": campaigns.shared,
+    "batched": campaigns.batched,
+    "layers": campaigns.layers,
+    "networks": campaigns.networks,
+    "arm_loops": campaigns.inner_loops,
+    "spaces": campaigns.spaces,
+    "tasks": campaigns.tasks,
+    "scoring": campaigns.scoring,
+    "gpu_programs": campaigns.gpu_programs,
+    "mali": campaigns.mali,
+    "lines": campaigns.lines,
+    "quantised": campaigns.quantised,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    parser = ArgumentParser(PROG, (__doc__ or "").splitlines()[0])
+    add = parser.add_argument
+    add("--measure", nargs="+", choices=["all", *CAMPAIGNS], default=(), help="campaigns to run")
+    add("--rounds", type=int, default=7, help="interleaved bursts of each side (7)")
+    add("--check", action="store_true", help="only say whether the page is up to date")
+    add("--no-figures", action="store_true", help="leave the figures as they are")
+    return run_tool(PROG, partial(_run, parser.parse_args(argv)))
+
+
+def _run(args: argparse.Namespace) -> int:
+    chosen = CAMPAIGNS if "all" in args.measure else args.measure
+    for name in chosen:
+        _measure(name, args.rounds)
+    text = page(Results())
+    if args.check:
+        is_current = PAGE.exists() and PAGE.read_text(encoding="utf-8") == text
+        if not is_current:
+            print(f"{PAGE} is out of date: run benchmarks/paper.py", file=sys.stderr)
+        return 0 if is_current else 1
+    write_output(PAGE, text)
+    if not args.no_figures:
+        figures(Results())
+    return 0
+
+
+def _measure(name: str, rounds: int) -> None:
+    campaign = CAMPAIGNS[name]
+    given = {"rounds": rounds} if "rounds" in inspect.signature(campaign).parameters else {}
+    rows: list[dict[str, Any]] = []
+    for row in campaign(**given):
+        print(name, row, flush=True)
+        rows.append(row)
+    command = f"python benchmarks/paper.py --measure {name}"
+    save(FOLDER / f"{name}.json", command, rows, **given)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
