@@ -6,14 +6,29 @@ Only operators of the models of `gpu.py` have a form here; another one is a KeyE
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, numpy_helper
 
-Values = dict[str, Any]
-_FORMS: dict[str, Callable[[Any, NodeProto, list[Any], Mapping[str, Any]], Any]] = {}
+Form = Callable[[Any, list[Any], Mapping[str, Any]], Any]
+"""An operator: PyTorch, the inputs, and attributes with what else is known."""
+
+_FORMS: dict[str, Form] = {}
+_ON_HOST = ("Reshape", "Split", "Squeeze", "Unsqueeze", "Clip")
+"""Operators whose later operands are shapes or limits, which are read without the device."""
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A node, as what `torch.compile` can trace: nothing of ONNX is left."""
+
+    form: Form
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    known: Mapping[str, Any]
 
 
 class TorchGraph:
@@ -32,19 +47,33 @@ class TorchGraph:
             "f16": torch.float16,
             "bf16": torch.bfloat16,
         }.get(dtype, torch.float32)
-        self._nodes = [
-            (node, {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute})
-            for node in model.graph.node
-        ]
-        for node, _ in self._nodes:
-            _FORMS[node.op_type]
-        self._weights = {
-            t.name: self.tensor(numpy_helper.to_array(t)) for t in model.graph.initializer
-        }
-        self._kept: dict[str, Any] = {}
-        # Operands that are shapes or limits are read on the host, without waiting for the device.
-        self._shapes = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+        arrays = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+        self._weights = {name: self.tensor(array) for name, array in arrays.items()}
         self._outputs = [output.name for output in model.graph.output]
+        self._steps = [self._step(node, arrays) for node in model.graph.node]
+
+    def _step(self, node: NodeProto, arrays: Mapping[str, np.ndarray]) -> _Step:
+        known: dict[str, Any] = {
+            each.name: onnx.helper.get_attribute_value(each) for each in node.attribute
+        }
+        known["float"] = self._float
+        if node.op_type in _ON_HOST and node.input[1:]:
+            given = (arrays.get(name) for name in node.input[1:])
+            known["given"] = [None if array is None else array.tolist() for array in given]
+        if node.op_type == "LSTM":
+            known["weights"] = self._lstm_weights(node, known["hidden_size"])
+        return _Step(_FORMS[node.op_type], tuple(node.input), tuple(node.output), known)
+
+    def _lstm_weights(self, node: NodeProto, size: int) -> list[Any]:
+        """Weights of one direction; ONNX has gates in the order i, o, f, c, PyTorch i, f, c, o."""
+        w, r, *bias = (self._weights[name][0] for name in node.input[1:4] if name)
+
+        def in_order(rows: Any) -> Any:
+            i, o, f, c = rows.split(size)
+            return self._torch.cat((i, f, c, o)).contiguous()
+
+        halves = [half for each in bias for half in each.split(4 * size)]
+        return [in_order(each) for each in (w, r, *halves)]
 
     def tensor(self, array: np.ndarray) -> Any:
         """An array on the device; floats get the graph's type."""
@@ -57,19 +86,13 @@ class TorchGraph:
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
         """The outputs for tensors by name; nothing waits for the device."""
-        values: Values = {"": None, **self._weights, **feeds}
+        values: dict[str, Any] = {"": None, **self._weights, **feeds}
         with self._torch.no_grad():
-            for node, attributes in self._nodes:
-                known = {**attributes, "float": self._float, "kept": self._kept}
-                if (
-                    node.op_type in ("Reshape", "Split", "Squeeze", "Unsqueeze", "Clip")
-                    and node.input[1:]
-                ):
-                    known["given"] = [self._shapes.get(name) for name in node.input[1:]]
-                inputs = [values[name] for name in node.input]
-                results = _FORMS[node.op_type](self._torch, node, inputs, known)
+            for step in self._steps:
+                inputs = [values[name] for name in step.inputs]
+                results = step.form(self._torch, inputs, step.known)
                 results = results if isinstance(results, tuple) else (results,)
-                values.update(zip(node.output, results, strict=False))
+                values.update(zip(step.outputs, results, strict=False))
         return [values[name] for name in self._outputs]
 
 
@@ -82,7 +105,7 @@ def _form(*names: str) -> Callable[[Any], Any]:
 
 
 def _elementwise(name: str) -> Callable[..., Any]:
-    return lambda torch, node, inputs, known: getattr(torch, name)(*inputs)
+    return lambda torch, inputs, known: getattr(torch, name)(*inputs)
 
 
 for _onnx, _torch in {
@@ -107,31 +130,31 @@ def _pads(known: Mapping[str, Any]) -> list[int]:
 
 
 @_form("Conv")
-def _conv(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, Any]) -> Any:
+def _conv(torch: Any, inputs: list[Any], known: Mapping[str, Any]) -> Any:
     strides, groups = list(known.get("strides", (1, 1))), known.get("group", 1)
     bias = inputs[2] if inputs[2:] else None
     return torch.conv2d(*inputs[:2], bias, strides, _pads(known), 1, groups)
 
 
 @_form("ConvTranspose")
-def _transposed(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, Any]) -> Any:
+def _transposed(torch: Any, inputs: list[Any], known: Mapping[str, Any]) -> Any:
     bias, strides = inputs[2] if inputs[2:] else None, list(known.get("strides", (1, 1)))
     return torch.conv_transpose2d(*inputs[:2], bias, strides, _pads(known))
 
 
 @_form("MaxPool")
-def _max_pool(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, Any]) -> Any:
+def _max_pool(torch: Any, inputs: list[Any], known: Mapping[str, Any]) -> Any:
     kernel, strides = list(known["kernel_shape"]), list(known.get("strides", (1, 1)))
     return torch.max_pool2d(inputs[0], kernel, strides, _pads(known))
 
 
 @_form("GlobalAveragePool")
-def _average(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, Any]) -> Any:
+def _average(torch: Any, inputs: list[Any], known: Mapping[str, Any]) -> Any:
     return inputs[0].mean((2, 3), keepdim=True)
 
 
 @_form("BatchNormalization")
-def _batch_norm(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, Any]) -> Any:
+def _batch_norm(torch: Any, inputs: list[Any], known: Mapping[str, Any]) -> Any:
     x, scale, bias, mean, variance = inputs
     return torch.batch_norm(
         x, scale, bias, mean, variance, False, 0.0, known.get("epsilon", 1e-5), True
@@ -139,70 +162,70 @@ def _batch_norm(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[s
 
 
 @_form("LayerNormalization")
-def _layer_norm(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, Any]) -> Any:
+def _layer_norm(torch: Any, inputs: list[Any], known: Mapping[str, Any]) -> Any:
     x, scale, *bias = inputs
     return torch.layer_norm(x, scale.shape, scale, *bias, eps=known.get("epsilon", 1e-5))
 
 
 @_form("Softmax")
-def _softmax(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, Any]) -> Any:
+def _softmax(torch: Any, inputs: list[Any], known: Mapping[str, Any]) -> Any:
     return torch.softmax(inputs[0], known.get("axis", -1))
 
 
 @_form("Gemm")
-def _gemm(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, Any]) -> Any:
+def _gemm(torch: Any, inputs: list[Any], known: Mapping[str, Any]) -> Any:
     weights = inputs[1] if known.get("transB") else inputs[1].t()
     return torch.nn.functional.linear(inputs[0], weights, *inputs[2:])
 
 
 @_form("Clip")
-def _clip(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, Any]) -> Any:
+def _clip(torch: Any, inputs: list[Any], known: Mapping[str, Any]) -> Any:
     low, high = (None if v is None else float(v) for v in [*known["given"], None][:2])
     return torch.clamp(inputs[0], low, high)
 
 
 @_form("Flatten")
-def _flatten(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, Any]) -> Any:
+def _flatten(torch: Any, inputs: list[Any], known: Mapping[str, Any]) -> Any:
     return torch.flatten(inputs[0], known.get("axis", 1))
 
 
 @_form("Reshape")
-def _reshape(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, Any]) -> Any:
-    shape = [n or inputs[0].shape[i] for i, n in enumerate(known["given"][0].tolist())]
+def _reshape(torch: Any, inputs: list[Any], known: Mapping[str, Any]) -> Any:
+    shape = [n or inputs[0].shape[i] for i, n in enumerate(known["given"][0])]
     return inputs[0].reshape(shape)
 
 
 @_form("Transpose")
-def _transpose(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, Any]) -> Any:
+def _transpose(torch: Any, inputs: list[Any], known: Mapping[str, Any]) -> Any:
     return inputs[0].permute(list(known["perm"]))
 
 
 @_form("Squeeze")
-def _squeeze(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, Any]) -> Any:
-    return inputs[0].squeeze(tuple(known["given"][0].tolist()))
+def _squeeze(torch: Any, inputs: list[Any], known: Mapping[str, Any]) -> Any:
+    return inputs[0].squeeze(tuple(known["given"][0]))
 
 
 @_form("Split")
-def _split(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, Any]) -> Any:
-    return torch.split(inputs[0], known["given"][0].tolist(), known.get("axis", 0))
+def _split(torch: Any, inputs: list[Any], known: Mapping[str, Any]) -> Any:
+    return torch.split(inputs[0], known["given"][0], known.get("axis", 0))
 
 
 @_form("Unsqueeze")
-def _unsqueeze(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, Any]) -> Any:
+def _unsqueeze(torch: Any, inputs: list[Any], known: Mapping[str, Any]) -> Any:
     result = inputs[0]
-    for axis in sorted(known["given"][0].tolist()):
+    for axis in sorted(known["given"][0]):
         result = result.unsqueeze(axis)
     return result
 
 
 @_form("Cast")
-def _cast(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, Any]) -> Any:
+def _cast(torch: Any, inputs: list[Any], known: Mapping[str, Any]) -> Any:
     types = {onnx.TensorProto.FLOAT: known["float"], onnx.TensorProto.INT64: torch.int64}
     return inputs[0].to(types[known["to"]])
 
 
 @_form("Gather")
-def _gather(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, Any]) -> Any:
+def _gather(torch: Any, inputs: list[Any], known: Mapping[str, Any]) -> Any:
     table, indices = inputs
     axis = known.get("axis", 0)
     picked = table.index_select(axis, indices.reshape(-1))
@@ -210,31 +233,19 @@ def _gather(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, 
 
 
 @_form("MatMulInteger")
-def _bytes(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, Any]) -> Any:
+def _bytes(torch: Any, inputs: list[Any], known: Mapping[str, Any]) -> Any:
     return torch._int_mm(*inputs)
 
 
 @_form("LSTM")
-def _lstm(torch: Any, node: NodeProto, inputs: list[Any], known: Mapping[str, Any]) -> Any:
-    """cuDNN's LSTM; ONNX has its gates in the order i, o, f, c, and PyTorch i, f, c, o."""
-    x, w, r, bias, lengths, *state = [*inputs, *(None,) * 7][:7]
+def _lstm(torch: Any, inputs: list[Any], known: Mapping[str, Any]) -> Any:
+    """cuDNN's LSTM, of one layer and direction."""
+    x, _, _, bias, lengths, *state = [*inputs, *(None,) * 7][:7]
     if lengths is not None or any(value is not None for value in inputs[7:]):
         raise KeyError("LSTM with lengths of sequences or peepholes")
-    size = known["hidden_size"]
-
-    def in_order(rows: Any) -> Any:
-        i, o, f, c = rows.split(size)
-        return torch.cat((i, f, c, o)).contiguous()
-
-    # Weights are put into PyTorch's order once, not in each run.
-    weights: list[Any] | None = known["kept"].get(node.output[0])
-    if weights is None:
-        weights = [in_order(w[0]), in_order(r[0])]
-        if bias is not None:
-            weights += [in_order(half) for half in bias[0].split(4 * size)]
-        known["kept"][node.output[0]] = weights
-    # One layer of one direction: states are [1, batch, size] in ONNX and in PyTorch.
-    zeros = x.new_zeros(1, x.shape[1], size)
+    # States are [1, batch, size] in ONNX and in PyTorch.
+    zeros = x.new_zeros(1, x.shape[1], known["hidden_size"])
     first = [zeros if value is None else value.contiguous() for value in state]
-    y, h, c = torch.lstm(x, first, weights, bias is not None, 1, 0.0, False, False, False)
+    options = (bias is not None, 1, 0.0, False, False, False)
+    y, h, c = torch.lstm(x, first, known["weights"], *options)
     return y.unsqueeze(1), h, c

@@ -21,7 +21,8 @@ from gpus.cases import product
 from gpus.items import Item, Numbers
 from gpus.prepare import prepare
 from models import dcgan_generator, dqn, lstm_lm, mobilenet_v1, resnet18
-from suites import conv, depthwise, fusion
+from suites import conv, depthwise
+from suites.fusion import CASES as FUSED
 from tcopt.dialects.loop import BlockOp, FuncOp
 from tcopt.dialects.loop.structure import enclosing_loops
 from tcopt.dialects.target import TARGET_ATTRIBUTE
@@ -48,10 +49,13 @@ NETWORKS: dict[str, Callable[[], ModelProto]] = {
 }
 """The networks of the paper's evaluation."""
 
+QUANTIZED = ("resnet18", "dqn")
+"""Those that are quantised as well."""
 
-def fused(rounds: int) -> Rows:
+
+def fusion(rounds: int) -> Rows:
     """Figure 4: fused against single operators on this CPU, and what a GPU is asked to do."""
-    for case in fusion.CASES:
+    for case in FUSED:
         model = case.build()
         sides = {}
         for name, passes in (("fused", None), ("single", UNFUSED)):
@@ -79,7 +83,7 @@ def _feeds(compiled: tcopt.Model) -> dict[str, np.ndarray]:
     }
 
 
-def shared() -> Rows:
+def sharing() -> Rows:
     """Figure 7: estimated time of products with and without cooperative fetching."""
     for size in (1024, 2048):
         function, facts = _function(product([size, size], [size, size]))
@@ -144,7 +148,7 @@ def _against(name: str, model: ModelProto, rounds: int) -> dict[str, Any]:
     return {"case": name, "ms": run["median_ms"], "speed": run["speed"]["onnxruntime"]}
 
 
-def inner_loops() -> Rows:
+def arm_loops() -> Rows:
     """Figure 17 without a board: the inner loops of layers on Arm cores, by llvm-mca."""
     from inner_loops import rows_of
     from mca import find_mca
@@ -203,7 +207,7 @@ def gpu_programs() -> Rows:
             ("f16", Numbers.ROUNDED),
             ("int8", Numbers.QUANTIZED),
         ):
-            if dtype == "int8" and name == "lstm_lm":
+            if dtype == "int8" and name not in QUANTIZED:
                 continue
             found = prepare(Item("networks", name, build, "", dtype, how), GPU, 0)
             if found.program is None:
@@ -253,7 +257,7 @@ def lines() -> Rows:
 
 def quantised(rounds: int) -> Rows:
     """The post on int8 on this CPU: ResNet-18 and DQN in 8 bits against f32."""
-    for name in ("resnet18", "dqn"):
+    for name in QUANTIZED:
         model = NETWORKS[name]()
         item = Item("quantised", name, NETWORKS[name], "", "int8", Numbers.QUANTIZED)
         small = item.model()

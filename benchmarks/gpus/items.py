@@ -11,14 +11,8 @@ import numpy as np
 from onnx import ModelProto, TensorProto, numpy_helper
 
 import tcopt
+from gpus.sides import EAGER, OURS
 from tcopt.support.accuracy import PRECISE
-
-OURS = "tcopt"
-EAGER = "torch"
-COMPILED = "torch.compile"
-TRITON = "triton"
-FUSED_ATTENTION = "torch sdpa"
-PEERS = (EAGER, COMPILED, TRITON, FUSED_ATTENTION)
 
 DTYPES = {
     "f32": np.dtype(np.float32),
@@ -64,7 +58,8 @@ class Item:
         what: a few words for people.
         dtype: f32, f16, bf16 or int8.
         how: how the model comes to that type.
-        batch: shown in the report; `build` has it already.
+        batch: shown in the report. `build` has it already, but for QUANTIZED, where a model of a
+            batch of one is quantised and then widened.
         variant: a key of `gpus.variants.VARIANTS`, or empty for the compiler's defaults.
         peers: other implementations to measure.
     """
@@ -97,9 +92,19 @@ class Item:
         """The model to compile."""
         built = self.build()
         if self.how is Numbers.QUANTIZED:
-            feeds = feeds_of(built)
-            return tcopt.quantize(built, [feeds], plan=False, samples=1).model
+            small = tcopt.quantize(built, [feeds_of(built)], plan=False, samples=1).model
+            return widened(small, self.batch)
         return typed(built, self.dtype) if self.how is Numbers.STORED else built
+
+
+def widened(model: ModelProto, batch: int) -> ModelProto:
+    """A model for another batch, which is the first dimension of inputs and outputs."""
+    made = ModelProto()
+    made.CopyFrom(model)
+    del made.graph.value_info[:]
+    for info in (*made.graph.input, *made.graph.output):
+        info.type.tensor_type.shape.dim[0].dim_value = batch
+    return made
 
 
 def typed(model: ModelProto, dtype: str) -> ModelProto:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from gpus.items import EAGER, OURS, Item, Numbers
+from gpus.items import Item, Numbers
 from gpus.peers import Peers
 from gpus.prepare import Prepared, Preparer, describe
 from gpus.rows import Rows
+from gpus.sides import EAGER, OURS
 from tcopt.runtime.profile import measure_profile
 
 ROUND_S = 0.02
@@ -99,6 +101,9 @@ def measure_all(
             if isinstance(answer, TimeoutError) and how.left <= 0:
                 return False
             _measure_item(item, answer, rows, peers, how)
+            # Memory of the device is freed with what refers to it, partly in cycles.
+            del answer
+            gc.collect()
     return True
 
 

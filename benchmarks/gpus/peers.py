@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpus.items import COMPILED, EAGER, FUSED_ATTENTION, PEERS, TRITON
+from gpus.sides import COMPILED, EAGER, FUSED_ATTENTION, PEERS, TRITON
 from torch_graph import TorchGraph
 
 if TYPE_CHECKING:

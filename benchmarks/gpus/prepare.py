@@ -19,7 +19,7 @@ from math import prod
 import numpy as np
 from onnx import ModelProto
 
-from gpus.items import Item, Numbers, feeds_of
+from gpus.items import Item, Numbers, feeds_of, widened
 from gpus.variants import VARIANTS
 from tcopt.compiler.driver import Imported, compile_model
 from tcopt.compiler.facts import with_remarks
@@ -67,6 +67,8 @@ def prepare(item: Item, target: str, workers: int | None = None) -> Prepared:
         workers: processes that compile kernels beside this one.
     """
     built = item.build()
+    if item.how is Numbers.QUANTIZED:
+        built = widened(built, item.batch)
     made, model = Prepared(item, feeds_of(built, item.dtype)), built
     try:
         model = item.model()
@@ -179,6 +181,8 @@ class Preparer:
             _, future = waiting.popleft()
             try:
                 answer: Prepared | Exception = future.result(patience)
+            except TimeoutError:
+                answer = TimeoutError(f"not prepared within {patience:.0f} s")
             except Exception as error:
                 answer = error
             if isinstance(answer, BrokenProcessPool):

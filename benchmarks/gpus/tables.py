@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gpus.cases import GROUPS
-from gpus.items import COMPILED, EAGER, FUSED_ATTENTION, OURS, TRITON
 from gpus.roofs import GROUP
 from gpus.rows import MACHINE, Row
+from gpus.sides import OURS, PEERS
 from gpus.variants import VARIANTS
+from tables import markdown
 from tcopt.tools.benchmarking.report import geometric_mean
 
 Case = tuple[str, str, str, str, str]
 """Group, name, type of numbers, batch and variant."""
 
-_PEERS = (EAGER, COMPILED, TRITON, FUSED_ATTENTION)
 LAUNCHES_SHOWN = 30
 
 
@@ -98,7 +98,7 @@ def _roof_table(rows: Mapping[str, Row]) -> str:
 
 def _group(cases: Mapping[Case, Mapping[str, Row]], roofs: Roofs) -> Iterator[str]:
     plain = {case: sides for case, sides in cases.items() if not case[4]}
-    peers = [name for name in _PEERS if any(name in sides for sides in plain.values())]
+    peers = [name for name in PEERS if any(name in sides for sides in plain.values())]
     head = ["case", "type", "batch", "ours us"]
     head += [text for name in peers for text in (f"{name} us", "ratio")]
     table: list[Sequence[str]] = []
@@ -188,10 +188,3 @@ def _errors(rows: Mapping[str, Row]) -> Iterator[str]:
         if found:
             yield f"## {title}"
             yield markdown(["row", ""], found)
-
-
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; bars in cells are written as entities."""
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    lines += [f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in rows]
-    return "\n".join(lines)

@@ -1,0 +1,189 @@
+"""Claims of the posts on TVM's blog."""
+
+from __future__ import annotations
+
+from claims.claim import Claim, Kind
+from claims.gpu_answers import gains, ratios, without_card
+from claims.results import Results
+from claims.tvm_paper import best_speeds, compiled_for_mali
+from tcopt.tools.benchmarking.report import geometric_mean
+
+_CUBLAS = {(17, 17): 0.0087, (1, 17): 0.00052, (17, 1): 0.00052, (30, 30): 0.0274}
+"""Published parts of cuBLAS's operations that were asked for, by rows and columns."""
+
+
+def _tasks(results: Results) -> str:
+    parts = (
+        f"{row['kernels']} kernels on {row['target']}, {row['convolutions']} with a convolution"
+        for row in results.rows("tasks")
+    )
+    return f"{'; '.join(parts)}: kernels with other operators fused into them are their own"
+
+
+def _trials(results: Results) -> str:
+    few, many = (
+        {s: geometric_mean(v.values()) for s, v in best_speeds(results, n).items()}
+        for n in (16, 64)
+    )
+    parts = (f"{name} {few[name]:.3f}x and {many[name]:.3f}x" for name in many)
+    return f"On the simulated accelerator after 16 and 64 trials: {', '.join(parts)}"
+
+
+def _cpu(results: Results) -> str:
+    rows = {row["case"]: row for row in results.rows("networks")}
+    parts = (f"{name} {rows[name]['ms']['tcopt']:.1f} ms" for name in ("resnet18", "mobilenet_v1"))
+    return f"On this CPU, one thread: {', '.join(parts)}"
+
+
+def _parity(results: Results) -> str:
+    return ratios(results, "networks") or without_card(results)
+
+
+def _int8(results: Results) -> str:
+    programs = [row for row in results.rows("gpu_programs") if row["dtype"] == "int8"]
+    counts = ", ".join(
+        f"{row['network']} {row['dp4a']} dp4a in {row['launches']} launches"
+        for row in programs
+        if "dp4a" in row
+    )
+    speeds = ", ".join(f"{row['network']} {row['speed']:.2f}x" for row in results.rows("quantised"))
+    return (
+        f"On this CPU, int8 against our f32: {speeds}. On sm_80: {counts}. {without_card(results)}"
+    )
+
+
+def _padding(results: Results) -> str:
+    parts: list[str] = []
+    for row in results.rows("batched"):
+        _, rows, columns, _ = row["shape"]
+        share, theirs = row["asked"] / row["issued"], _CUBLAS[rows, columns]
+        parts.append(f"{rows}x{columns} {share:.0%} (cuBLAS {theirs:.2%})")
+    return f"Operations asked for, as a part of those issued on sm_80: {', '.join(parts)}"
+
+
+def _batched(results: Results) -> str:
+    return ratios(results, "batched") or without_card(results)
+
+
+def _fused(results: Results) -> str:
+    return gains(results, "batched", "fusion") or without_card(results)
+
+
+_CARD = "an NVIDIA GPU"
+_BOARDS = "the boards and phones of the post"
+
+CLAIMS = (
+    Claim(
+        "autotvm",
+        "Text",
+        "ResNet-18 has 12 different convolutions, which are 12 tuning tasks.",
+        "python benchmarks/paper.py --measure tasks",
+        Kind.COUNTED,
+        _tasks,
+        ("tasks",),
+    ),
+    Claim(
+        "autotvm",
+        "Text",
+        "448 to 1,000 trials a task, 262 to 1,112 seconds each (RK3399).",
+        "python benchmarks/vdla_tuning.py --layers C2,C8,C10 --strategies model estimate random"
+        " --seeds 3 --json benchmarks/results/vdla_search.json",
+        Kind.SIMULATED,
+        _trials,
+        ("vdla_search",),
+        f"{_BOARDS}; trials on a CPU are in [tuning](tuning.md)",
+    ),
+    Claim(
+        "autotvm",
+        "Table, Arm CPUs",
+        "ResNet-18 in 61 to 1,235 ms, MobileNet in 40 to 724 ms; faster than NCNN.",
+        "python benchmarks/paper.py --measure networks",
+        Kind.MEASURED,
+        _cpu,
+        ("networks",),
+        _BOARDS,
+    ),
+    Claim(
+        "autotvm",
+        "Table, NVIDIA GPUs",
+        "ResNet-50 in 2.7 ms on a GTX 1080 Ti; parity with TensorRT.",
+        "python benchmarks/gpu.py --filter networks/",
+        Kind.MISSING,
+        _parity,
+        (),
+        f"{_CARD}, and TensorRT; PyTorch is the peer",
+    ),
+    Claim(
+        "autotvm",
+        "Table, AMD GPU",
+        "A little slower than MIOpen on a Vega FE, by schedules for NVIDIA GPUs.",
+        "",
+        Kind.MISSING,
+        lambda _: "There is no target for AMD GPUs but OpenCL",
+        (),
+        "an AMD GPU",
+    ),
+    Claim(
+        "mali",
+        "Table of kernels",
+        "A 3x3 layer of VGG: 0.03x the Arm Compute Library bound to threads, 0.49x unrolled,"
+        " 1.40x vectorised (Mali-T860).",
+        "python benchmarks/paper.py --measure mali",
+        Kind.COUNTED,
+        lambda results: (
+            compiled_for_mali(results)
+            + f"; {sum(row['vector_loads'] for row in results.rows('mali')):,} vector loads in all"
+        ),
+        ("mali",),
+        "a Mali GPU; no simulator or offline compiler of one is to be had",
+    ),
+    Claim(
+        "mali",
+        "Figure 2, table of fp16",
+        "1.4 to 2.2 times as fast as the Arm Compute Library; fp16 1.6 to 1.9 times fp32.",
+        "",
+        Kind.MISSING,
+        lambda _: "PoCL on x86 has no arithmetic in half precision, so that nothing stands in",
+        (),
+        "a Mali GPU",
+    ),
+    Claim(
+        "int8",
+        "Figure 1",
+        "int8 is up to 8 times as fast as float32 by cuDNN, and equals TensorRT (GTX 1080).",
+        "python benchmarks/gpu.py --filter quantised/",
+        Kind.MEASURED,
+        _int8,
+        ("quantised", "gpu_programs"),
+        f"{_CARD}, and TensorRT",
+    ),
+    Claim(
+        "nmt",
+        "Table of operations",
+        "0.05% to 2.7% of the operations of cuBLAS's batched products are asked for (M40).",
+        "python benchmarks/paper.py --measure batched",
+        Kind.COUNTED,
+        _padding,
+        ("batched",),
+    ),
+    Claim(
+        "nmt",
+        "Text",
+        "Batched products are at least 13 times as fast as cuBLAS (M40).",
+        "python benchmarks/gpu.py --filter batched/",
+        Kind.MISSING,
+        _batched,
+        (),
+        _CARD,
+    ),
+    Claim(
+        "nmt",
+        "Text",
+        "Fusing the transposition or addition after them is another 1.7 times (M40).",
+        "python benchmarks/gpu.py --filter batched/",
+        Kind.MISSING,
+        _fused,
+        (),
+        _CARD,
+    ),
+)
