@@ -8,10 +8,13 @@ row becomes an error, and another process goes on after it.
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +53,14 @@ def supervise(command: Sequence[str], output: Path, patience: float = PATIENCE) 
     code = FINISHED
     for _ in range(MOST_STARTS):
         note(output, "")
-        process = subprocess.Popen(command)
-        reason = _wait(process, output, patience)
-        code = process.returncode
+        process = subprocess.Popen(command, start_new_session=True)
+        try:
+            reason = _wait(process, output, patience)
+        finally:
+            # Its compiling processes would outlive it.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        code = process.wait()
         at = _noted(output)["key"]
         note_path(output).unlink(missing_ok=True)
         if code == FINISHED or not (at or code == LOST):
@@ -71,13 +79,11 @@ def _facts(key: str) -> dict[str, Any]:
 
 
 def _wait(process: subprocess.Popen[bytes], output: Path, patience: float) -> str:
-    """Wait for the end of a process, or end it; why it was ended, or nothing."""
+    """Wait for the end of a process; why it has to be ended, or nothing."""
     while process.poll() is None:
         time.sleep(_POLL_S)
         now = _noted(output)
         if now["key"] and time.time() - now["since"] > patience:
-            process.kill()
-            process.wait()
             return f"took more than {patience:g} s"
     return ""
 

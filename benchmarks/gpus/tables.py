@@ -40,11 +40,15 @@ class Roofs:
         }
 
     def bound(self, operations: float, moved: float, launches: int, dtype: str) -> float | None:
-        """Microseconds at least: launches, and operations or bytes; None if a roof is unknown."""
-        rate = self._tflops.get(dtype) or self._tflops["f32"]
-        if rate is None or self.copy is None:
+        """Microseconds at least: launches, and operations or bytes.
+
+        Operations of a type without a measured roof do not count. None without the roof of copies.
+        """
+        if self.copy is None:
             return None
-        return launches * self.launch + max(operations / rate / 1e6, moved / self.copy)
+        rate = self._tflops.get(dtype)
+        compute = 0.0 if rate is None else operations / rate / 1e6
+        return launches * self.launch + max(compute, moved / self.copy)
 
 
 def page(rows: Mapping[str, Row]) -> str:
