@@ -22,14 +22,11 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from onnx import ModelProto, TensorProto, helper
 
 import tcopt
-from saved import save
 from table2 import LAYERS
 from table2 import Layer as Convolution
 from tcopt.tools.benchmarking.turns import speed, take_turns
@@ -143,22 +140,15 @@ def compiled(layer: Convolution, kind: Kind, threads: int) -> Callable[[], list[
     return partial(model.run, {"x": kind.inputs(layer)})
 
 
-def measure(
-    layer: Convolution, kinds: Sequence[Kind], rounds: int, threads: int
-) -> dict[str, dict[str, float]]:
-    """Microseconds of each kind, and its speed relative to int8, compared burst by burst."""
-    times = take_turns({kind.name: compiled(layer, kind, threads) for kind in kinds}, rounds)
-    found = {"us": {name: each.median * 1e6 for name, each in times.items()}}
+def measure(layer: Convolution, kinds: Sequence[Kind], rounds: int, threads: int) -> list[str]:
+    """A row of the table: microseconds of each kind, and how many times as fast as int8 each is."""
+    sides = {kind.name: compiled(layer, kind, threads) for kind in kinds}
+    times = take_turns(sides, rounds)
+    row = [f"{times[kind.name].median * 1e6:.0f}" for kind in kinds]
     if "int8" in times:
-        found["speed"] = {
-            name: speed(each, times["int8"]) for name, each in times.items() if name != "int8"
-        }
-    return found
-
-
-def _row(layer: Convolution, found: dict[str, dict[str, float]]) -> list[str]:
-    times = [f"{us:.0f}" for us in found["us"].values()]
-    return [layer.name, *times, *(f"{ratio:.2f}" for ratio in found.get("speed", {}).values())]
+        others = [kind.name for kind in kinds if kind.name != "int8"]
+        row += [f"{speed(times[name], times['int8']):.2f}" for name in others]
+    return [layer.name, *row]
 
 
 def print_table(kinds: Sequence[Kind], rows: Sequence[Sequence[str]]) -> None:
@@ -181,19 +171,12 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="*", help=", ".join(kind.name for kind in KINDS))
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--json", type=Path, help="write the results")
     options = parser.parse_args()
     layers = [each for each in LAYERS if not options.layers or each.name in options.layers]
     kinds = [each for each in KINDS if not options.kinds or each.name in options.kinds]
-    rows: list[dict[str, Any]] = []
     for threads in options.threads:
         print(f"\n{threads} {'thread' if threads == 1 else 'threads'}\n")
-        found = [measure(each, kinds, options.rounds, threads) for each in layers]
-        print_table(kinds, [_row(*pair) for pair in zip(layers, found, strict=True)])
-        for layer, each in zip(layers, found, strict=True):
-            rows.append({"layer": layer.name, "threads": threads, **each})
-    if options.json:
-        save(options.json, "python benchmarks/bits.py", rows)
+        print_table(kinds, [measure(each, kinds, options.rounds, threads) for each in layers])
 
 
 if __name__ == "__main__":

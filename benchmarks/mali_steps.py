@@ -49,12 +49,14 @@ def scheduled(step: str, size: int, channels: int) -> FuncOp:
     data = te.placeholder((channels, size + 2, size + 2), name="data")
     blocks = channels // _PACKED
     kernel = te.placeholder((blocks, channels, 3, 3, _PACKED), name="kernel")
-    ci, kh, kw = (te.reduce_axis(n, name) for n, name in ((channels, "ci"), (3, "kh"), (3, "kw")))
+    sizes = ((channels, "ci"), (3, "kh"), (3, "kw"))
+    inputs, rows, columns = (te.reduce_axis(size, name) for size, name in sizes)
     conv = te.compute(
         (blocks, size, size // _PACKED, _PACKED, _PACKED),
         lambda co, h, w, vw, vc: te.sum(
-            data[ci, h + kh, w * _PACKED + vw + kw] * kernel[co, ci, kh, kw, vc],
-            axis=[ci, kh, kw],
+            data[inputs, h + rows, w * _PACKED + vw + columns]
+            * kernel[co, inputs, rows, columns, vc],
+            axis=[inputs, rows, columns],
         ),
         name="conv",
     )

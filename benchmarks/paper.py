@@ -29,6 +29,7 @@ from tcopt.tools.command_line.cli import ArgumentParser, run_tool
 
 PROG = "paper.py"
 CAMPAIGNS = (
+    "bits",
     "fusion",
     "sharing",
     "batched",
@@ -51,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = ArgumentParser(PROG, (__doc__ or "").splitlines()[0])
     add = parser.add_argument
     add("--measure", nargs="+", choices=["all", *CAMPAIGNS], default=(), help="campaigns to run")
-    add("--rounds", type=int, default=7, help="interleaved bursts of each side (7)")
+    add("--rounds", type=int, default=7, help="interleaved rounds (7)")
     add("--check", action="store_true", help="only say whether the page is up to date")
     add("--no-figures", action="store_true", help="leave the figures as they are")
     return run_tool(PROG, partial(_run, parser.parse_args(argv)))
@@ -80,11 +81,11 @@ def _measure(name: str, rounds: int) -> None:
     campaign: Callable[..., Iterator[dict[str, Any]]] = getattr(campaigns, name)
     given = {"rounds": rounds} if "rounds" in inspect.signature(campaign).parameters else {}
     rows: list[dict[str, Any]] = []
+    command = f"python benchmarks/paper.py --measure {name}"
     for row in campaign(**given):
         print(name, row, flush=True)
         rows.append(row)
-    command = f"python benchmarks/paper.py --measure {name}"
-    save(FOLDER / f"{name}.json", command, rows, **given)
+        save(FOLDER / f"{name}.json", command, rows, **given)
 
 
 if __name__ == "__main__":

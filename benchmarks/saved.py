@@ -39,7 +39,8 @@ def load(path: Path) -> dict[str, Any]:
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        found["rows"], found["machine"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"'{path}' has no saved results: {error}") from None
+    if not isinstance(found, dict) or not {"machine", "rows"} <= found.keys():
+        raise InputError(f"'{path}' has no saved results")
     return found

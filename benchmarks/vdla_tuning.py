@@ -101,9 +101,8 @@ def main() -> None:
                     "ratios": [trial.part for trial in found.trials],
                 }
             )
-    if args.json:
-        command = f"python benchmarks/vdla_tuning.py --machine {args.machine}"
-        save(args.json, command, rows)
+            if args.json:
+                save(args.json, f"python benchmarks/vdla_tuning.py --machine {args.machine}", rows)
 
 
 if __name__ == "__main__":

@@ -61,9 +61,9 @@ def _introduction(results: Results) -> str:
     return (
         "Every figure, table and number of the TVM paper and of posts on its blog, and the answer"
         " of this project: measured, simulated, counted or estimated, and by which command. Times"
-        " compare sides that take turns in one process. The machine was shared with other work"
-        " while they were measured, so ratios of times vary by a tenth and more; cycles, counts"
-        " and estimates do not depend on it. A ratio above 1 means that ours is faster."
+        " are the minimum CPU time of interleaved runs on one thread, as the machine was shared"
+        " with other work; they vary by a tenth and more, cycles, counts and estimates do not. A"
+        " ratio above 1 means that ours is faster."
         f" {gpu}"
     )
 
@@ -206,10 +206,10 @@ def figures(results: Results) -> None:
         names = [row["case"] for row in rows]
         draw_bars(names, bars, "relative speed, one thread", DOCS / "paper_layers.svg")
     if results.has("bits"):
-        rows = [row for row in results.rows("bits") if row["threads"] == 1]
+        rows = results.rows("bits")
         bars = {
-            "over f32": [row["us"]["f32"] / row["us"]["A2W1"] for row in rows],
-            "over int8": [row["speed"]["A2W1"] for row in rows],
+            f"over {other}": [row["us"][other] / row["us"]["A2W1"] for row in rows]
+            for other in ("f32", "int8")
         }
         names = [row["layer"] for row in rows]
         draw_bars(names, bars, "relative speed of A2W1, one thread", DOCS / "paper_bits.svg")

@@ -166,7 +166,7 @@ def _launches(cases: Mapping[Case, Mapping[str, Row]], roofs: Roofs) -> Iterator
             bound = roofs.bound(launch["work"], launch["bytes"], 1, case[2])
             if bound is not None:
                 times = [f"{launch['us']:.1f}", f"{bound:.1f}", f"{bound / launch['us']:.0%}"]
-                names = [launch["kernel"], launch["rule"], launch["nodes"]]
+                names = [launch[name] for name in ("kernel", "rule", "nodes", "slow")]
                 lost.append((launch["us"] - bound, [case[1], case[2], *times, *names]))
     lost.sort(key=lambda each: -each[0])
     if lost:
@@ -174,9 +174,19 @@ def _launches(cases: Mapping[Case, Mapping[str, Row]], roofs: Roofs) -> Iterator
         yield (
             "Of the networks at a batch of one, by the microseconds above the bound; the events"
             " around a launch take a microsecond or two of it. Calls of several launches count no"
-            " operations."
+            " operations. *Estimated* is what the schedule's cost model says of a slow one."
         )
-        head = ["network", "type", "us", "bound us", "of it", "kernel", "rule", "nodes"]
+        head = [
+            "network",
+            "type",
+            "us",
+            "bound us",
+            "of it",
+            "kernel",
+            "rule",
+            "nodes",
+            "estimated",
+        ]
         yield markdown(head, [row for _, row in lost[:LAUNCHES_SHOWN]])
 
 
