@@ -8,8 +8,8 @@ from pathlib import Path
 from claims import posts, tvm_paper
 from claims.claim import SOURCES, Claim, Kind
 from claims.results import GPU_ROWS, Results
+from md_tables import markdown
 from table2 import LAYERS
-from tables import markdown
 from tcopt.tools.benchmarking.report import geometric_mean
 
 DOCS = Path(__file__).parents[2] / "docs"

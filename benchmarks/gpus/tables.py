@@ -10,7 +10,7 @@ from gpus.roofs import GROUP
 from gpus.rows import MACHINE, Row
 from gpus.sides import OURS, PEERS
 from gpus.variants import VARIANTS
-from tables import markdown
+from md_tables import markdown
 from tcopt.tools.benchmarking.report import geometric_mean
 
 Case = tuple[str, str, str, str, str]
