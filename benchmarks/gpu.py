@@ -164,7 +164,7 @@ def _facts(device: Device, target: str, peers: Peers) -> dict[str, Any]:
 
 
 def _is_lost(device: Device) -> bool:
-    """Whether the device refuses even a copy."""
+    """Return whether the device refuses even a copy."""
     try:
         buffer = device.allocate(4)
         device.write(np.zeros(1, np.float32), buffer)

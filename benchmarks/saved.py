@@ -32,7 +32,7 @@ def save(path: Path, command: str, rows: Rows, **facts: Any) -> None:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """What `save` wrote.
+    """Read the results that `save` wrote.
 
     Raises:
         InputError: the file is missing or has no results.

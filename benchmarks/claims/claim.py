@@ -10,7 +10,7 @@ from claims.results import Results
 
 
 class Kind(Enum):
-    """How an answer was found."""
+    """Ways to find an answer."""
 
     MEASURED = "measured"
     SIMULATED = "simulated"

@@ -1,4 +1,4 @@
-"""What rows of `gpu.py` say; a sentence that there is no card where there are none."""
+"""Answers from rows of `gpu.py`; without rows, a sentence that no GPU was available."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def ratios(results: Results, group: str) -> str:
 
 
 def gains(results: Results, group: str, variant: str) -> str:
-    """What a decision gains in each case of a group; nothing without a card."""
+    """Gain of a decision in each case of a group; nothing without a card."""
     sides = _sides(results, group)
     parts: list[str] = []
     for key, changed in sides.items():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from claims import posts, tvm_paper
 from claims.claim import SOURCES, Claim, Kind
@@ -143,10 +144,10 @@ def _details(results: Results) -> Iterator[str]:
         yield "![A2W1 against f32 and int8](paper_bits.svg)"
 
 
-def _utilizations(row: dict[str, object]) -> list[str]:
+def _utilizations(row: Mapping[str, Any]) -> list[str]:
     (layer,) = (each for each in LAYERS if each.name == row["layer"])
-    cycles: dict[str, int] = row["cycles"]  # type: ignore[assignment]
-    ours = [row["products"] / cycles[name] for name in ("serial", "threads", "slots")]  # type: ignore[operator]
+    cycles = row["cycles"]
+    ours = [row["products"] / cycles[name] for name in ("serial", "threads", "slots")]
     return [layer.name, *(f"{share:.1%}" for share in (*ours, *layer.paper))]
 
 

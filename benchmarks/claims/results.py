@@ -11,7 +11,7 @@ from gpus.rows import MACHINE, Row, read_rows
 from saved import FOLDER, load
 
 GPU_ROWS = "gpu.jsonl"
-"""What `gpu.py` measured on a card; there is none until somebody has one."""
+"""Rows of `gpu.py` from a machine with a card; the file is optional."""
 
 
 class Results:

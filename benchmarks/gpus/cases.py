@@ -280,7 +280,7 @@ def _bytes() -> Iterator[Item]:
 
 
 def _compiled() -> Iterator[Item]:
-    """What is measured already, by a peer that takes long to compile."""
+    """Cases of other groups again, by a peer that takes long to compile."""
     for item in (*_networks("f16", 1, "compiled"), *_networks("f32", 1, "compiled")):
         yield replace(item, peers=(COMPILED,))
     for item in _memory():

@@ -32,7 +32,7 @@ QUANTIZED_TOLERANCE = 5e-2
 
 
 class Numbers(Enum):
-    """How a case comes to its type of numbers.
+    """Way in which a case comes to its type of numbers.
 
     Attributes:
         STORED: inputs, weights and results of the model have the type.

@@ -31,7 +31,7 @@ class DeviceLostError(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """How to measure.
+    """Options of a run of measurements.
 
     Attributes:
         rounds: of which the median is taken.

@@ -39,7 +39,7 @@ REFERENCE_THREADS = 4
 
 @dataclass
 class Prepared:
-    """What the device needs for a measurement.
+    """Everything that the device needs for a measurement.
 
     Attributes:
         feeds: in f32 where the model has other floats.
@@ -64,7 +64,7 @@ def prepare(item: Item, target: str, workers: int | None = None) -> Prepared:
     """Build, compile and evaluate a model; failures are noted.
 
     Args:
-        workers: processes that compile kernels beside this one.
+        workers: additional processes that compile kernels.
     """
     built = item.build()
     if item.how is Numbers.QUANTIZED:
@@ -100,7 +100,7 @@ def describe(error: BaseException) -> str:
 
 
 def _runs_as_it_is(item: Item) -> bool:
-    """Whether onnxruntime is given the model that is compiled, not the f32 one."""
+    """Return whether onnxruntime runs the compiled model instead of the f32 one."""
     return item.how is Numbers.QUANTIZED
 
 
