@@ -56,7 +56,7 @@ NETWORKS: dict[str, Callable[[], ModelProto]] = {
 }
 """The networks of the paper's evaluation."""
 
-QUANTIZED = ("resnet18", "dqn")
+QUANTIZED = ("dqn", "resnet18")
 """Those that are quantised as well."""
 
 
@@ -216,8 +216,8 @@ def arm_loops() -> Rows:
 
 def spaces() -> Rows:
     """Section 5: the sizes of the spaces that are searched."""
-    for target in (GPU, "cpu:cortex-a53"):
-        for case in (*conv.CASES, *depthwise.CASES):
+    for case in (*conv.CASES, *depthwise.CASES):
+        for target in (GPU, "cpu:cortex-a53"):
             task = max(tasks_of(case.build(), target), key=lambda each: each.work)
             sizes = {arm.rule: arm.space.size for arm in arms_of(task)}
             yield {"target": target, "case": case.name, "sizes": sizes}
@@ -267,7 +267,7 @@ def gpu_programs() -> Rows:
 
 def mali() -> Rows:
     """Figure 19 without a board: networks compile for Mali, in f32 and f16."""
-    for name in ("resnet18", "mobilenet_v1", "dqn"):
+    for name in ("dqn", "mobilenet_v1", "resnet18"):
         for precision in ("f32", "f16"):
             start = time.process_time()
             compiled = tcopt.compile(
