@@ -52,7 +52,7 @@ def draw_bars(
     axes.axhline(1.0, color="black", linewidth=0.8)
     axes.set_xticks(range(len(names)), names, rotation=45 if max(map(len, names)) > 3 else 0)
     axes.set_ylabel(label)
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(bars))
     _save(pyplot, figure, path)
 
 

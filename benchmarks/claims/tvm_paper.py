@@ -97,6 +97,7 @@ def _search(results: Results) -> str:
     rows = results.rows("vdla_search")
     count, layers = len(rows[0]["ratios"]), ", ".join(sorted({row["layer"] for row in rows}))
     size = max(row["size"] for row in rows)
+    parts = [*parts, *(f"{name} is not measured yet" for name in STRATEGIES if name not in best)]
     return (
         f"On the simulated accelerator, whose cycles are exact, the best of {count} trials in a"
         f" space of {size:,} for {layers}, against the default: {', '.join(parts)}"
@@ -187,6 +188,7 @@ def _table2(_: Results) -> str:
     )
 
 
+STRATEGIES = ("model", "estimate", "random")
 SEARCH = (
     "python benchmarks/vdla_tuning.py --layers C8 --trials 24 --strategies model estimate random"
     " --json benchmarks/results/vdla_search.json"
