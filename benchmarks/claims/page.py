@@ -55,8 +55,8 @@ def _introduction(results: Results) -> str:
         if card
         else (
             "No GPU has been at hand. Where a claim needs one, the command measures it on a"
-            f" machine that has one; saved as `benchmarks/results/{GPU_ROWS}`, its rows become a"
-            " part of the answers here."
+            f" machine that has one; its rows, saved as `{GPU_ROWS}` with the other results, become"
+            " a part of the answers here."
         )
     )
     return (
