@@ -55,6 +55,7 @@ class KernelWriter(FunctionText):
         self._entry: list[str] = []
         self._registers: dict[str, int] = {}
         self._mentions = _mentions(kernel)
+        self._has_carry = False
         self._is_open = True
         """Whether the current basic block has no terminator yet."""
 
@@ -86,6 +87,14 @@ class KernelWriter(FunctionText):
         if type_ is None:
             self.refuse(f"register {name} is not declared")
         return types.bits(type_)
+
+    def carry(self) -> str:
+        """The pointer to the carry flag."""
+        if not self._has_carry:
+            self._has_carry = True
+            self._entry.append("%carry = alloca i1")
+            self._entry.append("store i1 false, ptr %carry")
+        return "%carry"
 
     def is_read(self, register: str) -> bool:
         """Whether a register that an instruction writes is mentioned by others too."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from tcopt.interpreters.ptx.checks import CHECKS, DECLARATIONS
 from tcopt.interpreters.ptx.faults import FAULTS, PtxFaultError
+from tcopt.interpreters.ptx.functions import inline_functions
 from tcopt.interpreters.ptx.kernel_writer import KernelWriter
 from tcopt.interpreters.ptx.layout import Block, Thread
 from tcopt.interpreters.ptx.scheduler import SCHEDULER
@@ -69,10 +70,15 @@ class PtxProgram:
     Raises:
         ParsingError: the text is not PTX.
         UnsupportedError: an instruction has no translation.
+        BackendError: LLVM does not take the translation.
     """
 
     def __init__(self, text: str, *, check_races: bool = True):
         self.module: PtxModule = parse_ptx(text)
+        self.module.kernels = {
+            name: inline_functions(kernel, self.module.functions)
+            for name, kernel in self.module.kernels.items()
+        }
         self.check_races = check_races
         self._shared = {
             name: SharedPlan.of(_shared_of(self.module, kernel))
@@ -102,7 +108,7 @@ class PtxProgram:
             raise InputError(f"there is no kernel {name}")
         check_launch(kernel, grid, block, len(parameters))
         _Run(kernel, self._shared[name], grid, block, self.check_races).run(
-            self._library[name], parameters, allocations
+            self._library.kernels[name], parameters, [*allocations, *self._library.variables]
         )
 
 
@@ -180,14 +186,22 @@ def _shared_of(module: PtxModule, kernel: Kernel) -> list[Variable]:
     return [v for v in (*module.variables, *kernel.variables) if v.space == "shared"]
 
 
+def _global_variables(module: PtxModule) -> list[Variable]:
+    return [each for each in module.variables if each.space in ("global", "const")]
+
+
 def write_module(module: PtxModule, shared: dict[str, SharedPlan]) -> str:
     """The LLVM IR text of all kernels of a module."""
     helpers: dict[str, str] = {}
-    globals_ = [each for each in module.variables if each.space in ("global", "const")]
+    globals_ = _global_variables(module)
     symbols = {each.name: f'ptrtoint (ptr @"{each.name}" to i64)' for each in globals_}
     kernels = [
         KernelWriter(
-            kernel, symbols | {key: str(at) for key, at in shared[name].offsets.items()}, helpers
+            kernel,
+            symbols
+            | {key: str(at) for key, at in shared[name].offsets.items()}
+            | {key: str(8 * number) for number, key in enumerate(kernel.parameters)},
+            helpers,
         ).write_kernel()
         for name, kernel in module.kernels.items()
     ]
@@ -198,14 +212,23 @@ def _global(variable: Variable) -> str:
     values = [*variable.values, *(0,) * (variable.count - len(variable.values))]
     type_ = f"i{8 * variable.element_bytes}"
     elements = ", ".join(f"{type_} {value}" for value in values)
-    return f'@"{variable.name}" = internal global [{variable.count} x {type_}] [{elements}], ' + (
+    return f'@"{variable.name}" = global [{variable.count} x {type_}] [{elements}], ' + (
         f"align {variable.alignment}"
     )
 
 
-class _Library(dict[str, int]):
-    """Addresses of kernels by name; `owner` keeps their code."""
+@dataclass(frozen=True)
+class _Library:
+    """Compiled kernels.
 
+    Attributes:
+        kernels: their addresses by name.
+        variables: the memory of each variable in global memory.
+        owner: keeps the code.
+    """
+
+    kernels: dict[str, int]
+    variables: list[Range]
     owner: llvm.ResourceTracker
 
 
@@ -226,12 +249,19 @@ def _compile(module: PtxModule, shared: dict[str, SharedPlan]) -> _Library:
     library = llvm.JITLibraryBuilder().add_ir(str(code)).add_current_process()
     for name, address in _machine_symbols().items():
         library = library.import_symbol(name, address)
-    for name in module.kernels:
+    variables = _global_variables(module)
+    for name in (*module.kernels, *(each.name for each in variables)):
         library = library.export_symbol(name)
-    tracker = library.link(_linker(), f"ptx{next(_numbers)}")
-    found = _Library({name: tracker[name] for name in module.kernels})
-    found.owner = tracker
-    return found
+    try:
+        tracker = library.link(_linker(), f"ptx{next(_numbers)}")
+    except RuntimeError as error:
+        names = ", ".join(module.kernels)
+        raise BackendError(
+            f"LLVM cannot compile the translated PTX of {names}: {error}",
+            hint="a function that its code calls may be missing in this process",
+        ) from error
+    ranges = [(tracker[each.name], tracker[each.name] + each.size) for each in variables]
+    return _Library({name: tracker[name] for name in module.kernels}, ranges, tracker)
 
 
 _numbers = itertools.count()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tcopt.support.errors import ParsingError
 
@@ -96,18 +96,21 @@ class Variable:
 
 @dataclass
 class Kernel:
-    """An entry point.
+    """An entry point, or a function that one calls.
 
     Attributes:
         parameters: their bytes by name.
         threads: the exact size of a block (`.reqntid`), None if the text has none.
+        results: bytes of what a function returns, by name.
         registers: the type of each register, or of all with a prefix: `%r<20>` is under `%r`.
+            Parameters and results of functions, and variables for those of a call, are registers.
     """
 
     name: str
     line: int
     parameters: dict[str, int]
-    threads: tuple[int, int, int] | None
+    threads: tuple[int, int, int] | None = None
+    results: dict[str, int] = field(default_factory=dict[str, int])
     registers: dict[str, str] = field(default_factory=dict[str, str])
     variables: list[Variable] = field(default_factory=list[Variable])
     body: list[Instruction | Label] = field(default_factory=list[Instruction | Label])
@@ -115,15 +118,19 @@ class Kernel:
 
 @dataclass
 class PtxModule:
-    """Kernels by name, and variables outside of them."""
+    """Kernels and functions by name, and variables outside of them."""
 
     target: str
     kernels: dict[str, Kernel]
+    functions: dict[str, Kernel]
     variables: list[Variable]
 
 
 _NAME = r"[%$\w]+"
-_ENTRY = re.compile(rf"\.entry\s+({_NAME})\s*\(([^)]*)\)")
+NAME = re.compile(_NAME)
+_ENTRY = re.compile(
+    rf"(?:\.(?:visible|weak|extern)\s+)?\.(entry|func)\s*(?:\(([^)]*)\))?\s*({_NAME})\s*\(([^)]*)\)([^;{{]*)(;|\{{)"
+)
 _PARAMETER = re.compile(rf"\.param\s+\.\w?(\d+)\b.*?({_NAME})\s*$", re.DOTALL)
 _THREADS = re.compile(r"\.reqntid\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
 _VARIABLE = re.compile(
@@ -131,10 +138,15 @@ _VARIABLE = re.compile(
     r"(?:\[(\d+)\])?(?:\s*=\s*\{([^}]*)\}|\s*=\s*(\w+))?$"
 )
 _LABEL = re.compile(rf"({_NAME}):")
-_REGISTER = re.compile(rf"({_NAME})(?:<\d+>)?")
+_REGISTER = re.compile(rf"({_NAME})(?:<(\d+)>)?")
+_STATEMENT = re.compile(rf"\s*({_NAME}:|[{{}}]|[^;{{}}\s](?:[^;])*;)")
+_CALL = re.compile(rf"(?:\(([^)]*)\)\s*,\s*)?({_NAME})\s*(?:,\s*\(([^)]*)\))?")
 _GUARD = re.compile(rf"@(!?)({_NAME})\s+")
 _OPERAND = re.compile(r"\{([^}]*)\}|\[[^\]]*\]|[^,{}\[\]]+")
-_IGNORED = (".loc", ".pragma", ".file", ".section")
+_IGNORED = (".pragma", ".section")
+_DIRECTIVES = re.compile(r"\.(?:version|target|address_size)\b[^\n]*")
+_BLANK = re.compile(r"//[^\n]*|/\*.*?\*/|^\s*\.(?:loc|file)\b[^\n]*", re.DOTALL | re.MULTILINE)
+"""Comments, and directives that end with their lines."""
 
 
 def parse_ptx(text: str) -> PtxModule:
@@ -147,15 +159,16 @@ def parse_ptx(text: str) -> PtxModule:
     found = re.search(r"\.target\s+(\w+)", text)
     if found is None:
         raise ParsingError("a PTX module names its .target")
-    module = PtxModule(found[1], {}, [])
+    module = PtxModule(found[1], {}, {}, [])
     outside = text
     for entry in _ENTRY.finditer(text):
-        begin = text.index("{", entry.end())
-        end = _closing_brace(text, begin)
-        module.kernels[entry[1]] = _kernel(text, entry, begin, end)
+        end = entry.end()
+        if entry[6] == "{":
+            end = _closing_brace(text, end - 1)
+            table = module.kernels if entry[1] == "entry" else module.functions
+            table[entry[3]] = _kernel(text, entry, end)
         outside = outside[: entry.start()] + " " * (end - entry.start()) + outside[end:]
-    for _, statement in _statements(outside, 0):
-        # The first statement follows the module's directives.
+    for _, statement in _statements(_DIRECTIVES.sub("", outside), 0):
         place = re.search(r"\.(?:global|const|shared)\b", statement)
         if place is not None:
             module.variables.append(_variable(statement[place.start() :]))
@@ -168,7 +181,7 @@ def _without_comments(text: str) -> str:
     def blank(comment: re.Match[str]) -> str:
         return re.sub(r"[^\n]", " ", comment[0])
 
-    return re.sub(r"//[^\n]*|/\*.*?\*/", blank, text, flags=re.DOTALL)
+    return _BLANK.sub(blank, text)
 
 
 def _closing_brace(text: str, begin: int) -> int:
@@ -184,56 +197,119 @@ def _line(text: str, place: int) -> int:
     return text.count("\n", 0, place) + 1
 
 
-def _kernel(text: str, entry: re.Match[str], begin: int, end: int) -> Kernel:
-    parameters: dict[str, int] = {}
-    for declared in filter(str.strip, entry[2].split(",")):
-        found = _PARAMETER.search(declared.strip())
-        if found is None:
-            raise ParsingError(f"{declared.strip()!r} is not a parameter", where=entry[1])
-        parameters[found[2]] = int(found[1]) // 8
-    sizes = _THREADS.search(text, entry.end(), begin)
-    threads = None if sizes is None else tuple(int(size or 1) for size in sizes.groups())
-    kernel = Kernel(entry[1], _line(text, entry.start()), parameters, None)
-    if threads is not None:
-        kernel.threads = threads[0], threads[1], threads[2]
-    first = _line(text, begin)
-    for line, statement in _statements(text[begin + 1 : end], first - 1):
-        _add(kernel, line, statement)
+def _kernel(text: str, entry: re.Match[str], end: int) -> Kernel:
+    _, results, name, parameters, directives, _ = entry.groups()
+    kernel = Kernel(name, _line(text, entry.start()), _parameters(parameters, name))
+    sizes = _THREADS.search(directives)
+    if sizes is not None:
+        x, y, z = (int(size or 1) for size in sizes.groups())
+        kernel.threads = x, y, z
+    body = _Body(kernel)
+    if entry[1] == "func":
+        kernel.results = _parameters(results or "", name)
+        for each, size in (*kernel.parameters.items(), *kernel.results.items()):
+            body.declare_parameter(each, f"b{8 * size}")
+    first = _line(text, entry.end())
+    for line, statement in _statements(text[entry.end() : end], first - 1):
+        body.add(line, statement)
     return kernel
 
 
+def _parameters(text: str, where: str) -> dict[str, int]:
+    """Bytes of each parameter of a list."""
+    parameters: dict[str, int] = {}
+    for declared in filter(None, map(str.strip, text.split(","))):
+        found = _PARAMETER.search(declared)
+        if found is None:
+            raise ParsingError(f"{declared!r} is not a parameter", where=where)
+        parameters[found[2]] = int(found[1]) // 8
+    return parameters
+
+
 def _statements(text: str, before: int) -> Iterator[tuple[int, str]]:
-    """Statements with their lines: labels, and what ends with a semicolon."""
-    for piece in text.split(";")[:-1]:
-        rest = piece.lstrip()
-        while label := _LABEL.match(rest):
-            yield before + 1, label[0]
-            rest = rest[label.end() :].lstrip()
-        start = before + piece.count("\n", 0, len(piece) - len(rest))
-        before += piece.count("\n")
-        if rest:
-            yield start + 1, " ".join(rest.split())
-    last = text[text.rfind(";") + 1 :].strip()
-    while label := _LABEL.match(last):
-        yield before + 1, label[0]
-        last = last[label.end() :].lstrip()
+    """Statements with their lines: labels, braces of scopes, and what ends with a semicolon."""
+    place, line = 0, before + 1
+    while found := _STATEMENT.match(text, place):
+        line += text.count("\n", place, found.start(1))
+        yield line, " ".join(found[1].removesuffix(";").split())
+        line += found[1].count("\n")
+        place = found.end()
+    rest = text[place:].strip()
+    if rest:
+        raise ParsingError(f"{rest.splitlines()[0]!r} has no end", where=f"line {line}")
 
 
-def _add(kernel: Kernel, line: int, statement: str) -> None:
-    """Add a statement to a kernel."""
-    label = _LABEL.fullmatch(statement)
-    if label is not None:
-        kernel.body.append(Label(label[1]))
-    elif statement.startswith(".reg"):
+class _Body:
+    """Adds statements to a kernel.
+
+    Names of registers in a nested scope are made distinct. Variables for the parameters of a call
+    are registers.
+    """
+
+    def __init__(self, kernel: Kernel):
+        self._kernel = kernel
+        self._scopes: list[dict[str, str]] = [{}]
+        self._count = 0
+        self._parameters: set[str] = set()
+
+    def declare_parameter(self, name: str, type_: str) -> None:
+        """Add a register that parameters are passed in."""
+        self._parameters.add(self._declare(name, type_))
+
+    def _declare(self, name: str, type_: str) -> str:
+        """Add a register under a name that is distinct."""
+        own = f"%{name.lstrip('%')}"
+        if len(self._scopes) > 1:
+            own = f"%scope{self._count}_{own[1:]}"
+        self._scopes[-1][name] = own
+        self._kernel.registers[own] = type_
+        return own
+
+    def add(self, line: int, statement: str) -> None:
+        label = _LABEL.fullmatch(statement)
+        if label is not None:
+            self._kernel.body.append(Label(label[1]))
+        elif statement == "{":
+            self._count += 1
+            self._scopes.append({})
+        elif statement == "}":
+            self._scopes.pop()
+        elif statement.startswith(".reg"):
+            self._registers(statement)
+        elif statement.startswith(".param"):
+            found = _PARAMETER.search(statement)
+            if found is None:
+                raise ParsingError(f"{statement!r} is not supported", where=f"line {line}")
+            self.declare_parameter(found[2], f"b{found[1]}")
+        elif statement.startswith((".shared", ".local")):
+            self._kernel.variables.append(_variable(statement))
+        elif not statement.startswith("."):
+            self._instruction(line, statement)
+        elif not statement.startswith(_IGNORED):
+            raise ParsingError(f"{statement!r} is not supported", where=f"line {line}")
+
+    def _registers(self, statement: str) -> None:
         _, type_, names = statement.split(maxsplit=2)
-        for name in _REGISTER.finditer(names):
-            kernel.registers[name[1]] = type_[1:]
-    elif statement.startswith((".shared", ".local")):
-        kernel.variables.append(_variable(statement))
-    elif not statement.startswith("."):
-        kernel.body.append(_instruction(line, statement))
-    elif not statement.startswith(_IGNORED):
-        raise ParsingError(f"{statement!r} is not supported", where=f"line {line}")
+        for found in _REGISTER.finditer(names):
+            if len(self._scopes) == 1:
+                self._kernel.registers[found[1]] = type_[1:]
+                continue
+            numbers = [""] if found[2] is None else map(str, range(int(found[2])))
+            for number in numbers:
+                self._declare(found[1] + number, type_[1:])
+
+    def _instruction(self, line: int, statement: str) -> None:
+        names = {old: new for scope in self._scopes for old, new in scope.items()}
+        if names:
+            statement = NAME.sub(lambda name: names.get(name[0], name[0]), statement)
+        each = _instruction(line, statement)
+        if each.opcode in ("ld", "st") and each.has("param"):
+            address = each.scalar(1 if each.opcode == "ld" else 0).strip("[] ")
+            name = address.removesuffix("+0")
+            if name in self._parameters:
+                moved = (each.scalar(0), name) if each.opcode == "ld" else (name, each.scalar(1))
+                each = replace(each, opcode="mov", modifiers=(each.type,), operands=moved)
+        self._kernel.body.append(each)
 
 
 def _variable(statement: str) -> Variable:
@@ -252,6 +328,9 @@ def _instruction(line: int, statement: str) -> Instruction:
     name, _, operands = rest.partition(" ")
     opcode, *modifiers = name.split(".")
     found: list[Operand] = []
+    if opcode == "call":
+        found += _called(line, operands)
+        operands = ""
     for operand in _OPERAND.finditer(operands):
         if operand[1] is not None:
             found.append(tuple(part.strip() for part in operand[1].split(",")))
@@ -261,3 +340,14 @@ def _instruction(line: int, statement: str) -> Instruction:
     if guard is None:
         return Instruction(line, opcode, *parts)
     return Instruction(line, opcode, *parts, guard[2], bool(guard[1]))
+
+
+def _called(line: int, operands: str) -> list[Operand]:
+    """Results, name and arguments of a call."""
+    found = _CALL.fullmatch(operands.strip())
+    if found is None:
+        raise ParsingError(f"a call of {operands!r} is not supported", where=f"line {line}")
+    results, arguments = (
+        tuple(filter(None, map(str.strip, (found[number] or "").split(",")))) for number in (1, 3)
+    )
+    return [results, found[2], arguments]

@@ -7,7 +7,8 @@ import struct
 
 from tcopt.support.errors import UnsupportedError
 
-_FLOATS = {"f16": "half", "f32": "float", "f64": "double"}
+_FLOATS = {"f16": "half", "f32": "float", "f64": "double", "f16x2": "<2 x half>"}
+_SUFFIXES = {"half": "f16", "float": "f32", "double": "f64", "<2 x half>": "v2f16"}
 _TYPE = re.compile(r"([a-z]+)(\d+)")
 
 
@@ -41,13 +42,19 @@ def integer(type_: str) -> str:
 
 
 def llvm_type(type_: str) -> str:
-    """The LLVM type that a PTX type is computed in; `bf16` is computed in `float`."""
+    """The LLVM type that a PTX type is computed in; `bf16` is computed in `float`.
+
+    Raises:
+        UnsupportedError: it is `bf16x2`.
+    """
+    if type_ == "bf16x2":
+        raise UnsupportedError("PTX that computes with pairs of bf16")
     return "float" if type_ == "bf16" else _FLOATS.get(type_) or integer(type_)
 
 
 def suffix(type_: str) -> str:
     """The suffix of LLVM's intrinsics for a PTX type, such as `f32`."""
-    return {"half": "f16", "float": "f32", "double": "f64"}.get(llvm_type(type_), integer(type_))
+    return _SUFFIXES.get(llvm_type(type_), integer(type_))
 
 
 def float_bits(text: str) -> int | None:
@@ -58,5 +65,11 @@ def float_bits(text: str) -> int | None:
 
 
 def constant(value: float, type_: str) -> str:
-    """A number as an LLVM constant, which LLVM writes with the bits of a double."""
+    """A number as an LLVM constant, which LLVM writes with the bits of a double.
+
+    Raises:
+        UnsupportedError: the type is a pair.
+    """
+    if type_.endswith("x2"):
+        raise UnsupportedError(f"PTX constants of type {type_!r}")
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"

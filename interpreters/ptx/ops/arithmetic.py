@@ -7,35 +7,83 @@ from tcopt.interpreters.ptx.kernel_writer import KernelWriter
 from tcopt.interpreters.ptx.registry import executes
 from tcopt.interpreters.ptx.text import Instruction
 
-_UNSUPPORTED = ("ftz", "sat", "rm", "rp", "cc", "x")
+_DIRECTED = ("rz", "rm", "rp")
+"""Rounding towards zero, and towards the infinities."""
 
 
-def _values(e: KernelWriter, i: Instruction, count: int) -> list[str]:
-    """The operands after the result."""
-    if any(map(i.has, _UNSUPPORTED)) and i.name not in ("rcp.approx.ftz.f32",):
-        e.refuse("modifier")
-    return [e.read(i.scalar(number + 1), i.type) for number in range(count)]
+def operands(e: KernelWriter, i: Instruction, count: int) -> list[str]:
+    """The operands after the result; `ftz` takes subnormal numbers for 0."""
+    values = [e.read(i.scalar(number + 1), i.type) for number in range(count)]
+    return [flushed(e, i.type, value) for value in values] if i.has("ftz") else values
 
 
-@executes("add", "sub")
+def finish(e: KernelWriter, i: Instruction, value: str) -> None:
+    """Store a result, clamped to 0 and 1 by `sat`."""
+    if i.has("sat"):
+        value = saturated(e, i.type, value)
+    e.write(i.scalar(0), i.type, flushed(e, i.type, value) if i.has("ftz") else value)
+
+
+def flushed(e: KernelWriter, kind: str, value: str) -> str:
+    """An f32, or 0 of its sign if it is subnormal; other types are not flushed."""
+    if kind != "f32":
+        return value
+    size = e.value(f"call float @llvm.fabs.f32(float {value})")
+    small = e.value(f"fcmp olt float {size}, {types.constant(2.0**-126, 'f32')}")
+    zero = e.value(f"call float @llvm.copysign.f32(float 0.0, float {value})")
+    return e.value(f"select i1 {small}, float {zero}, float {value}")
+
+
+def saturated(e: KernelWriter, kind: str, value: str) -> str:
+    """A float between 0 and 1; NaN becomes 0."""
+    if not types.is_float(kind):
+        e.refuse("saturation")
+    type_, suffix = types.llvm_type(kind), types.suffix(kind)
+    zero, one = (types.constant(number, kind) for number in (0, 1))
+    value = e.value(f"call {type_} @llvm.maxnum.{suffix}({type_} {value}, {type_} {zero})")
+    return e.value(f"call {type_} @llvm.minnum.{suffix}({type_} {value}, {type_} {one})")
+
+
+@executes("add", "sub", "addc", "subc")
 def add(e: KernelWriter, i: Instruction) -> None:
-    left, right = _values(e, i, 2)
-    op = f"f{i.opcode}" if types.is_float(i.type) else i.opcode
-    e.write(i.scalar(0), i.type, e.value(f"{op} {types.llvm_type(i.type)} {left}, {right}"))
+    left, right = operands(e, i, 2)
+    op, type_ = i.opcode[:3], types.llvm_type(i.type)
+    if types.is_float(i.type):
+        value = e.value(f"f{op} {type_} {left}, {right}")
+        finish(e, i, _directed(e, i, value, left, right))
+    elif i.has("cc") or i.opcode != op:
+        e.write_bits(i.scalar(0), i.type, _carried(e, i, op, left, right))
+    else:
+        finish(e, i, e.value(f"{op} {type_} {left}, {right}"))
 
 
-@executes("mul", "mad")
+def _carried(e: KernelWriter, i: Instruction, op: str, left: str, right: str) -> str:
+    """A sum or difference with the carry of the last one (`addc`), which leaves one (`.cc`)."""
+    size, type_ = types.bits(i.type), types.integer(i.type)
+    wide = f"i{2 * size}"
+    left, right = (e.value(f"zext {type_} {each} to {wide}") for each in (left, right))
+    total = e.value(f"{op} {wide} {left}, {right}")
+    if i.opcode.endswith("c"):
+        carry = e.value(f"load i1, ptr {e.carry()}")
+        total = e.value(f"{op} {wide} {total}, {e.value(f'zext i1 {carry} to {wide}')}")
+    if i.has("cc"):
+        beyond = e.value(f"lshr {wide} {total}, {size}")
+        e.line(f"store i1 {e.value(f'trunc {wide} {beyond} to i1')}, ptr {e.carry()}")
+    return e.value(f"trunc {wide} {total} to {type_}")
+
+
+@executes("mul", "mad", "madc")
 def multiply(e: KernelWriter, i: Instruction) -> None:
     """A product, its high half, or a wide one; `mad` adds a third operand to it."""
     if types.is_float(i.type):
-        if i.opcode == "mad":
+        if i.opcode != "mul":
             e.refuse("products of floats that are added")
-        left, right = _values(e, i, 2)
+        left, right = operands(e, i, 2)
         product = e.value(f"fmul {types.llvm_type(i.type)} {left}, {right}")
-        e.write(i.scalar(0), i.type, product)
+        finish(e, i, _directed(e, i, product, left, right))
         return
     size = types.bits(i.type)
-    left, right = _values(e, i, 2)
+    left, right = operands(e, i, 2)
     result, type_ = i.type, f"i{size}"
     if i.has("wide") or i.has("hi"):
         extend = "sext" if types.is_signed(i.type) else "zext"
@@ -49,45 +97,97 @@ def multiply(e: KernelWriter, i: Instruction) -> None:
             result, type_ = f"{i.type[0]}{2 * size}", wide
     else:
         product = e.value(f"mul {type_} {left}, {right}")
-    if i.opcode == "mad":
+    if i.has("cc") or i.opcode == "madc":
+        product = _carried(e, i, "add", product, e.read(i.scalar(3), result))
+    elif i.opcode == "mad":
         product = e.value(f"add {type_} {product}, {e.read(i.scalar(3), result)}")
     e.write_bits(i.scalar(0), result, product)
 
 
 @executes("fma")
 def fused(e: KernelWriter, i: Instruction) -> None:
-    a, b, c = _values(e, i, 3)
+    a, b, c = operands(e, i, 3)
     type_, suffix = types.llvm_type(i.type), types.suffix(i.type)
     value = e.value(f"call {type_} @llvm.fma.{suffix}({type_} {a}, {type_} {b}, {type_} {c})")
-    if i.has("rz"):
-        value = _toward_zero(e, i, value, a, b, c)
-    e.write(i.scalar(0), i.type, value)
+    finish(e, i, _directed(e, i, value, a, b, c))
 
 
-def _toward_zero(e: KernelWriter, i: Instruction, rounded: str, a: str, b: str, c: str) -> str:
-    """The neighbour towards zero of a rounded value that is beyond the exact one."""
+def _directed(e: KernelWriter, i: Instruction, nearest: str, *values: str) -> str:
+    """A result that is rounded to nearest, rounded as the instruction says instead."""
+    mode = next((each for each in _DIRECTED if i.has(each)), None)
+    if mode is None:
+        return nearest
     if i.type != "f32":
-        e.refuse("rounding towards zero")
-    a, b, c = (e.value(f"fpext float {x} to double") for x in (a, b, c))
-    # Doubles hold the product exactly.
-    arguments = ", ".join(f"double {x}" for x in (a, b, c))
-    exact = e.value(f"call double @llvm.fma.f64({arguments})")
-    wide = e.value(f"fpext float {rounded} to double")
-    sizes = [e.value(f"call double @llvm.fabs.f64(double {x})") for x in (wide, exact)]
-    beyond = e.value(f"fcmp ogt double {sizes[0]}, {sizes[1]}")
-    number = e.value(f"bitcast float {rounded} to i32")
-    nearer = e.value(f"sub i32 {number}, 1")
-    chosen = e.value(f"select i1 {beyond}, i32 {nearer}, i32 {number}")
-    return e.value(f"bitcast i32 {chosen} to float")
+        e.refuse("rounding")
+    wide = [e.value(f"fpext float {each} to double") for each in values]
+    high, low = _exact(e, i, wide)
+    found = e.value(f"fpext float {nearest} to double")
+    equal = e.value(f"fcmp oeq double {found}, {high}")
+    sides: list[str] = []
+    for strict, rest in (("ogt", "olt"), ("olt", "ogt")):
+        apart = e.value(f"fcmp {strict} double {found}, {high}")
+        below = e.value(f"fcmp {rest} double {low}, 0.0")
+        sides.append(e.value(f"or i1 {apart}, {e.value(f'and i1 {equal}, {below}')}"))
+    above, below = sides
+    if mode == "rz":
+        positive = e.value(f"fcmp ogt float {nearest}, 0.0")
+        negative = e.value(f"fcmp olt float {nearest}, 0.0")
+        above = e.value(f"and i1 {above}, {positive}")
+        below = e.value(f"and i1 {below}, {negative}")
+    down, up = (e.value(f"call float @{e.helper(*text)}(float {nearest})") for text in (DOWN, UP))
+    result = nearest
+    if mode != "rp":
+        result = e.value(f"select i1 {above}, float {down}, float {result}")
+    if mode != "rm":
+        result = e.value(f"select i1 {below}, float {up}, float {result}")
+    return result
+
+
+def _exact(e: KernelWriter, i: Instruction, values: list[str]) -> tuple[str, str]:
+    """The exact result of an instruction on floats, as the sum of two doubles."""
+    if i.opcode == "mul":
+        return e.value(f"fmul double {values[0]}, {values[1]}"), "0.0"
+    if i.opcode == "fma":
+        # Doubles hold the product of two floats.
+        left, right = e.value(f"fmul double {values[0]}, {values[1]}"), values[2]
+    else:
+        left, right = values
+        right = e.value(f"fneg double {right}") if i.opcode == "sub" else right
+    total = e.value(f"fadd double {left}, {right}")
+    part = e.value(f"fsub double {total}, {left}")
+    rest = e.value(f"fsub double {total}, {part}")
+    errors = [e.value(f"fsub double {each}, {of}") for each, of in ((left, rest), (right, part))]
+    return total, e.value(f"fadd double {errors[0]}, {errors[1]}")
+
+
+def _neighbour(name: str, away: str, toward: str, zero: int) -> tuple[str, str]:
+    """A function that returns the next float above or below, by a step of its bits."""
+    return (
+        f"ptx.{name}",
+        f"""define internal float @ptx.{name}(float %x) alwaysinline {{
+  %bits = bitcast float %x to i32
+  %negative = icmp slt i32 %bits, 0
+  %is_zero = fcmp oeq float %x, 0.0
+  %step = select i1 %negative, i32 {away}, i32 {toward}
+  %moved = add i32 %bits, %step
+  %found = select i1 %is_zero, i32 {zero}, i32 %moved
+  %result = bitcast i32 %found to float
+  ret float %result
+}}""",
+    )
+
+
+DOWN = _neighbour("next_down", "1", "-1", -0x7FFFFFFF)
+UP = _neighbour("next_up", "-1", "1", 1)
 
 
 @executes("div", "rem")
 def divide(e: KernelWriter, i: Instruction) -> None:
     """A quotient; of integers, what a device gives for a divisor of 0 is not defined."""
-    left, right = _values(e, i, 2)
+    left, right = operands(e, i, 2)
     type_ = types.llvm_type(i.type)
     if types.is_float(i.type):
-        e.write(i.scalar(0), i.type, e.value(f"fdiv {type_} {left}, {right}"))
+        finish(e, i, e.value(f"fdiv {type_} {left}, {right}"))
         return
     sign = "s" if types.is_signed(i.type) else "u"
     zero = e.value(f"icmp eq {type_} {right}, 0")
@@ -99,7 +199,7 @@ def divide(e: KernelWriter, i: Instruction) -> None:
 @executes("min", "max")
 def extreme(e: KernelWriter, i: Instruction) -> None:
     """The lesser or greater number; `NaN` says that it is NaN if one operand is."""
-    left, right = _values(e, i, 2)
+    left, right = operands(e, i, 2)
     type_ = types.llvm_type(i.type)
     name = f"{i.opcode}imum"
     if not types.is_float(i.type):
@@ -107,47 +207,35 @@ def extreme(e: KernelWriter, i: Instruction) -> None:
     elif not i.has("NaN"):
         name += "num"
     call = f"call {type_} @llvm.{name}.{types.suffix(i.type)}({type_} {left}, {type_} {right})"
-    e.write(i.scalar(0), i.type, e.value(call))
+    finish(e, i, e.value(call))
 
 
 @executes("neg")
 def negate(e: KernelWriter, i: Instruction) -> None:
-    (value,) = _values(e, i, 1)
+    (value,) = operands(e, i, 1)
     type_ = types.llvm_type(i.type)
     op = f"fneg {type_} " if types.is_float(i.type) else f"sub {type_} 0, "
-    e.write(i.scalar(0), i.type, e.value(f"{op}{value}"))
+    finish(e, i, e.value(f"{op}{value}"))
 
 
 @executes("abs")
 def absolute(e: KernelWriter, i: Instruction) -> None:
-    (value,) = _values(e, i, 1)
+    (value,) = operands(e, i, 1)
     type_, suffix = types.llvm_type(i.type), types.suffix(i.type)
     if types.is_float(i.type):
         call = f"call {type_} @llvm.fabs.{suffix}({type_} {value})"
     else:
         call = f"call {type_} @llvm.abs.{suffix}({type_} {value}, i1 false)"
-    e.write(i.scalar(0), i.type, e.value(call))
+    finish(e, i, e.value(call))
 
 
 @executes("copysign")
 def copy_sign(e: KernelWriter, i: Instruction) -> None:
     """The second operand with the sign of the first."""
-    sign, value = _values(e, i, 2)
+    sign, value = operands(e, i, 2)
     type_, suffix = types.llvm_type(i.type), types.suffix(i.type)
     call = f"call {type_} @llvm.copysign.{suffix}({type_} {value}, {type_} {sign})"
-    e.write(i.scalar(0), i.type, e.value(call))
-
-
-@executes("sqrt", "rcp", "rsqrt")
-def root(e: KernelWriter, i: Instruction) -> None:
-    """Roots and reciprocals; approximations are given exactly rounded."""
-    (value,) = _values(e, i, 1)
-    type_, suffix = types.llvm_type(i.type), types.suffix(i.type)
-    if i.opcode != "rcp":
-        value = e.value(f"call {type_} @llvm.sqrt.{suffix}({type_} {value})")
-    if i.opcode != "sqrt":
-        value = e.value(f"fdiv {type_} {types.constant(1, i.type)}, {value}")
-    e.write(i.scalar(0), i.type, value)
+    finish(e, i, e.value(call))
 
 
 @executes("dp4a")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tcopt.interpreters.ptx import layout, types
 from tcopt.interpreters.ptx.kernel_writer import KernelWriter, label_name
+from tcopt.interpreters.ptx.ops.arithmetic import operands
 from tcopt.interpreters.ptx.registry import executes
 from tcopt.interpreters.ptx.text import Instruction
 
@@ -58,17 +59,23 @@ def predicate(comparison: str, type_: str) -> str | None:
 
 @executes("setp")
 def set_predicate(e: KernelWriter, i: Instruction) -> None:
-    """Compare, and combine with another predicate: `setp.lt.and.s32 %p1|%p2, %r1, %r2, %p3`."""
+    """Compare, and combine with another predicate: `setp.lt.and.s32 %p1|%p2, %r1, %r2, %p3`.
+
+    The second result is the negation of the first; of pairs it is that of the high halves.
+    """
     found = predicate(i.modifiers[0], i.type)
-    if found is None or i.has("ftz"):
+    if found is None:
         e.refuse("comparison")
     op = "fcmp" if types.is_float(i.type) else "icmp"
-    left, right = e.read(i.scalar(1), i.type), e.read(i.scalar(2), i.type)
+    left, right = operands(e, i, 2)
     value = e.value(f"{op} {found} {types.llvm_type(i.type)} {left}, {right}")
     results = [each.strip() for each in i.scalar(0).split("|")]
+    if i.type.endswith("x2"):
+        values = [e.value(f"extractelement <2 x i1> {value}, i32 {half}") for half in range(2)]
+    else:
+        values = [value, e.value(f"xor i1 {value}, true")]
     combine = next((each for each in ("and", "or", "xor") if i.has(each)), None)
-    for number, result in enumerate(results):
-        each = value if number == 0 else e.value(f"xor i1 {value}, true")
+    for each, result in zip(values, results, strict=False):
         if combine is not None:
             other = i.scalar(3)
             negated = other.startswith("!")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tcopt.interpreters.ptx import types
 from tcopt.interpreters.ptx.kernel_writer import ROUND_BF16, KernelWriter
+from tcopt.interpreters.ptx.ops.arithmetic import flushed, saturated
 from tcopt.interpreters.ptx.registry import executes
 from tcopt.interpreters.ptx.text import Instruction
 
@@ -14,19 +15,22 @@ _WIDTHS = {"bf16": 32, "f16": 16, "f32": 32, "f64": 64}
 
 @executes("cvt")
 def convert(e: KernelWriter, i: Instruction) -> None:
-    if i.has("ftz") or i.has("rz") or i.has("rm") or i.has("rp"):
+    if i.has("rz") or i.has("rm") or i.has("rp"):
         e.refuse("rounding")
     if i.modifiers[-2] in ("f16x2", "bf16x2"):
         _pack(e, i)
         return
     target, source = i.modifiers[-2:]
     value = e.read(i.scalar(1), source)
-    if i.has("sat"):
+    if i.has("sat") and not (types.is_float(source) and types.is_float(target)):
         e.refuse("saturation")
     if types.is_float(source):
+        value = flushed(e, source, value) if i.has("ftz") else value
         value = _rounded(e, i, value, source)
         if types.is_float(target):
-            e.write(i.scalar(0), target, _float(e, value, source, target))
+            found = _float(e, value, source, target)
+            found = saturated(e, target, found) if i.has("sat") else found
+            e.write(i.scalar(0), target, flushed(e, target, found) if i.has("ftz") else found)
         else:
             e.write_bits(i.scalar(0), target, _integer(e, value, source, target))
     elif types.is_float(target):
@@ -51,8 +55,33 @@ def _rounded(e: KernelWriter, i: Instruction, value: str, source: str) -> str:
 def _float(e: KernelWriter, value: str, source: str, target: str) -> str:
     if _WIDTHS[source] == _WIDTHS[target]:
         return value
+    if (source, target) == ("f64", "f16"):
+        return e.value(f"call half @{e.helper(*_NARROW)}(double {value})")
     op = "fpext" if _WIDTHS[source] < _WIDTHS[target] else "fptrunc"
     return e.value(f"{op} {types.llvm_type(source)} {value} to {types.llvm_type(target)}")
+
+
+_NARROW = (
+    "ptx.narrow",
+    """define internal half @ptx.narrow(double %x) alwaysinline {
+  %near = fptrunc double %x to float
+  %back = fpext float %near to double
+  %bits = bitcast float %near to i32
+  %size = call double @llvm.fabs.f64(double %x)
+  %back.size = call double @llvm.fabs.f64(double %back)
+  %beyond = fcmp ogt double %back.size, %size
+  %less = sub i32 %bits, 1
+  %short = select i1 %beyond, i32 %less, i32 %bits
+  %odd = or i32 %short, 1
+  %inexact = fcmp one double %back, %x
+  %chosen = select i1 %inexact, i32 %odd, i32 %bits
+  %single = bitcast i32 %chosen to float
+  %result = fptrunc float %single to half
+  ret half %result
+}""",
+)
+"""Through an f32 that is rounded to odd, so that only the second step rounds to nearest. Code for
+most CPUs would call a function of a library."""
 
 
 def _integer(e: KernelWriter, value: str, source: str, target: str) -> str:

@@ -52,13 +52,11 @@ def _space(i: Instruction) -> str:
 
 
 def _load_parameter(e: KernelWriter, i: Instruction) -> None:
-    name = i.scalar(1).strip("[] ")
-    names = list(e.kernel.parameters)
-    if name not in names:
-        e.refuse(f"parameter {name!r}")
+    """Load a whole parameter, whose address is its number times eight."""
     parameters = e.field("%block", layout.offset(layout.Block, "parameters"), "ptr")
-    value = e.field(parameters, 8 * names.index(name), types.integer(i.type))
-    e.write_bits(i.scalar(0), i.type, value)
+    place = e.value(f"getelementptr i8, ptr {parameters}, i64 {e.address(i.scalar(1))}")
+    type_ = types.integer(i.type)
+    e.write_bits(i.scalar(0), i.type, e.value(f"load {type_}, ptr {place}"))
 
 
 def checked(
@@ -81,19 +79,38 @@ def checked(
         memory = e.field("%block", layout.offset(layout.Block, "shared"), "ptr")
         return e.value(f"getelementptr i8, ptr {memory}, i64 {address}")
     if space == "local":
-        return _local(e, address, arguments)
-    return e.refuse("generic addresses")
+        return _local(e, address, size, arguments)
+    return _generic(e, address, size, arguments)
 
 
-def _local(e: KernelWriter, address: str, arguments: str) -> str:
+def _local(e: KernelWriter, address: str, size: int, arguments: str) -> str:
     """An access to the thread's own arrays, which are within one of them."""
+    inside = _inside_local(e, address, size)
+    e.require(e.value(f"call i1 @ptx.check_local({arguments}, i1 {inside})"))
+    return e.value(f"inttoptr i64 {address} to ptr")
+
+
+def _generic(e: KernelWriter, address: str, size: int, arguments: str) -> str:
+    """An access to the thread's own arrays or to global memory."""
+    inside = _inside_local(e, address, size)
+    own, other, after = e.fresh(), e.fresh(), e.fresh()
+    e.jump(f"br i1 {inside}, label %{own}, label %{other}")
+    e.label(own)
+    e.require(e.value(f"call i1 @ptx.check_local({arguments}, i1 true)"))
+    e.jump(f"br label %{after}")
+    e.label(other)
+    e.require(e.value(f"call i1 @ptx.check_global({arguments})"))
+    e.label(after)
+    return e.value(f"inttoptr i64 {address} to ptr")
+
+
+def _inside_local(e: KernelWriter, address: str, size: int) -> str:
+    """Whether an access is within one of the thread's own arrays."""
     inside = "false"
-    size = arguments.split("i64 ")[2].partition(",")[0]
     for variable in e.kernel.variables:
         if variable.space == "local":
             start = e.value(f'ptrtoint ptr %"local.{variable.name}" to i64')
             distance = e.value(f"sub i64 {address}, {start}")
-            fits = e.value(f"icmp ule i64 {distance}, {max(variable.size - int(size), 0)}")
+            fits = e.value(f"icmp ule i64 {distance}, {max(variable.size - size, 0)}")
             inside = e.value(f"or i1 {inside}, {fits}")
-    e.require(e.value(f"call i1 @ptx.check_local({arguments}, i1 {inside})"))
-    return e.value(f"inttoptr i64 {address} to ptr")
+    return inside
