@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections import Counter
 from typing import NoReturn
 
 from tcopt.interpreters.ptx import layout, types
 from tcopt.interpreters.ptx.function_text import FunctionText
 from tcopt.interpreters.ptx.registry import PtxRule, rules
 from tcopt.interpreters.ptx.text import Instruction, Kernel, Label
+from tcopt.interpreters.ptx.uses import Uses
 from tcopt.support.errors import UnsupportedError
 
 _MEETINGS = frozenset(("bar", "barrier", "shfl", "vote", "redux", "ldmatrix", "mma", "match"))
@@ -28,7 +28,6 @@ _SPECIAL_FIELDS: dict[str, tuple[type[ctypes.Structure], str]] = {
     "ctaid": (layout.Block, "place"),
     "nctaid": (layout.Block, "grid"),
 }
-_REGISTER = re.compile(r"%\w+")
 _ADDRESS = re.compile(r"\[\s*([%$\w]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 
 
@@ -40,6 +39,7 @@ class KernelWriter(FunctionText):
 
     Attributes:
         helpers: texts of functions that the kernel calls, by name.
+        uses: where registers are read.
     """
 
     def __init__(self, kernel: Kernel, symbols: dict[str, str], helpers: dict[str, str]):
@@ -54,7 +54,7 @@ class KernelWriter(FunctionText):
         self.locals = {each.name for each in kernel.variables if each.space == "local"}
         self._entry: list[str] = []
         self._registers: dict[str, int] = {}
-        self._mentions = _mentions(kernel)
+        self.uses = Uses(kernel)
         self._has_carry = False
         self._is_open = True
         """Whether the current basic block has no terminator yet."""
@@ -95,10 +95,6 @@ class KernelWriter(FunctionText):
             self._entry.append("%carry = alloca i1")
             self._entry.append("store i1 false, ptr %carry")
         return "%carry"
-
-    def is_read(self, register: str) -> bool:
-        """Whether a register that an instruction writes is mentioned by others too."""
-        return self._mentions[register] > 1
 
     def raw(self, operand: str) -> tuple[str, int]:
         """An operand's bits as an LLVM integer, and how many it has; 0 for an immediate."""
@@ -313,15 +309,6 @@ class KernelWriter(FunctionText):
             "}",
         ]
         return "\n".join([*head, *entry, "  br label %body", "body:", *self.lines, *finish, *last])
-
-
-def _mentions(kernel: Kernel) -> Counter[str]:
-    """The number of times that each register is an operand, or part of one."""
-    found: Counter[str] = Counter()
-    for each in kernel.body:
-        if isinstance(each, Instruction):
-            found.update(name for text in each.texts for name in _REGISTER.findall(text))
-    return found
 
 
 def label_name(name: str) -> str:

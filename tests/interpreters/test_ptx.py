@@ -155,7 +155,7 @@ HEAD = """.version 7.8
 .visible .entry k(.param .u64 .ptr .global .align 64 k_param_0)
 .reqntid 64, 1, 1
 {
-.reg .pred %p<9>; .reg .b32 %r<9>; .reg .b64 %rd<9>;
+.reg .pred %p<9>; .reg .b16 %rs<9>; .reg .b32 %r<9>; .reg .b64 %rd<9>;
 .shared .align 16 .b8 s[256];
 ld.param.b64 %rd1, [k_param_0];
 mov.u32 %r1, %tid.x;
@@ -181,6 +181,17 @@ FAULTS = {
     " @!%p3 ld.shared.v2.b32 {%r2, %r3}, [s]; mov.b32 %r4, %r2; bar.sync 0;": 0,
     "setp.ne.b32 %p2, %r1, 1; setp.ne.b32 %p3, %r1, 0; @!%p2 st.shared.b32 [s+4], %r1;"
     " @!%p3 ld.shared.v2.b32 {%r2, %r3}, [s]; mov.b32 %r4, %r3; bar.sync 0;": (
+        faults.WRITE_AFTER_READ
+    ),
+    # The same of bytes of a word.
+    "setp.ne.b32 %p2, %r1, 1; setp.ne.b32 %p3, %r1, 0; @!%p2 st.shared.b8 [s+1], %r1;"
+    " @!%p3 ld.shared.b32 %r2, [s]; prmt.b32 %r3, %r2, 0, 0x7772U; bar.sync 0;": 0,
+    "setp.ne.b32 %p2, %r1, 1; setp.ne.b32 %p3, %r1, 0; @!%p2 st.shared.b8 [s+1], %r1;"
+    " @!%p3 ld.shared.b32 %r2, [s]; bfe.u32 %r3, %r2, 16, 8; bar.sync 0;": 0,
+    "setp.ne.b32 %p2, %r1, 1; setp.ne.b32 %p3, %r1, 0; @!%p2 st.shared.b8 [s+1], %r1;"
+    " @!%p3 ld.shared.b32 %r2, [s]; mov.b32 {_, %rs1}, %r2; cvt.u32.u16 %r3, %rs1; bar.sync 0;": 0,
+    "setp.ne.b32 %p2, %r1, 1; setp.ne.b32 %p3, %r1, 0; @!%p2 st.shared.b8 [s+1], %r1;"
+    " @!%p3 ld.shared.b32 %r2, [s]; prmt.b32 %r3, %r2, 0, 0x7771U; bar.sync 0;": (
         faults.WRITE_AFTER_READ
     ),
     "@%p1 bar.sync 0;": faults.BARRIER,

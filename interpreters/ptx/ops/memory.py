@@ -27,12 +27,16 @@ def load(e: KernelWriter, i: Instruction) -> None:
 
 
 def _needed_bytes(e: KernelWriter, results: tuple[str, ...], size: int) -> int:
-    """The bytes of a load, as bits, without the elements that LLVM loads to fill a vector.
+    """The bytes of a load that some instruction reads, as bits; all if there is none.
 
-    Their registers are read nowhere, so that it does not matter when other threads write them.
+    It does not matter when other threads write the others.
     """
-    read = [number for number, result in enumerate(results) if e.is_read(result)]
-    return sum(((1 << size) - 1) << size * number for number in read or range(len(results)))
+    whole = (1 << size) - 1
+    read = sum(
+        (e.uses.bytes_read(result, e.instruction) & whole) << size * number
+        for number, result in enumerate(results)
+    )
+    return read or (1 << size * len(results)) - 1
 
 
 @executes("st")

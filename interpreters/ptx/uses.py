@@ -1,0 +1,64 @@
+"""The bytes of registers that instructions read.
+
+LLVM loads whole words and vectors, of which it may use some bytes only. The others may be written
+by other threads meanwhile.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+from tcopt.interpreters.ptx import types
+from tcopt.interpreters.ptx.text import Instruction, Kernel
+
+REGISTER = re.compile(r"%\w+")
+_ALL = -1
+
+
+class Uses:
+    """Uses of a kernel's registers."""
+
+    def __init__(self, kernel: Kernel):
+        self._of: defaultdict[str, list[Instruction]] = defaultdict(list)
+        for each in kernel.body:
+            if isinstance(each, Instruction):
+                for name in {name for text in each.texts for name in REGISTER.findall(text)}:
+                    self._of[name].append(each)
+
+    def bytes_read(self, register: str, definition: Instruction | None) -> int:
+        """A bit for each byte of a register that other instructions than a definition may read."""
+        read = 0
+        for each in self._of[register]:
+            if each is not definition:
+                read |= self._read_by(register, each)
+        return read
+
+    def _read_by(self, register: str, each: Instruction) -> int:
+        operands = each.operands
+        if len(operands) < 2 or operands[1] != register or operands.count(register) > 1:
+            return _ALL
+        if each.opcode == "prmt" and each.modifiers == ("b32",) and each.guard != register:
+            selectors = _number(operands[3])
+            if selectors is not None:
+                return sum({1 << (selectors >> 4 * byte & 7) for byte in range(4)}) & 0xF
+        if each.opcode == "bfe":
+            start, length = _number(operands[2]), _number(operands[3])
+            if start is not None and length:
+                last = (start + length - 1) // 8
+                return (1 << last + 1) - (1 << start // 8)
+        if each.opcode == "mov" and isinstance(operands[0], tuple):
+            part = types.bits(each.type) // 8 // len(operands[0])
+            return sum(
+                ((1 << part) - 1) << part * number
+                for number, name in enumerate(operands[0])
+                if name != "_" and self.bytes_read(name, each)
+            )
+        return _ALL
+
+
+def _number(operand: object) -> int | None:
+    """An immediate."""
+    if not isinstance(operand, str) or not operand[:1].isdigit():
+        return None
+    return int(operand.rstrip("Uu"), 0)
