@@ -6,6 +6,7 @@ from faults import source_programs as programs
 from faults.sources import SourceFault
 from tcopt.backends.llvm.ops import arith as emit_arith
 from tcopt.backends.llvm.ops import scf as emit_scf
+from tcopt.backends.ptx.ops import gpu as emit_gpu
 from tcopt.passes.graph.folding import fold_scale
 from tcopt.passes.graph.layout import propagate_padding
 from tcopt.passes.graph.motion import hoist_slices, sink_concat
@@ -19,6 +20,11 @@ from tcopt.passes.te import inlining, lower_graph_to_te, regroup
 from tcopt.schedules.primitives import decompose_reduction, fuse, parallel, split
 
 KERNEL = "apply-schedule,lower-blocks,lower-loop-to-kernel"
+CUDA = (
+    "set-target{gpu=sm_80},fuse-ops,lower-graph-to-te,te-inline,lower-te-to-loop,schedule,"
+    "apply-schedule,compact-buffers,lower-blocks,insert-barriers,vectorize,unroll-loops,"
+    "hoist-workspace,split-launches,lower-loop-to-kernel,promote-registers,plan-memory"
+)
 
 SOURCE_FAULTS = [
     SourceFault("weights are scaled along another axis", "graph", fold_scale,
@@ -82,6 +88,10 @@ SOURCE_FAULTS = [
     SourceFault("machine code is wrong before the first pass", "emitter", emit_arith,
                 "_float_binary", "{left}, {right}", "{right}, {left}", "the LLVM emitter",
                 programs.HOST, "plan-memory"),
+    SourceFault("threads have the numbers of their blocks", "emitter", emit_gpu, "emit_thread",
+                '"tid"', '"ctaid"', "the PTX emitter", programs.DENSE, CUDA),
+    SourceFault("a barrier is lost", "emitter", emit_gpu, "emit_barrier", "e.write(", "str(",
+                "the PTX emitter", programs.DENSE, CUDA),
     SourceFault("two live buffers share memory", "memory plan", memory_layout, "Request.meets",
                 "return ", "return False and ", "pass 'plan-memory'", programs.HOST, "plan-memory"),
     SourceFault("a buffer lives until its first use", "memory plan", plan_memory, "_lifetimes",

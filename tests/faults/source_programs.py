@@ -36,6 +36,11 @@ LEAKY = """func.func @main(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3x
   %b = graph.leaky_relu %x {alpha = 0.25 : f64} : tensor<2x3xf32>
   func.return %a, %b : tensor<2x3xf32>, tensor<2x3xf32>
 }"""
+DENSE = """func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x16xf32>) -> tensor<8x16xf32> {
+  %y = graph.matmul %x, %w : tensor<8x16xf32>
+  %r = graph.relu %y : tensor<8x16xf32>
+  func.return %r : tensor<8x16xf32>
+}"""
 GUARDED = """te.func @f(%x: tensor<8xf32>) -> tensor<10xf32> {
   %e = te.compute "e" [%i = 8] : tensor<8xf32> {
     %0 = te.read %x[%i] : tensor<8xf32>

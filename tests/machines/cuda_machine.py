@@ -31,6 +31,7 @@ ERRORS = {
     700: ("CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"),
     801: ("CUDA_ERROR_NOT_SUPPORTED", "operation not supported"),
     900: ("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when capturing"),
+    999: ("CUDA_ERROR_UNKNOWN", "unknown error"),
 }
 CONTEXT, STREAM, EVENT = 0x1000, 0x2000, 0x4000
 DEFAULT_STREAMS = (None, 1, 2)
@@ -69,6 +70,7 @@ class CudaMachine:
         graphs: launches of graphs.
         faults: why kernels failed; the first one ends the context.
         failing: error codes of functions that fail whatever they are given.
+        broken: exceptions of this driver's own functions.
     """
 
     def __init__(self, capability: tuple[int, int] = (8, 7)):
@@ -79,6 +81,7 @@ class CudaMachine:
         self.graphs = 0
         self.faults: list[PtxFaultError] = []
         self.failing: dict[str, int] = {}
+        self.broken: list[Exception] = []
         self.clock = 0.0
         self.devices = 1
         self.has_pool = True
@@ -111,7 +114,12 @@ class CudaMachine:
                 return 201
             if needs_context and self.faults:
                 return 700
-            return function(self, *arguments)
+            try:
+                return function(self, *arguments)
+            except Exception as error:
+                # Nothing passes a callback; the context raises it at its end.
+                self.broken.append(error)
+                return 999
 
         return call
 
@@ -406,7 +414,11 @@ class CudaMachine:
 def cuda_machine(
     capability: tuple[int, int] = (8, 7), machine: CudaMachine | None = None
 ) -> Iterator[CudaMachine]:
-    """Let the CUDA runtime find this driver while the context is open."""
+    """Let the CUDA runtime find this driver while the context is open.
+
+    Raises:
+        Exception: a function of the driver failed in an unexpected way.
+    """
     machine = machine or CudaMachine(capability)
     cached = (cuda.cuda_device, cuda.local_capability, cuda_driver.cuda_driver)
     with pytest.MonkeyPatch.context() as patch:
@@ -418,3 +430,5 @@ def cuda_machine(
         finally:
             for each in cached:
                 each.cache_clear()
+            if machine.broken:
+                raise machine.broken[0]

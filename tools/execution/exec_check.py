@@ -281,8 +281,8 @@ class ExecCheck(Instrument):
 
 def _emitter_fault(when: str, error: EmitterFault, chain: Chain) -> MismatchError:
     return MismatchError(
-        f"the LLVM emitter makes wrong code {when}, although the kernel's text computes the "
-        f"expected values: {error.message}{chain.note}",
+        f"the {error.emitter} emitter makes wrong code {when}, although the kernel's text computes "
+        f"the expected values: {error.message}{chain.note}",
         where=error.where,
     )
 

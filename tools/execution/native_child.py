@@ -6,9 +6,13 @@ map.
 
     {"load": text, ...}                       ->  {"handle": n}
     {"call": n, "arguments": [...], ...}      ->  {"result": value}
+    {"load_ptx": text}                        ->  {"handle": n}
+    {"launch": n, "arguments": [...], ...}    ->  {"result": null}
     {"forget": n}                             ->  {}
 
-An access outside of the buffers ends the process, after a last message with its location.
+`{"error": text}` answers a request that fails, `{"unsupported": text}` PTX with an unknown
+instruction. An access outside of the buffers ends the process, after a last message with its
+location.
 """
 
 from __future__ import annotations
@@ -28,7 +32,9 @@ from tcopt.backends.llvm.machine.host import host_target
 from tcopt.backends.llvm.machine.machine import assemble_object, initialize_native, parse_llvm
 from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, THREADS_VARIABLE
 from tcopt.backends.llvm.stop_flag import StopFlag
-from tcopt.support.errors import TcoptError
+from tcopt.interpreters.ptx.faults import PtxFaultError
+from tcopt.interpreters.ptx.launch import PtxProgram
+from tcopt.support.errors import TcoptError, UnsupportedError
 from tcopt.support.guarded_memory import Region, map_region, on_fault
 from tcopt.support.messages import listen, send
 
@@ -95,17 +101,21 @@ class _Child:
         send(self.replies, json.dumps(message).encode())
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        if "load" in request:
-            try:
-                return {"handle": self.load(request)}
-            except (TcoptError, RuntimeError) as error:
-                text = error.message if isinstance(error, TcoptError) else str(error)
-                return {"error": text}
         if "forget" in request:
             self.loaded.pop(request["forget"], None)
             return {}
         try:
+            if "load" in request:
+                return {"handle": self.load(request)}
+            if "load_ptx" in request:
+                return {"handle": self.keep(PtxProgram(request["load_ptx"]))}
+            if "launch" in request:
+                return {"result": self.launch(request)}
             return {"result": self.call(request)}
+        except UnsupportedError as error:
+            return {"unsupported": str(error)}
+        except (TcoptError, RuntimeError) as error:
+            return {"error": error.message if isinstance(error, TcoptError) else str(error)}
         finally:
             for region in self.regions:
                 region.free()
@@ -127,13 +137,33 @@ class _Child:
         exported = [*request["exports"], THREADS_VARIABLE]
         tracker = link_objects(objects, externals, exported, self.stop.address)
         ctypes.c_int32.from_address(tracker[THREADS_VARIABLE]).value = request["threads"]
+        return self.keep(tracker)
+
+    def keep(self, code: Any) -> int:
+        """Keep loaded code, under a number."""
         self.count += 1
-        self.loaded[self.count] = tracker
+        self.loaded[self.count] = code
         return self.count
 
-    def call(self, request: dict[str, Any]) -> Any:
+    def map(self, request: dict[str, Any]) -> None:
         for region in request["regions"]:
             self.regions.append(map_region(file=self.file, **region))
+
+    def launch(self, request: dict[str, Any]) -> None:
+        self.map(request)
+        ranges = [(each.start, each.start + each.size) for each in self.regions]
+        addresses = [ranges[number][0] + offset for _, number, offset in request["arguments"]]
+        grid, block = (tuple(sizes) for sizes in request["sizes"])
+        program: PtxProgram = self.loaded[request["launch"]]
+        try:
+            program.launch(request["symbol"], grid, block, addresses, ranges)
+        except PtxFaultError as error:
+            raise PtxFaultError(
+                error.kind, error.line, f"{error.message} ({error.where})", where=""
+            ) from None
+
+    def call(self, request: dict[str, Any]) -> Any:
+        self.map(request)
         types: list[Any] = []
         values: list[Any] = []
         for kind, value, offset in request["arguments"]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tcopt.support.child_process import ChildDied, ChildLate, ChildProcess
 from tcopt.support.cores import default_threads
-from tcopt.support.errors import BackendError, TcoptError
+from tcopt.support.errors import BackendError, TcoptError, UnsupportedError
 
 Array = NDArray[Any]
 
@@ -66,6 +66,7 @@ class Scalar:
 
 
 Argument = Buffer | Scratch | Scalar
+Sizes = tuple[int, int, int]
 Handle = tuple[int, int]
 """Loaded code: the number of the process, and the number of the code in it."""
 
@@ -132,7 +133,24 @@ class NativeProcess:
             "externals": list(externals),
             "threads": max(default_threads(), 2),
         }
+        return self._loaded(request)
+
+    def load_ptx(self, text: str) -> Handle:
+        """Translate PTX for the interpreter of `interpreters.ptx`.
+
+        Returns:
+            A handle for `launch`.
+        Raises:
+            UnsupportedError: the interpreter does not know an instruction.
+            BackendError: the text is wrong.
+            NativeFault: the code generator ended the process.
+        """
+        return self._loaded({"load_ptx": text})
+
+    def _loaded(self, request: dict[str, Any]) -> Handle:
         reply = self._ask(request, COMPILE_LIMIT, "code generation", ())
+        if "unsupported" in reply:
+            raise UnsupportedError(reply["unsupported"])
         if "error" in reply:
             raise BackendError(reply["error"])
         return self.started, reply["handle"]
@@ -176,6 +194,39 @@ class NativeProcess:
         Raises:
             NativeFault: it crashed, wrote outside of its buffers or did not end.
         """
+        request = {"call": handle[1], "symbol": symbol, "result": result, "packed": packed}
+        return self._run(handle, request, arguments, at_end=at_end, limit=limit)
+
+    def launch(
+        self,
+        handle: Handle,
+        kernel: str,
+        sizes: tuple[Sizes, Sizes],
+        buffers: Sequence[Buffer],
+        *,
+        limit: float = 60.0,
+    ) -> None:
+        """Run a kernel of PTX; writable buffers change in place.
+
+        Args:
+            sizes: of the grid and of its blocks.
+            limit: seconds that it may take.
+        Raises:
+            NativeFault: it did something illegal or did not end.
+        """
+        request = {"launch": handle[1], "symbol": kernel, "sizes": sizes}
+        self._run(handle, request, buffers, at_end=False, limit=limit)
+
+    def _run(
+        self,
+        handle: Handle,
+        request: dict[str, Any],
+        arguments: Sequence[Argument],
+        *,
+        at_end: bool,
+        limit: float,
+    ) -> Any:
+        """Let the process run something on arguments."""
         if not self.has(handle):
             raise NativeFault("the process that had the code is gone")
         places = _places(arguments)
@@ -192,16 +243,11 @@ class NativeProcess:
             }
             for place in places
         ]
-        values = [_argument(each, places, regions) for each in arguments]
-        request = {
-            "call": handle[1],
-            "symbol": symbol,
-            "result": result,
-            "packed": packed,
-            "regions": regions,
-            "arguments": values,
-        }
+        request["arguments"] = [_argument(each, places, regions) for each in arguments]
+        request["regions"] = regions
         reply = self._ask(request, limit, "the code", _names(places, regions))
+        if "error" in reply:
+            raise NativeFault(reply["error"])
         for place in places:
             self._take(place)
         return reply["result"]

@@ -18,6 +18,7 @@ from tcopt.backends.llvm.machine.host import host_target
 from tcopt.backends.llvm.machine.machine import data_layout
 from tcopt.backends.llvm.module import emit_module
 from tcopt.backends.llvm.ops.func import symbol_of
+from tcopt.backends.ptx.source import write_ptx
 from tcopt.dialects import loop
 from tcopt.interpreters.plain_loop import PlainFunction, translate
 from tcopt.tools.execution.fingerprints import Fingerprints
@@ -77,6 +78,22 @@ class PreparedCode:
             text = self._texts[function]
             exports, externals = [kernel_symbol(function)], sorted(external_names(text))
             self._loaded[key] = process.load(text, exports, externals, shuffled=shuffled)
+        return self._loaded[key]
+
+    def ptx(self, module: ModuleOp, function: func.FuncOp) -> Handle:
+        """The PTX of a kernel, for a CUDA device.
+
+        Raises:
+            UnsupportedError: an op has no form in PTX, or the interpreter of PTX does not know an
+                instruction.
+        """
+        key, process = (function, "ptx"), native_process()
+        if not process.has(self._loaded.get(key)):
+            if function not in self._texts:
+                alone = ModuleOp([function.clone()], dict(module.attributes))
+                # Buffers are aligned as those of a memory plan are.
+                self._texts[function] = write_ptx(alone, planned=True)
+            self._loaded[key] = process.load_ptx(self._texts[function])
         return self._loaded[key]
 
 

@@ -37,7 +37,8 @@ from tcopt.tools.execution.native_process import (
     native_process,
 )
 from tcopt.tools.execution.prepared_code import PreparedCode, Shapes, kernel_symbol
-from tcopt.tools.execution.work_estimates import MACHINE_CODE, PLAIN, time_limit, work_of
+from tcopt.tools.execution.ptx_runs import launch_ptx, runs_as_ptx
+from tcopt.tools.execution.work_estimates import MACHINE_CODE, PLAIN, PTX, time_limit, work_of
 
 Array = NDArray[Any]
 
@@ -180,11 +181,12 @@ def run_kernel(
     code: PreparedCode,
     limit: float | None = None,
 ) -> Call:
-    """Run a kernel-level function as machine code, twice.
+    """Run a kernel-level function as machine code or PTX, twice.
 
     In the first run, parallel iterations run one at a time in another order, and buffers end at an
     inaccessible page. In the second run, they run on threads, buffers start after an inaccessible
-    page, and buffers in `refilled` have different initial contents. Both must agree.
+    page, and buffers in `refilled` have different initial contents. Both must agree. The threads
+    of PTX run in the same order in both.
 
     Raises:
         NativeFault: it accesses memory out of bounds, crashes or does not end.
@@ -192,7 +194,9 @@ def run_kernel(
     """
     assert isinstance(function, func.FuncOp)
     name = function.sym_name.data
-    limit = time_limit(work_of(function, functions(module)), MACHINE_CODE, before, limit)
+    is_ptx = runs_as_ptx(module, function)
+    rate = PTX if is_ptx else MACHINE_CODE
+    limit = time_limit(work_of(function, functions(module)), rate, before, limit)
     seconds, runs, returned = 0.0, list[list[Array]](), list[Array]()
     overlaps = _overlap(arrays)
     for again in range(1 if overlaps else 2):
@@ -202,8 +206,16 @@ def run_kernel(
                 buffers[position].reshape(-1).view(np.uint8)[...] = _OTHER_FILL
         started = time.perf_counter()
         try:
-            handle = code.kernel(module, function, shuffled=not again)
-            result = call_kernel(function, handle, buffers, written, again=again > 0, limit=limit)
+            if is_ptx:
+                named = [
+                    Buffer(array, number in written, _name(function, number))
+                    for number, array in enumerate(buffers)
+                ]
+                result = launch_ptx(module, function, code, named, limit)
+            else:
+                handle = code.kernel(module, function, shuffled=not again)
+                last = again > 0
+                result = call_kernel(function, handle, buffers, written, again=last, limit=limit)
         except NativeFault as error:
             raise _in_function(error, function) from None
         seconds = max(seconds, time.perf_counter() - started)

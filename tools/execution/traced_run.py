@@ -34,11 +34,11 @@ from tcopt.tools.execution.accelerator_runs import (
 )
 from tcopt.tools.execution.call_turns import CallTurns, TurnsOfRun
 from tcopt.tools.execution.culprits import (
-    INTERPRETED_WORK,
     ORDERS,
     EmitterFault,
     FailedCall,
     interpret,
+    is_interpretable,
 )
 from tcopt.tools.execution.executors import functions, level_of, outputs_of, signature
 from tcopt.tools.execution.fingerprints import Digests
@@ -52,6 +52,7 @@ from tcopt.tools.execution.host_program import (
 from tcopt.tools.execution.memory_roles import memory_roles
 from tcopt.tools.execution.native_process import NativeFault
 from tcopt.tools.execution.prepared_code import PreparedCode
+from tcopt.tools.execution.ptx_runs import emitter_of
 from tcopt.tools.execution.run_values import (
     Interface,
     Key,
@@ -323,7 +324,8 @@ class _Current:
             raise
         except (ValueChanged, NativeFault, MismatchError) as error:
             if self.is_right_as_text(task):
-                raise EmitterFault(error.message, where=error.where) from None
+                emitter = emitter_of(self.module, function)
+                raise EmitterFault(error.message, where=error.where, emitter=emitter) from None
             self.tracer.failed = FailedCall(
                 name, lambda other: self.agrees(replace(task, function=other))
             )
@@ -406,14 +408,16 @@ class _Current:
             return
         expected = self.as_text(task)
         if expected is not None and (text := self.disagreement(task, call, expected)) is not None:
-            raise EmitterFault(text, where=place_of(task.function))
+            emitter = emitter_of(self.module, task.function)
+            raise EmitterFault(text, where=place_of(task.function), emitter=emitter)
 
     def as_text(self, task: Task) -> Call | None:
         """Interpret a call of a kernel; None if that takes too long, is unsupported, or depends on
         the order of parallel iterations.
         """
         function, work = task.function, work_of(task.function, self.functions)
-        if not isinstance(function, func.FuncOp) or work is None or work > INTERPRETED_WORK:
+        is_kernel = isinstance(function, func.FuncOp)
+        if not is_kernel or work is None or not is_interpretable(function, work):
             return None
         try:
             first, *others = (

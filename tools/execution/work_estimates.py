@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, prod
 
-from xdsl.dialects import arith, scf
+from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import IntegerAttr, SymbolRefAttr
 from xdsl.ir import Operation, SSAValue
 
 from tcopt.dialects import loop
+from tcopt.dialects.gpu_kernels import BLOCK_SIZE, GRID_SIZE, KERNEL, sizes_of
 
 SLACK = 5.0
 """Processor time in seconds granted to every run, such as for starting threads."""
@@ -34,6 +35,9 @@ PLAIN = Rate(1e7)
 
 MACHINE_CODE = Rate(1e8)
 
+PTX = Rate(1e7)
+"""Interpreted PTX, with accesses checked."""
+
 
 def time_limit(work: int | None, rate: Rate, before: float | None, fixed: float | None) -> float:
     """Return the time limit of a run in seconds.
@@ -52,6 +56,8 @@ def time_limit(work: int | None, rate: Rate, before: float | None, fixed: float 
 
 def work_of(op: Operation, functions: Mapping[str, Operation]) -> int | None:
     """Return an upper bound of the number of ops executed by `op`; None if a trip count is unknown.
+
+    Those of a function that is launched on a grid are of all threads.
 
     Args:
         functions: possible callees, by name.
@@ -72,6 +78,13 @@ def work_of(op: Operation, functions: Mapping[str, Operation]) -> int | None:
     return None if trips is None else total * trips
 
 
+def thread_count(function: Operation) -> int:
+    """The number of threads of a launch; 1 for a function that is not launched on a grid."""
+    if KERNEL not in function.attributes:
+        return 1
+    return prod((*sizes_of(function, GRID_SIZE), *sizes_of(function, BLOCK_SIZE)))
+
+
 def _trip_count(op: Operation) -> int | None:
     match op:
         case loop.ForOp():
@@ -82,6 +95,8 @@ def _trip_count(op: Operation) -> int | None:
             bounds = zip(op.lowerBound, op.upperBound, op.step, strict=True)
             counts = [_steps(*each) for each in bounds]
             return None if None in counts else prod(each or 0 for each in counts)
+        case func.FuncOp():
+            return thread_count(op)
         case scf.WhileOp():
             return None
         case _:

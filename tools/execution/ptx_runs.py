@@ -1,0 +1,46 @@
+"""Launches of kernels for CUDA devices: their PTX, run by `interpreters.ptx`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from tcopt.backends.ptx.names import entry_name
+from tcopt.dialects.gpu_kernels import BLOCK_SIZE, GRID_SIZE, KERNEL, sizes_of
+from tcopt.dialects.target import gpu_target_of
+from tcopt.tools.execution.native_process import Buffer, native_process
+from tcopt.tools.execution.prepared_code import PreparedCode
+
+
+def emitter_of(module: ModuleOp, function: Operation) -> str:
+    """The name of the code generator for a function of the kernel level."""
+    return "PTX" if runs_as_ptx(module, function) else "LLVM"
+
+
+def runs_as_ptx(module: ModuleOp, function: Operation) -> bool:
+    """Whether a function is a kernel for a CUDA device."""
+    target = gpu_target_of(module)
+    is_for_cuda = target is not None and "cuda" in target.capabilities
+    return is_for_cuda and KERNEL in function.attributes
+
+
+def launch_ptx(
+    module: ModuleOp,
+    function: func.FuncOp,
+    code: PreparedCode,
+    buffers: Sequence[Buffer],
+    limit: float,
+) -> None:
+    """Launch a kernel on its grid; writable buffers change in place.
+
+    Raises:
+        NativeFault: it does something illegal or does not end.
+        UnsupportedError: an op or an instruction is not supported.
+    """
+    handle = code.ptx(module, function)
+    sizes = sizes_of(function, GRID_SIZE), sizes_of(function, BLOCK_SIZE)
+    name = entry_name(function.sym_name.data)
+    native_process().launch(handle, name, sizes, buffers, limit=limit)
