@@ -18,7 +18,7 @@ ifdef CPU
 export TCOPT_CPU := $(CPU)
 endif
 
-.PHONY: help run quick quick-lint test nightly times pytest lit numerics conformance guard wild exports levels gpu-models fuzz faults rtl lint format docs bench inner-loops setup tools clean
+.PHONY: help run quick quick-lint test nightly times pytest lit numerics conformance conformance-devices guard wild exports levels gpu-models fuzz faults rtl lint format docs bench inner-loops setup tools clean
 
 help:
 	@echo "make run     compile ResNet-50, run it, compare with onnxruntime"
@@ -28,6 +28,7 @@ help:
 	@echo "make times   measure how long each test file takes, by which tests are ordered"
 	@echo "make test CPU=haswell   the same, compiling for that CPU, which this machine must be able to run"
 	@echo "make conformance  all of ONNX's backend suite (make test runs a part)"
+	@echo "make conformance-devices  the same on an OpenCL device and as executed PTX (make test runs some)"
 	@echo "make wild  trained networks of other packages, compared and timed"
 	@echo "make guard   ONNX's cases and changed feeds between guard pages (make test runs a part)"
 	@echo "make exports  all networks exported from PyTorch (make test compiles some)"
@@ -66,7 +67,7 @@ nightly: setup tools
 	@TCOPT_LIT_PROCESSES=1 $(BIN)/lit -q -j$(JOBS) lit_tests
 	@for cpu in $$($(BIN)/python tests/levels/run.py --list); do \
 	  $(MAKE) --no-print-directory numerics CPU=$$cpu || exit 1; done
-	@$(MAKE) --no-print-directory conformance guard exports wild levels gpu-models fuzz faults rtl
+	@$(MAKE) --no-print-directory conformance conformance-devices guard exports wild levels gpu-models fuzz faults rtl
 
 times: setup tools
 	@$(PYTEST) --record-times
@@ -79,6 +80,10 @@ lit: setup
 
 conformance: setup
 	@$(BIN)/python tests/conformance/run.py --jobs $(JOBS)
+
+conformance-devices: setup
+	@for target in opencl cuda:sm_80; do \
+	  $(BIN)/python tests/conformance/run.py --jobs $(JOBS) --target $$target || exit 1; done
 
 wild: setup
 	@$(BIN)/python tests/wild/run.py

@@ -1,4 +1,7 @@
-"""The cases of ONNX's backend suite, run by `tcopt.compiler.onnx_backend.Backend`."""
+"""The cases of ONNX's backend suite, run by `tcopt.compiler.onnx_backend.Backend`.
+
+Cases for a CUDA target run on a CUDA driver without a device, which executes the PTX.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,16 @@ import os
 import unittest
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from machines.cuda_machine import cuda_machine
+
+CPU = "cpu"
 
 PASSING = Path(__file__).with_name("passing.txt")
 
@@ -29,7 +37,7 @@ def tensor_pairs(expected: Any, actual: Any) -> Iterator[tuple[Any, Any]]:
 
 
 _current: list[str] = []
-"""The case that is run."""
+"""The case that is run, and its target."""
 
 
 def is_drawn(name: str) -> bool:
@@ -60,18 +68,23 @@ def all_cases() -> dict[str, tuple[str, type[unittest.TestCase]]]:
 
         from tcopt.compiler.onnx_backend import Backend
 
+        class TargetBackend(Backend):
+            @classmethod
+            def prepare(cls, model, device="CPU", **kwargs):
+                return super().prepare(model, device, target=_current[-1], **kwargs)
+
         class Suite(onnx.backend.test.BackendTest):
             @classmethod
             def assert_similar_outputs(cls, ref_outputs, outputs, rtol, atol, model_dir=None):
                 """Sequences by their tensors: the suite's own cannot compare scalars in them."""
                 pairs = list(tensor_pairs(list(ref_outputs), list(outputs)))
                 expected, actual = [e for e, _ in pairs], [a for _, a in pairs]
-                if _current[-1:] and is_drawn(_current[-1]):
+                if _current and is_drawn(_current[0]):
                     check_drawn(expected, actual)
                     return
                 super().assert_similar_outputs(expected, actual, rtol, atol, model_dir)
 
-        suite = Suite(Backend, __name__)
+        suite = Suite(TargetBackend, __name__)
     cases: dict[str, tuple[str, type[unittest.TestCase]]] = {}
     for category, holder in suite.test_cases.items():
         for method in dir(holder):
@@ -80,13 +93,22 @@ def all_cases() -> dict[str, tuple[str, type[unittest.TestCase]]]:
     return cases
 
 
-def run_case(name: str) -> str | None:
+def _device(target: str) -> AbstractContextManager[object]:
+    """Make the device of a target available while the context is open."""
+    kind, _, arch = target.partition(":")
+    if kind != "cuda":
+        return nullcontext()
+    digits = arch.removeprefix("sm_")
+    return cuda_machine((int(digits[:-1]), int(digits[-1])))
+
+
+def run_case(name: str, target: str = CPU) -> str | None:
     """Run a case; None if it passes, else what went wrong."""
     _, holder = all_cases()[name]
     test = holder(f"{name}_cpu")
-    _current[:] = [name]
+    _current[:] = [name, target]
     result = unittest.TestResult()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _device(target):
         warnings.simplefilter("ignore")
         test.run(result)
     if result.wasSuccessful() and not result.skipped:

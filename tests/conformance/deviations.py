@@ -1,6 +1,8 @@
-"""Cases that are meant to fail, each with the reason: other runtimes agree on something else."""
+"""Cases that are meant to fail, each with the reason."""
 
 from __future__ import annotations
+
+from fnmatch import fnmatch
 
 _CORNERS = (
     "onnxruntime and PyTorch put the last element of the result at the corner; ONNX's reference "
@@ -24,3 +26,22 @@ DEVIATIONS = {
     "test_resize_downsample_scales_cubic_align_corners": _CORNERS,
     "test_resize_downsample_scales_linear_align_corners": _CORNERS,
 }
+"""Cases in which other runtimes agree on something else than the suite."""
+
+_STRINGS = "strings are in the host's memory, and a device's program runs without the host"
+_IMAGES = "images are decoded by a library of the host"
+
+ON_DEVICES = {
+    "test_ai_onnx_ml_label_encoder_*": _STRINGS,
+    "test_equal_string*": _STRINGS,
+    "test_image_decoder_*": _IMAGES,
+    "test_regex_full_match_*": _STRINGS,
+    "test_string_*": _STRINGS,
+    "test_strnorm*": _STRINGS,
+}
+"""Patterns of the cases that work on the CPU alone."""
+
+
+def works_on_devices(name: str) -> bool:
+    """Whether a case that works on the CPU is meant to work on OpenCL and CUDA devices."""
+    return not any(fnmatch(name, pattern) for pattern in ON_DEVICES)

@@ -2,6 +2,10 @@
 
 A case that passes is added to passing.txt; one that is listed there and fails makes the run
 fail. What passes is written to docs/conformance.md, operator by operator.
+
+`--target opencl` and `--target cuda:sm_80` run the cases of passing.txt on a device: OpenCL's, and
+for CUDA a driver without a device that executes the PTX (`make conformance-devices`). The run fails
+if a case does, or if one passes that `deviations.ON_DEVICES` lists.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatch
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -21,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import onnx
 from rich.progress import Progress
 
-from conformance.cases import PASSING, all_cases, passing_cases, run_case, set_home
-from conformance.deviations import DEVIATIONS
+from conformance.cases import CPU, PASSING, all_cases, passing_cases, run_case, set_home
+from conformance.deviations import DEVIATIONS, ON_DEVICES, works_on_devices
 from conformance.groups import COMMON, GROUPS, groups
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "conformance.md"
@@ -58,6 +63,19 @@ common inference, and so do all operators that no other line names:
 
 {groups}
 
+## Devices
+
+The cases that pass on the CPU also run on an OpenCL device (PoCL), and as executed PTX for sm_80
+([ptx.md](ptx.md)): `make conformance-devices`.
+
+| target | pass | of |
+|---|---|---|
+{devices}
+
+These work on the CPU alone:
+
+{on_cpu}
+
 ## Operators
 
 Cases of single operators, and how many of them pass. A case of an operator that ONNX defines by
@@ -69,30 +87,33 @@ others is there twice: as it is, and expanded.
 
 
 _SECONDS = 300
-"""The longest that a case may take."""
+"""The longest that a case may take on the CPU."""
+
+_DEVICE_SECONDS = 3600
+"""The same on a device: VGG-19 has 20 billion multiply-adds, which an interpreter executes."""
 
 _CHUNK = 50
 """Cases that one process runs, one after the other."""
 
 
-def _run_chunk(names: Sequence[str], results: Connection) -> None:
+def _run_chunk(names: Sequence[str], target: str, results: Connection) -> None:
     for name in names:
-        results.send((name, run_case(name)))
+        results.send((name, run_case(name, target)))
 
 
-def _outcomes(names: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+def _outcomes(names: Sequence[str], target: str = CPU) -> Iterator[tuple[str, str | None]]:
     """What went wrong with cases, each process running some; a case may end its process."""
-    left = list(names)
+    left, limit = list(names), _SECONDS if target == CPU else _DEVICE_SECONDS
     while left:
         receiver, sender = multiprocessing.Pipe(duplex=False)
         process = multiprocessing.get_context("fork").Process(
-            target=_run_chunk, args=(left[:_CHUNK], sender)
+            target=_run_chunk, args=(left[:_CHUNK], target, sender)
         )
         process.start()
         sender.close()
         for name in left[:_CHUNK]:
             try:
-                outcome = receiver.recv() if receiver.poll(_SECONDS) else (name, "takes too long")
+                outcome = receiver.recv() if receiver.poll(limit) else (name, "takes too long")
             except EOFError:
                 outcome = (name, "ends its process")
             yield outcome
@@ -103,7 +124,7 @@ def _outcomes(names: Sequence[str]) -> Iterator[tuple[str, str | None]]:
         process.join()
 
 
-def run_all(names: Sequence[str], jobs: int) -> Outcomes:
+def run_all(names: Sequence[str], jobs: int, target: str = CPU) -> Outcomes:
     """What went wrong with each case; None for those that pass."""
     shares = [names[job::jobs] for job in range(jobs)]
     outcomes: dict[str, str | None] = {}
@@ -111,7 +132,7 @@ def run_all(names: Sequence[str], jobs: int) -> Outcomes:
         task = progress.add_task("conformance", total=len(names))
 
         def share(own: Sequence[str]) -> None:
-            for name, problem in _outcomes(own):
+            for name, problem in _outcomes(own, target):
                 outcomes[name] = problem
                 progress.advance(task)
 
@@ -132,6 +153,19 @@ def count_groups(outcomes: Outcomes) -> dict[str, tuple[int, int]]:
     for name, problem in outcomes.items():
         found[groups().get(name, COMMON)].append(problem is None)
     return {group: (sum(passed), len(passed)) for group, passed in found.items() if passed}
+
+
+def _device_rows(passed: set[str]) -> Iterator[str]:
+    """How many of the cases that pass on the CPU work on each kind of device."""
+    good = sum(map(works_on_devices, passed))
+    for target in ("OpenCL", "CUDA, executed"):
+        yield f"| {target} | {good} | {len(passed)} |"
+
+
+def _cpu_rows(names: Sequence[str]) -> Iterator[str]:
+    for pattern, reason in ON_DEVICES.items():
+        count = sum(fnmatch(name, pattern) for name in names)
+        yield f"- `{pattern}` ({count}): {reason}."
 
 
 def write_document(outcomes: Outcomes) -> None:
@@ -155,9 +189,26 @@ def write_document(outcomes: Outcomes) -> None:
         groups=table,
         deviating=len(DEVIATIONS),
         deviations="\n".join(f"- `{name}`: {reason}." for name, reason in DEVIATIONS.items()),
+        devices="\n".join(_device_rows({n for n, problem in outcomes.items() if problem is None})),
+        on_cpu="\n".join(_cpu_rows(passing_cases())),
     )
     rows = (f"| {name} | {good} | {total} |\n" for name, (good, total) in sorted(counts.items()))
     DOCUMENT.write_text(text + "".join(rows))
+
+
+def run_on_device(names: Sequence[str], jobs: int, target: str) -> int:
+    """Run cases on a device; 1 if one fails that is not listed, or the other way round."""
+    with tempfile.TemporaryDirectory() as home:
+        set_home(Path(home))
+        outcomes = run_all(names, jobs, target)
+    failed = {name for name, problem in outcomes.items() if problem is not None}
+    wrong = sorted(name for name in names if works_on_devices(name) == (name in failed))
+    print(f"{target}: {len(names) - len(failed)} of {len(names)} cases pass")
+    for name in wrong:
+        print(
+            f"{name}: {outcomes[name] or 'passes, though ON_DEVICES lists it'}"
+        )
+    return 1 if wrong else 0
 
 
 def main() -> int:
@@ -165,6 +216,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
     parser.add_argument("--filter", default="", help="only cases whose name has this regex")
+    parser.add_argument("--target", default=CPU, help="a device to run the cases on")
     parser.add_argument("--failures", action="store_true", help="tell why cases fail")
     parser.add_argument(
         "--document", action="store_true", help="only write the page, of the cases in passing.txt"
@@ -174,9 +226,13 @@ def main() -> int:
         passing = set(passing_cases())
         write_document({n: None if n in passing else "not listed" for n in sorted(all_cases())})
         return 0
+    cases = all_cases() if options.target == CPU else passing_cases()
+    names = sorted(n for n in cases if re.search(options.filter, n))
+    if options.target != CPU:
+        names = [name for name in names if name not in DEVIATIONS]
+        return run_on_device(names, options.jobs, options.target)
     with tempfile.TemporaryDirectory() as home:
         set_home(Path(home))
-        names = sorted(n for n in all_cases() if re.search(options.filter, n))
         outcomes = run_all(names, options.jobs)
     passed = {name for name, problem in outcomes.items() if problem is None}
     listed = set(passing_cases()) - DEVIATIONS.keys()

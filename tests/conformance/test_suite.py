@@ -1,6 +1,6 @@
-"""A sample of ONNX's backend suite, and the operators that were changed last.
+"""A sample of ONNX's backend suite, and the operators that were changed last; a few on devices.
 
-`make conformance` runs all of it, and `make nightly` with it.
+`make conformance` and `make conformance-devices` run all of it, and `make nightly` with it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,15 @@ from pathlib import Path
 import pytest
 
 from conformance.cases import passing_cases, run_case, set_home
+from conformance.deviations import works_on_devices
+from machines.opencl_device import needs_device
 from tcopt.frontends.onnx.context.registry import HANDLERS
 
 _PART = 24
 """One case in this many always runs, chosen by name."""
+
+_DEVICE_PART = 500
+"""One case in this many runs on each device."""
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -43,6 +48,22 @@ def _chosen() -> list[str]:
 @pytest.fixture(autouse=True, scope="module")
 def _home(tmp_path_factory: pytest.TempPathFactory) -> None:
     set_home(tmp_path_factory.mktemp("onnx"))
+
+
+def _on_devices() -> list[str]:
+    names = [name for name in passing_cases() if works_on_devices(name)]
+    return names[400::_DEVICE_PART]
+
+
+@needs_device
+@pytest.mark.parametrize("name", _on_devices())
+def test_case_on_opencl(name: str) -> None:
+    assert run_case(name, "opencl") is None
+
+
+@pytest.mark.parametrize("name", _on_devices())
+def test_case_as_executed_ptx(name: str) -> None:
+    assert run_case(name, "cuda:sm_80") is None
 
 
 @pytest.mark.parametrize("name", _chosen())
