@@ -205,9 +205,7 @@ def run_on_device(names: Sequence[str], jobs: int, target: str) -> int:
     wrong = sorted(name for name in names if works_on_devices(name) == (name in failed))
     print(f"{target}: {len(names) - len(failed)} of {len(names)} cases pass")
     for name in wrong:
-        print(
-            f"{name}: {outcomes[name] or 'passes, though ON_DEVICES lists it'}"
-        )
+        print(f"{name}: {outcomes[name] or 'passes, though ON_DEVICES lists it'}")
     return 1 if wrong else 0
 
 

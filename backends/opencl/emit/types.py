@@ -2,7 +2,7 @@
 
 index is a 32-bit `int`, because no buffer has 2^31 elements. i1 is `bool`, and one byte in memory.
 Vectors have 2, 3, 4, 8 or 16 elements, as in OpenCL. A device without arithmetic on `half` stores
-`half` and computes in `float`.
+`half` and computes in `float`. All devices store bf16 as `ushort` and compute in `float`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from xdsl.dialects.builtin import (
+    BFloat16Type,
     FixedBitwidthType,
     Float16Type,
     Float32Type,
@@ -102,9 +103,20 @@ def without_half(type: Attribute) -> Attribute:
     return type
 
 
+def without_bf16(type: Attribute) -> Attribute:
+    """The type that values are computed in, as OpenCL C has no bf16."""
+    if isinstance(type, BFloat16Type):
+        return f32
+    if isinstance(type, VectorType) and isinstance(type.element_type, BFloat16Type):
+        return VectorType(f32, type.get_shape())
+    return type
+
+
 def memory_type(type: Attribute) -> str:
     """Return the C type of a buffer's element."""
     assert isinstance(type, MemRefType)
+    if isinstance(type.element_type, BFloat16Type):
+        return "ushort"
     name = scalar_type(type.element_type)
     return "uchar" if name == "bool" else name
 

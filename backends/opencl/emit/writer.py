@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import Float16Type, MemRefType
+from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
@@ -24,6 +24,7 @@ from tcopt.backends.opencl.emit.types import (
     mask_type,
     memory_type,
     value_type,
+    without_bf16,
     without_half,
 )
 from tcopt.backends.strides import static_strides
@@ -126,6 +127,7 @@ class KernelWriter:
 
     def computed(self, type: Attribute) -> Attribute:
         """Return the type in which values of a type are computed."""
+        type = without_bf16(type)
         return type if self.halves else without_half(type)
 
     def value_type(self, type: Attribute) -> str:
@@ -231,9 +233,9 @@ class KernelWriter:
         return self.text(buffer) if offset == "0" else f"{self.text(buffer)} + {offset}"
 
     def is_packed(self, buffer: SSAValue) -> bool:
-        """Whether a buffer holds `half` elements that are accessed through conversions only."""
-        is_half = isinstance(get_element_type_or_self(buffer.type), Float16Type)
-        return is_half and not self.halves and isinstance(buffer, BlockArgument)
+        """Whether a buffer holds 16-bit floats that are accessed through conversions only."""
+        element = get_element_type_or_self(buffer.type)
+        return self.computed(element) != element and isinstance(buffer, BlockArgument)
 
     def offset(self, buffer: SSAValue, indices: Sequence[SSAValue]) -> str:
         """Return the linear index of an element."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import VectorType, i1
+from xdsl.dialects.builtin import BFloat16Type, VectorType, i1
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.type import get_element_type_or_self
 
+from tcopt.backends.opencl.emit.packed import from_bf16, is_bf16, to_bf16
 from tcopt.backends.opencl.emit.registry import writes
-from tcopt.backends.opencl.emit.types import is_mask, mask_bits, unsigned
+from tcopt.backends.opencl.emit.types import is_mask, lanes, mask_bits, unsigned
 from tcopt.backends.opencl.emit.writer import PRECEDENCE, KernelWriter, Text
 from tcopt.backends.opencl.ops.arith import as_unsigned
 from tcopt.dialects import arith_
@@ -28,8 +29,17 @@ _SIGNED_SOURCE = (
 def _converted(k: KernelWriter, type: Attribute, text: str) -> Text:
     name = k.value_type(type)
     if isinstance(type, VectorType):
-        return Text(f"convert_{name}({text})")
-    return Text(f"({name}){text}", PRECEDENCE["unary"])
+        found = Text(f"convert_{name}({text})")
+    else:
+        found = Text(f"({name}){text}", PRECEDENCE["unary"])
+    is_rounded = isinstance(get_element_type_or_self(type), BFloat16Type)
+    return Text(_rounded(k, type, found.text)) if is_rounded else found
+
+
+def _rounded(k: KernelWriter, type: Attribute, text: str) -> str:
+    """A float rounded to bf16, as a float."""
+    count = lanes(type) if isinstance(type, VectorType) else 0
+    return from_bf16(k, to_bf16(k, text, count), count)
 
 
 @writes(*_SIGNED_SOURCE)
@@ -37,6 +47,9 @@ def write_cast(k: KernelWriter, op: Operation) -> None:
     (source,), (result,) = op.operands, op.results
     if is_mask(source.type):
         k.pure(op, _converted(k, result.type, k.text(source)))
+        return
+    if k.value_type(source.type) == k.value_type(result.type) and is_bf16(result):
+        k.pure(op, _rounded(k, result.type, k.text(source)))
         return
     if k.value_type(source.type) == k.value_type(result.type):
         k.define(result, Text(k.text(source, 100)))
@@ -79,4 +92,10 @@ def write_to_unsigned(k: KernelWriter, op: Operation) -> None:
 
 @writes(arith.BitcastOp)
 def write_bitcast(k: KernelWriter, op: arith.BitcastOp) -> None:
+    if is_bf16(op.input):
+        k.pure(op, f"as_short({to_bf16(k, k.text(op.input))})")
+        return
+    if is_bf16(op.result):
+        k.pure(op, from_bf16(k, f"as_ushort({k.text(op.input)})"))
+        return
     k.pure(op, f"as_{k.value_type(op.result.type)}({k.text(op.input)})")

@@ -7,6 +7,7 @@ import math
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import MemRefType
 
+from tcopt.backends.opencl.emit.packed import load_packed, store_packed
 from tcopt.backends.opencl.emit.registry import writes
 from tcopt.backends.opencl.emit.writer import KernelWriter
 from tcopt.passes.kernel.lowering.thread_axes import SHARED_SPACE
@@ -21,7 +22,7 @@ def loaded(k: KernelWriter, op: memref.LoadOp) -> str:
     """Return the expression of a load."""
     source, *indices = op.operands
     if k.is_packed(source):
-        return f"vload_half({k.offset(source, indices)}, {k.text(source)})"
+        return load_packed(k, source, k.offset(source, indices))
     return k.element(source, indices)
 
 
@@ -30,7 +31,7 @@ def write_store(k: KernelWriter, op: memref.StoreOp) -> None:
     value, target, *indices = op.operands
     if k.is_packed(target):
         offset = k.offset(target, indices)
-        k.line(f"vstore_half_rte({k.text(value)}, {offset}, {k.text(target)});")
+        k.line(store_packed(k, target, offset, k.text(value)))
     else:
         k.line(f"{k.element(target, indices)} = {k.text(value)};")
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xdsl.dialects import vector
 from xdsl.ir import Attribute, SSAValue
 
+from tcopt.backends.opencl.emit.packed import load_packed, store_packed
 from tcopt.backends.opencl.emit.registry import writes
 from tcopt.backends.opencl.emit.types import is_mask, lanes, mask_type
 from tcopt.backends.opencl.emit.writer import PRECEDENCE, KernelWriter, Text
@@ -27,8 +28,10 @@ def write_load(k: KernelWriter, op: vector.LoadOp) -> None:
 def loaded_vector(k: KernelWriter, op: vector.LoadOp) -> str:
     """Return the expression of a contiguous vector load."""
     source, *indices = op.operands
-    half = "_half" if k.is_packed(source) else ""
-    return f"vload{half}{lanes(op.results[0].type)}(0, {k.address(source, indices)})"
+    count = lanes(op.results[0].type)
+    if k.is_packed(source):
+        return load_packed(k, source, k.offset(source, indices), count)
+    return f"vload{count}(0, {k.address(source, indices)})"
 
 
 @writes(vector.StoreOp)
@@ -39,8 +42,10 @@ def write_store(k: KernelWriter, op: vector.StoreOp) -> None:
     if is_mask(value.type):
         # Mask lanes are -1 for true.
         text = f"as_uchar{count}(-{k.mask(value, 8, PRECEDENCE['unary'] + 1)})"
-    name = f"vstore_half{count}_rte" if k.is_packed(target) else f"vstore{count}"
-    k.line(f"{name}({text}, 0, {k.address(target, indices)});")
+    if k.is_packed(target):
+        k.line(store_packed(k, target, k.offset(target, indices), text, count))
+    else:
+        k.line(f"vstore{count}({text}, 0, {k.address(target, indices)});")
 
 
 @writes(vector.MaskedLoadOp)
@@ -117,7 +122,7 @@ def _store_lanes(
         if is_mask(value.type):
             element = f"-{element}"
         if k.is_packed(buffer):
-            store = f"vstore_half_rte({element}, {_sum(base, offset)}, {k.text(buffer)});"
+            store = store_packed(k, buffer, _sum(base, offset), element)
         else:
             store = f"{_element(k, buffer, base, offset)} = {element};"
         k.line(store if on == "-1" else f"if ({on}) {store}")
@@ -125,7 +130,7 @@ def _store_lanes(
 
 def _element(k: KernelWriter, buffer: SSAValue, base: str, offset: int | str) -> str:
     if k.is_packed(buffer):
-        return f"vload_half({_sum(base, offset)}, {k.text(buffer)})"
+        return load_packed(k, buffer, _sum(base, offset))
     return f"{k.text(buffer)}[{_sum(base, offset)}]"
 
 
