@@ -6,7 +6,7 @@ not alias, and their alignment is given by the argument attribute `llvm.align`.
 
 from __future__ import annotations
 
-from math import gcd
+from math import gcd, prod
 
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -17,8 +17,9 @@ from tcopt.backends.kernels import is_read_only, kernels_of
 from tcopt.backends.llvm.emit.emitter import ModuleState
 from tcopt.backends.llvm.module import argument_alignment, assemble
 from tcopt.backends.llvm.ops.memref import memref_bytes
-from tcopt.backends.ptx.emitter import GLOBAL, KernelEmitter
+from tcopt.backends.ptx.emitter import GLOBAL, KernelEmitter, Sizes
 from tcopt.backends.ptx.names import entry_name
+from tcopt.backends.ptx.ptxas import MULTIPROCESSOR_REGISTERS
 from tcopt.dialects.simt import MmaSyncOp
 from tcopt.dialects.target import GpuTargetAttr
 from tcopt.passes.kernel.lowering.thread_axes import BLOCK_SIZE, GRID_SIZE, sizes_of
@@ -79,10 +80,19 @@ def emit_kernel(function: FuncOp, state: ModuleState, target: GpuTargetAttr, pla
         # By default ptxas limits registers so that more blocks fit on a multiprocessor, but their
         # tiles would not fit in shared memory.
         attributes.append(f'"nvvm.maxnreg"="{target.registers.data}"')
+    elif _is_small(grid, block, target):
+        # Left to itself, ptxas spills registers for more blocks at once than there are.
+        attributes.append('"nvvm.minctasm"="1"')
     state.functions.append(
         f"define ptx_kernel void @{name}({', '.join(parameters)}) nounwind "
         f"{' '.join(attributes)} {{\n{e.body_text()}\n}}"
     )
+
+
+def _is_small(grid: Sizes, block: Sizes, target: GpuTargetAttr) -> bool:
+    """Whether the blocks of a multiprocessor fit at once, whatever registers threads take."""
+    blocks = -(-prod(grid) // target.cores.data)
+    return blocks * prod(block) * target.registers.data <= MULTIPROCESSOR_REGISTERS
 
 
 def _buffer_type(function: FuncOp, value: SSAValue) -> MemRefType[Attribute]:

@@ -15,7 +15,8 @@ _ENTRY = re.compile(r"Compiling entry function '(\w+)'")
 _SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+)(?:\+\d+)? bytes smem")
-_MULTIPROCESSOR_REGISTERS, _REGISTER_UNIT, _WARP, _MOST_THREADS = 65536, 8, 32, 2048
+MULTIPROCESSOR_REGISTERS = 65536
+_REGISTER_UNIT, _WARP, _MOST_THREADS = 8, 32, 2048
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class KernelResources:
     def threads_at_once(self) -> int:
         """Return the number of threads that the registers of a multiprocessor suffice for."""
         each = -(-max(self.registers, 1) // _REGISTER_UNIT) * _REGISTER_UNIT
-        return min(_MULTIPROCESSOR_REGISTERS // (each * _WARP) * _WARP, _MOST_THREADS)
+        return min(MULTIPROCESSOR_REGISTERS // (each * _WARP) * _WARP, _MOST_THREADS)
 
 
 def assemble(ptx: str, arch: str) -> tuple[bytes, list[KernelResources]]:

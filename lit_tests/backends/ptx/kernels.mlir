@@ -10,7 +10,7 @@ func.func @main(%x: memref<4xf32>) { func.return }
 
 // Buffers are in global memory; positions in the grid have bounds, and indices 32 bits.
 // CHECK:      define ptx_kernel void @scale(ptr addrspace(1) noalias nonnull readonly align 4 %arg0,
-// CHECK-SAME: ptr addrspace(1) noalias nonnull align 4 %arg1) nounwind "nvvm.reqntid"="64,1,1" {
+// CHECK-SAME: ptr addrspace(1) noalias nonnull align 4 %arg1) nounwind "nvvm.reqntid"="64,1,1" "nvvm.minctasm"="1" {
 // CHECK-NEXT: entry:
 // CHECK-NEXT:   %v1 = call range(i32 0, 4) i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
 // CHECK-NEXT:   %v2 = call range(i32 0, 64) i32 @llvm.nvvm.read.ptx.sreg.tid.x()
@@ -23,6 +23,8 @@ func.func @main(%x: memref<4xf32>) { func.return }
 // PTX-NEXT: .target sm_80
 // PTX:      .visible .entry scale(
 // PTX:      .reqntid 64, 1, 1
+// A launch that does not fill the device needs no registers for more blocks at once.
+// PTX-NEXT: .minnctapersm 1
 // PTX:        ld.global.nc.b32
 func.func private @scale(%x: memref<256xf32>, %y: memref<256xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 64, 1, 1>, gpu.known_grid_size = array<i32: 4, 1, 1>} {
   %block = "gpu.block_id"() <{dimension = #gpu<dim x>}> : () -> index
@@ -188,5 +190,11 @@ func.func private @shuffles(%a: memref<64xf32>, %b: memref<64xf64>, %c: memref<6
   %4 = memref.load %c[%i] : memref<64xi8>
   %5 = simt.shuffle %4 xor 4 : i8
   memref.store %5, %c[%i] : memref<64xi8>
+  func.return
+}
+
+// A large launch has as many blocks on a multiprocessor as ptxas finds good.
+// CHECK:      define ptx_kernel void @many_blocks({{.*}}) nounwind "nvvm.reqntid"="64,1,1" {
+func.func private @many_blocks(%x: memref<4xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 64, 1, 1>, gpu.known_grid_size = array<i32: 4096, 1, 1>} {
   func.return
 }
