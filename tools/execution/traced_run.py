@@ -27,11 +27,7 @@ from tcopt.interpreters.host_calls import host_call, module_strings, run_host_ca
 from tcopt.support.closeness import Tolerance, difference
 from tcopt.support.errors import MismatchError, TcoptError, UnsupportedError
 from tcopt.support.strings import StringTable, strings_in
-from tcopt.tools.execution.accelerator_runs import (
-    AcceleratorProgram,
-    run_program,
-    stored_buffers,
-)
+from tcopt.tools.execution.accelerator_runs import AcceleratorProgram, run_program, stored_buffers
 from tcopt.tools.execution.call_turns import CallTurns, TurnsOfRun
 from tcopt.tools.execution.culprits import (
     ORDERS,
@@ -64,14 +60,7 @@ from tcopt.tools.execution.run_values import (
     join_masks,
     mask_as,
 )
-from tcopt.tools.execution.stage_runs import (
-    Call,
-    Output,
-    place_of,
-    run_kernel,
-    run_plain,
-    run_te,
-)
+from tcopt.tools.execution.stage_runs import Call, Output, place_of, run_kernel, run_plain, run_te
 from tcopt.tools.execution.work_estimates import work_of
 
 Array = NDArray[Any]
