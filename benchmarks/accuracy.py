@@ -1,13 +1,13 @@
-"""What each accuracy setting loses: errors against the same arithmetic in double precision.
+"""Accuracy loss of each accuracy setting: errors against the same arithmetic in double precision.
 
     python benchmarks/accuracy.py                       # convolutions and small networks
     python benchmarks/accuracy.py light_vgg19 net.onnx  # only these networks
 
-Data is normal, after a ReLU, and weights are scaled to keep its size. The error of a result is
-its largest deviation over the largest magnitude that is expected; beside it stands the root of
-the mean square, also over that magnitude. `direct` is a compile without the pass `winograd`, and
-onnxruntime computes convolutions directly too: both show what single precision costs in any case.
-The output is a table in Markdown.
+Data is normally distributed, after a ReLU, and weights are scaled to preserve its magnitude. A
+result's error is its largest deviation over the largest expected magnitude; the root mean square,
+relative to the same magnitude, is next to it. `direct` is a compile without the pass `winograd`,
+and onnxruntime computes convolutions directly too: both show the error of single precision. The
+output is a Markdown table.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ LAYERS = (
     (112, 64, 128, 3),
     (28, 32, 96, 5),
 )
-"""Image extent, input and output channels, extent of the kernel."""
+"""Image extent, input and output channels, kernel extent."""
 
 NETWORKS = {"ResNet-18": resnet18, "DQN": dqn, "DCGAN generator": dcgan_generator}
 
 
 def layer(extent: int, inputs: int, outputs: int, kernel: int) -> ModelProto:
-    """A convolution of stride 1."""
+    """A convolution with stride 1."""
     net = Network("layer")
     x = net.input("image", [1, inputs, extent, extent])
     return net.model(**{net.conv(x, inputs, outputs, kernel, 1): [1, outputs, extent, extent]})
 
 
 def in_double(model: ModelProto) -> ModelProto:
-    """The model with every float in double precision."""
+    """Return the model with every float in double precision."""
     double = ModelProto()
     double.CopyFrom(model)
     single, wide = onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE
@@ -70,19 +70,19 @@ def in_double(model: ModelProto) -> ModelProto:
 
 
 def errors(actual: Array, expected: Array) -> tuple[float, float]:
-    """The largest error and the root of the mean square, over the largest magnitude."""
+    """Return the largest error and the root mean square, over the largest magnitude."""
     difference = np.abs(actual.astype(np.float64) - expected)
     scale = np.abs(expected).max()
     return float(difference.max() / scale), float(np.sqrt((difference**2).mean()) / scale)
 
 
 def direct_pipeline(target: str, accuracy: str, precision: str) -> list[Phase]:
-    """The phases of a compile without transformed convolutions."""
+    """The phases of a compile without Winograd."""
     return [phase.without("winograd") for phase in pipeline(target, accuracy, precision)]
 
 
 def measure(model: ModelProto) -> dict[str, tuple[float, float]]:
-    """Errors by side."""
+    """Return errors by side."""
     rng = np.random.default_rng(0)
     compiled = {accuracy: tcopt.compile(model, accuracy=accuracy) for accuracy in ACCURACIES}
     with mock.patch("tcopt.compiler.entry.pipeline", direct_pipeline):
@@ -106,7 +106,7 @@ def measure(model: ModelProto) -> dict[str, tuple[float, float]]:
 
 
 def load(name: str) -> ModelProto:
-    """A model file, or a light model of the onnx package with random weights."""
+    """Return a model file, or a light model of the onnx package with random weights."""
     if Path(name).is_file():
         return onnx.load(name)
     return randomize_weights(onnx.load(str(find_example_model(name))), 0)

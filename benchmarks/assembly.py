@@ -1,4 +1,4 @@
-"""Innermost loops, cut out of the assembly that LLVM writes for x86 and AArch64."""
+"""Innermost loops, extracted from LLVM's assembly for x86 and AArch64."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _BITS = {"b": 8, "h": 16, "s": 32, "d": 64}
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop without another one inside.
+    """A loop that contains no other loop.
 
     Attributes:
-        lines: its instructions, without the branches.
+        lines: instructions of the body, without branches.
     """
 
     function: str
@@ -34,18 +34,18 @@ class Loop:
 
     @property
     def products(self) -> tuple[str, ...]:
-        """Instructions that multiply vectors and add."""
+        """Return the vector multiply-add instructions."""
         return tuple(line for line in self.lines if _PRODUCT.fullmatch(mnemonic(line)))
 
     @property
     def product_bits(self) -> int:
-        """Bits of the sums that its multiply-adds add to in a round."""
+        """Return the total width in bits of the accumulators of one iteration."""
         return sum(map(vector_bits, self.products))
 
     @property
     def carried_bits(self) -> int:
-        """The same, of sums only that are carried from round to round: their registers are
-        written first by a multiply-add."""
+        """Like `sum_bits`, counting only loop-carried accumulators: their registers are written
+        first by a multiply-add."""
         bits = 0
         written: set[str] = set()
         for line in self.lines:
@@ -58,13 +58,13 @@ class Loop:
 
     @property
     def commonest(self) -> str:
-        """The multiply-add that it has most of."""
+        """Return the most frequent multiply-add."""
         (best, _), *_ = Counter(map(mnemonic, self.products)).most_common(1)
         return next(line for line in self.products if mnemonic(line) == best)
 
 
 def _written(line: str) -> list[str]:
-    """Numbers of the vector registers that an instruction writes; too many for a store."""
+    """Return the vector registers that an instruction writes; includes those that a store reads."""
     found = [first or second for first, second in _REGISTER.findall(line)]
     if "%" in line:
         return found[-1:]
@@ -72,13 +72,13 @@ def _written(line: str) -> list[str]:
 
 
 def mnemonic(line: str) -> str:
-    """An instruction's name."""
+    """Return an instruction's mnemonic."""
     return line.split(None, 1)[0]
 
 
 def vector_bits(line: str) -> int:
-    """Width of the vector that an instruction writes, by the register: the last one on x86
-    (AT&T's order of operands), the first on AArch64; 0 if it is none."""
+    """Return the width of the vector that an instruction writes, by its destination register: the
+    last on x86 (AT&T syntax), the first on AArch64; 0 if it is not a vector."""
     found = list(_VECTOR.finditer(line))
     if not found:
         return 0
@@ -88,13 +88,13 @@ def vector_bits(line: str) -> int:
 
 
 def innermost_loops(text: str) -> Iterator[Loop]:
-    """All innermost loops of an assembly text, in order."""
+    """Yield all innermost loops of an assembly text, in order."""
     for function, lines in _functions(text):
         yield from _loops(function, lines)
 
 
 def _functions(text: str) -> Iterator[tuple[str, list[str]]]:
-    """The lines of each function, with labels and without comments."""
+    """Yield the lines of each function, with labels and without comments."""
     function, lines = "", list[str]()
     for raw in text.splitlines():
         if (name := _FUNCTION.match(raw)) is not None:
@@ -106,8 +106,8 @@ def _functions(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _loops(function: str, lines: Sequence[str]) -> Iterator[Loop]:
-    """The loops of a function into which no other branch goes back: one that leaves a loop for the
-    head of the loop around may stand in front of the one that repeats it."""
+    """Yield the loops of a function into which no other branch goes back. A branch that exits a
+    loop to the head of an outer one may precede the loop's own back edge."""
     places = {label[1]: n for n, line in enumerate(lines) if (label := _LABEL.match(line))}
     ends: dict[int, int] = {}
     for end, line in enumerate(lines):
@@ -126,10 +126,10 @@ def _is_instruction(line: str) -> bool:
 
 
 def hottest_loops(text: str) -> dict[str, Loop]:
-    """Of each function that has one, the innermost loop that adds most to sums that it carries from
-    round to round; where none does, that which multiplies and adds most.
+    """Return for each function with one the innermost loop with most loop-carried accumulation; if
+    there is none, the loop with most multiply-adds.
 
-    The parts of a kernel that threads run are functions `NAME.body0`; they count as the kernel.
+    The parallel bodies of a kernel are functions `NAME.body0`; they count as the kernel.
     """
     found: dict[str, Loop] = {}
     best: dict[str, tuple[int, int]] = {}
@@ -142,7 +142,7 @@ def hottest_loops(text: str) -> dict[str, Loop]:
 
 
 def independent_products(line: str, registers: int) -> list[str]:
-    """A multiply-add once for each register but two, as fast as a core can do it."""
+    """Return a loop with one multiply-add for all registers but two, at a core's peak speed."""
     count = registers - 2
     name, operands = line.split(None, 1)
     if (vector := re.search(r"%([xyz])mm\d+(?!.*%)", operands)) is not None:

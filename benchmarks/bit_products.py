@@ -1,15 +1,15 @@
-"""Products of matrices by weights of 1, 2 and 4 bits: by tables of data's sums beside bytes.
+"""Matrix products with weights of 1, 2 and 4 bits: tables of data sums against 8-bit products.
 
     python benchmarks/bit_products.py                      # 1, 8 and 64 rows, one and two threads
     python benchmarks/bit_products.py --rows 1 --size 1024 --threads 1 --rounds 9
 
 Rows of f32 are quantised to bytes, multiplied by a square matrix of constant weights, and scaled to
-f32, as a layer of a language model does whose weights have few bits. `int8` has weights of 8 bits,
-and `W1`, `W2` and `W4` have fewer: -1 and 1, -2 to 1, -8 to 7. Their products are those of bytes,
-or with `-tables` sums that are looked up. `f32` has neither quantised, and `MatMulNBits` is
-onnxruntime's product of f32 by weights of 4 bits in blocks of 32 (`-a8`: its data is quantised too,
-accuracy level 4). Sides take turns; times are medians of microseconds, and the last columns compare
-burst by burst. The table is markdown. How the numbers come about is in docs/bits.md.
+f32, like a layer of a language model with low-bit weights. `int8` has weights of 8 bits, and `W1`,
+`W2` and `W4` have fewer: -1 and 1, -2 to 1, -8 to 7. Their products are 8-bit ones, or with
+`-tables` looked-up sums. `f32` quantises neither operand, and `MatMulNBits` is onnxruntime's
+product of f32 by weights of 4 bits in blocks of 32 (`-a8`: its data is quantised too, accuracy
+level 4). Runs of the sides are interleaved; times are medians in microseconds, and the last columns
+compare burst by burst. The output is a Markdown table. docs/bits.md explains the results.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WEIGHTS = {
     "W2": ("INT2", (-2, 1)),
     "W4": ("INT4", (-8, 7)),
 }
-"""ONNX types, and the least and the greatest number."""
+"""ONNX types, minimum and maximum value."""
 
 SIDES = ("f32", "int8", "W1", "W1-tables", "W2", "W2-tables", "W4", "W4-tables")
 THEIRS = ("MatMulNBits", "MatMulNBits-a8")
@@ -59,7 +59,7 @@ def _value(name: str, array: object, element: str) -> TensorProto:
 
 
 def quantised(kind: str, rows: int, size: int) -> ModelProto:
-    """Bytes times weights of a kind."""
+    """An 8-bit product with weights of a kind."""
     element, (least, most) = WEIGHTS[kind]
     rng = np.random.default_rng(0)
     numbers = np.array([-1, 1]) if kind == "W1" else np.arange(least, most + 1)
@@ -81,14 +81,14 @@ def quantised(kind: str, rows: int, size: int) -> ModelProto:
 
 
 def floats(rows: int, size: int) -> ModelProto:
-    """The product of f32."""
+    """A product in f32."""
     weights = np.random.default_rng(0).standard_normal((size, size)).astype(np.float32)
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
     return _made(nodes, [_value("w", weights, "FLOAT")], (rows, size))
 
 
 def in_blocks(rows: int, size: int, level: int) -> ModelProto:
-    """The product of f32 by weights of 4 bits in blocks."""
+    """A product of f32 by weights of 4 bits in blocks."""
     rng = np.random.default_rng(0)
     count = size // _BLOCK
     codes = rng.integers(0, 256, (size, count, _BLOCK // 2)).astype(np.uint8)
@@ -101,7 +101,7 @@ def in_blocks(rows: int, size: int, level: int) -> ModelProto:
 
 
 def ours(name: str, rows: int, size: int, threads: int) -> Run:
-    """A run of one of our sides."""
+    """Return a run of one of our sides."""
     kind, _, tables = name.partition("-")
     model = floats(rows, size) if kind == "f32" else quantised(kind, rows, size)
     method = "lookup" if tables else "never"
@@ -112,7 +112,7 @@ def ours(name: str, rows: int, size: int, threads: int) -> Run:
 
 
 def theirs(name: str, rows: int, size: int, threads: int) -> Run:
-    """A run of onnxruntime's product."""
+    """Return a run of onnxruntime's product."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     model = in_blocks(rows, size, 4 if name.endswith("-a8") else 0)
@@ -125,7 +125,7 @@ def _data(rows: int, size: int) -> np.ndarray:
 
 
 def measure(rows: int, size: int, sides: Sequence[str], rounds: int, threads: int) -> list[str]:
-    """A row of the table: microseconds of each side, and how many times as fast as int8 it is."""
+    """Return a row of the table: microseconds of each side, and its speed-up over int8."""
     runs = {name: (theirs if name in THEIRS else ours)(name, rows, size, threads) for name in sides}
     times = take_turns(runs, rounds)
     row = [f"{times[name].median * 1e6:.0f}" for name in sides]

@@ -1,19 +1,19 @@
-"""Convolutions of 1 and 2 bits beside those of 8 bits and of f32: ResNet-18's, C2 to C12.
+"""Convolutions of 1 and 2 bits against 8 bits and f32, for ResNet-18's layers C2 to C12.
 
     python benchmarks/bits.py                              # all layers, one and two threads
     python benchmarks/bits.py --layers C2 C6 --threads 1 --rounds 9
     python benchmarks/bits.py --kinds int8 A1W1 A1W1-tables A8W1-tables A8W2-tables
 
-`bit_products.py` has products of matrices.
+`bit_products.py` has matrix products.
 
-Each layer reads data of its number of bits and quantises its result to as many, as inside of a
-quantised network; data of 1 and 2 bits is packed by the layer. A2W1 has data of 2 bits and weights
-of one, -1 or 1; `-tables` looks sums up where the others count bits. All sides of a layer take
-turns, and the times that are told are medians; the last columns compare burst by burst. The table
-is markdown.
+Each layer reads data of its number of bits and quantises its result to as many, as within a
+quantised network; the layer packs data of 1 and 2 bits. A2W1 has data of 2 bits and weights of one,
+-1 or 1; `-tables` uses tables of sums where the others use popcounts. Runs of all sides of a layer
+are interleaved, and reported times are medians; the last columns compare burst by burst. The output
+is a Markdown table.
 
-The layers are those of the TVM paper's table 2, of which its figure 18 shows A2W1 on an Arm
-Cortex A53. How the numbers come about is in docs/bits.md.
+The layers are those of the TVM paper's table 2, for which its figure 18 shows A2W1 on an Arm Cortex
+A53. docs/bits.md explains the results.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Kind:
     """Types of data and weights.
 
     Attributes:
-        numbers: what weights are drawn from; None for floats.
-        passes: what is compiled with beside the pipeline.
+        numbers: possible values of weights; None for floats.
+        passes: options of the compile's passes.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Kind:
     passes: tuple[tuple[str, str], ...] = ()
 
     def model(self, layer: Convolution, seed: int = 0) -> ModelProto:
-        """A layer of this kind, from `x` to `y`."""
+        """Return a layer of this kind, from `x` to `y`."""
         rng = np.random.default_rng(seed)
         shape = (layer.outputs, layer.inputs, layer.kernel, layer.kernel)
         values: list[TensorProto] = []
@@ -77,7 +77,7 @@ class Kind:
         value("xs", np.float32(0.25), "FLOAT")
         value("ys", np.float32(0.5 * np.sqrt(layer.inputs * layer.kernel**2)), "FLOAT")
         value("t", np.float32(0), "FLOAT")
-        # A number of one bit is a condition: whether a result is above a threshold.
+        # A one-bit value is a comparison of the result with a threshold.
         is_bit = self.data == "BOOL"
         value("z", 0, "UINT8" if is_bit else self.data)
         first, last = ("cx", "c") if is_bit else ("x", "r")
@@ -95,7 +95,7 @@ class Kind:
         return _model(nodes, values, TensorProto.DataType.Value(self.data), size)
 
     def inputs(self, layer: Convolution) -> np.ndarray:
-        """Data of the layer."""
+        """Return data for the layer."""
         rng = np.random.default_rng(1)
         size = (1, layer.inputs, layer.size, layer.size)
         if self.numbers is None:
@@ -134,14 +134,14 @@ KINDS = (
 
 
 def compiled(layer: Convolution, kind: Kind, threads: int) -> Callable[[], list[np.ndarray]]:
-    """A run of a layer."""
+    """Return a run of a layer."""
     model = tcopt.compile(kind.model(layer), passes=dict(kind.passes))
     model.threads = threads
     return partial(model.run, {"x": kind.inputs(layer)})
 
 
 def measure(layer: Convolution, kinds: Sequence[Kind], rounds: int, threads: int) -> list[str]:
-    """A row of the table: microseconds of each kind, and how many times as fast as int8 each is."""
+    """Return a row of the table: microseconds of each kind, and its speed-up over int8."""
     sides = {kind.name: compiled(layer, kind, threads) for kind in kinds}
     times = take_turns(sides, rounds)
     row = [f"{times[kind.name].median * 1e6:.0f}" for kind in kinds]
@@ -152,7 +152,7 @@ def measure(layer: Convolution, kinds: Sequence[Kind], rounds: int, threads: int
 
 
 def print_table(kinds: Sequence[Kind], rows: Sequence[Sequence[str]]) -> None:
-    """The rows as markdown."""
+    """Print the rows as Markdown."""
     names = [kind.name for kind in kinds]
     titles = ["layer", *(f"{name} us" for name in names)]
     if "int8" in names:

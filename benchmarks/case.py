@@ -14,10 +14,10 @@ class Case:
     """One model to measure.
 
     Attributes:
-        name: unique, as the results name it.
-        build: makes the ONNX model.
-        what: a few words for people.
-        options: keyword arguments of `tcopt.compile` that belong to the case.
+        name: unique name, used in the results.
+        build: builds the ONNX model.
+        what: short description.
+        options: keyword arguments of `tcopt.compile` for the case.
     """
 
     name: str

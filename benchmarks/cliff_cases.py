@@ -1,4 +1,4 @@
-"""Networks and single layers drawn at random, each from a space of named choices.
+"""Random networks and single layers, each drawn from a space of named choices.
 
 A space lists the values of each field, the simplest first, so that a case is shrunk by moving its
 fields to earlier ones.
@@ -30,11 +30,11 @@ EPILOGUES = (
     "hard swish",
     "gate",
 )
-"""What follows a sum of products; `add` and `gate` read another tensor."""
+"""Epilogues of a contraction; `add` and `gate` read another tensor."""
 
 
 def follow(net: Network, x: str, kind: str, shape: list[int]) -> str:
-    """Append an epilogue, in the small operators that exporters write."""
+    """Append an epilogue as the basic operators that exporters write."""
     add, number = net.add, net.scalar
     for step in kind.replace("gelu by tanh", "tanh-gelu").replace("hard swish", "swish6").split():
         match step:
@@ -70,7 +70,7 @@ def _convolution(c: Any) -> ModelProto | None:
         return None
     size = {1: c.size * 16, 2: c.size, 3: max(c.size // 3, 4)}[c.dimensions]
     reach = (c.kernel - 1) * c.dilation + 1
-    # A causal window sees what is before its place.
+    # A causal window covers only earlier positions.
     low, high = {"both": (reach // 2,) * 2, "none": (0, 0), "causal": (reach - 1, 0)}[c.padded]
     if c.transposed:
         result = (size - 1) * c.stride + reach - low - high
@@ -123,7 +123,7 @@ def _pool(c: Any) -> ModelProto | None:
 
 
 _WIDE_FUNCTIONS = ("Exp", "Tanh", "Sigmoid", "Log", "Sqrt")
-"""Those whose f64 form onnxruntime has."""
+"""Functions whose f64 form onnxruntime has."""
 
 
 def _function(c: Any) -> ModelProto | None:

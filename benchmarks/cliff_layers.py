@@ -1,4 +1,4 @@
-"""Spaces of layers beside convolutions and products: what moves, selects, normalises, recurs."""
+"""Spaces of layers that move, select or normalise data, or are recurrent."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _move(c: Any) -> ModelProto | None:
 
 
 def _pair(c: Any) -> ModelProto:
-    """Two operands, of which one may be smaller, and a comparison's result chosen by."""
+    """Two operands, one of which may be smaller, and a selection by a comparison."""
     net, shape = Network("pair"), [c.outer, c.middle, c.inner]
     other = {"none": shape, "inner": [c.inner], "middle": [c.middle, 1], "outer": [c.outer, 1, 1]}
     x, y = net.input("x", shape), net.input("y", other[c.broadcast])
@@ -176,7 +176,7 @@ def _quantised(c: Any) -> ModelProto | None:
 
 
 def _points(c: Any) -> ModelProto:
-    """Features of points, each by itself, then the greatest of all."""
+    """Features of each point, then their maximum over all points."""
     net, width = Network("points"), 3
     x = net.input("x", [c.batch, 3, c.points])
     for layer in range(c.layers):

@@ -1,4 +1,4 @@
-"""What a space of cases is: named fields with their values, and what makes a model of them."""
+"""Space of cases: named fields with their values, and a function that builds a model of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 MOST_WORK = 400_000_000
-"""Products of a layer at most, so that a case takes milliseconds."""
+"""Maximum products of a layer, so that a case takes milliseconds."""
 
 Choice = int | float | str | bool
 Fields = Mapping[str, Choice]
@@ -18,30 +18,31 @@ Fields = Mapping[str, Choice]
 
 @dataclass(frozen=True)
 class Space:
-    """What cases of one kind may be.
+    """The possible cases of one kind.
 
     Attributes:
         fields: the values of each field, the simplest first.
-        build: makes the model of some values; None where they are not a model.
+        build: builds the model of some values; returns None if they are not valid.
     """
 
     fields: Mapping[str, tuple[Choice, ...]]
     build: Callable[[Any], ModelProto | None]
 
     def draw(self, rng: np.random.Generator) -> dict[str, Choice]:
-        """Values that are a model."""
+        """Draw values that give a model."""
         while True:
             found = {n: values[rng.integers(len(values))] for n, values in self.fields.items()}
             if self.build(_Given(found)) is not None:
                 return found
 
     def model(self, fields: Fields) -> ModelProto | None:
-        """The model of some values, if they are one."""
+        """Return the model of some values, or None if they do not give one."""
         made = self.build(_Given(fields))
         return made if made is None else _with_precision(made, half=bool(fields.get("half")))
 
     def smaller(self, fields: Fields) -> Iterator[dict[str, Choice]]:
-        """Cases with one field simpler: the simplest value first, then the one before."""
+        """Yield cases with one field simplified: to the simplest value first, then to the previous
+        one."""
         for name, values in self.fields.items():
             place = values.index(fields[name])
             for simpler in dict.fromkeys((0, place // 2, place - 1)):
@@ -57,7 +58,7 @@ class _Given:
 
 
 def _with_precision(model: ModelProto, *, half: bool) -> ModelProto:
-    """The model in float16, if that is wanted: inputs and results stay float32."""
+    """Return the model in float16 if requested: inputs and results stay float32."""
     if not half:
         return model
     graph = model.graph

@@ -1,13 +1,14 @@
-"""Searches for cases that run far slower than by onnxruntime, and shrinks what it finds.
+"""Search for cases that run far slower than in onnxruntime, and shrink them.
 
     python benchmarks/cliffs.py                                  # 200 cases, seed 0
     python benchmarks/cliffs.py --cases 2000 --seed 7 --output cliffs.json
     python benchmarks/cliffs.py --only convolution product
 
-Networks and layers are drawn at random (`cliff_cases.py`), and both sides take turns. What is
-slower than the limit is shrunk: fields of the case become simpler one by one, as long as it stays
-as slow. The rest is grouped by the schedule rule of the heaviest kernel and why others declined.
-Each case has a time limit; a process that exceeds it is ended, and the case is counted.
+Networks and layers are drawn at random (`cliff_cases.py`), and runs of both sides are interleaved.
+A case slower than the limit is shrunk: its fields become simpler one by one, as long as it stays as
+slow. The results are grouped by the schedule rule of the heaviest kernel and the reasons why other
+rules did not apply. Each case has a time limit; a process that exceeds it is killed, and the case
+is counted.
 """
 
 from __future__ import annotations
@@ -38,16 +39,16 @@ _PEER = "onnxruntime"
 
 @dataclass(frozen=True)
 class Found:
-    """What was measured of a case.
+    """Measurement of a case.
 
     Attributes:
         space, fields: the case.
         ratio: the peer's time over ours; 0 if our side failed or took too long.
         ours_ms: our time.
-        compile_s: the time of compiling.
-        error: why there is no ratio; empty if there is one.
-        rule: the schedule rule of the heaviest kernel, of slow cases.
-        reasons: what was not done for it.
+        compile_s: compile time in seconds.
+        error: why the ratio is missing; empty otherwise.
+        rule: the schedule rule of the heaviest kernel, for slow cases.
+        reasons: why other rules and rewrites did not apply to it.
     """
 
     space: str
@@ -61,7 +62,7 @@ class Found:
 
     @property
     def title(self) -> str:
-        """The case in one line: the fields that are not the simplest."""
+        """Return the case in one line: the fields that are not the simplest."""
         simplest = {name: values[0] for name, values in SPACES[self.space].fields.items()}
         shown = [f"{n}={v}" for n, v in self.fields.items() if v != simplest[n]]
         return " ".join([self.space, *shown])
@@ -101,10 +102,10 @@ def _search(args: argparse.Namespace) -> int:
             found.append(case)
             print(f"{number + 1}/{args.cases} {case.ratio:.2f} {case.title} {case.error}")
             if case.error != SKIPPED and case.ratio < args.slow:
-                # A second look, so that what else the machine does makes no cliff.
+                # Measure again, so that other load on the machine does not count as a cliff.
                 case = runner.measure(space, case.fields)
                 if case.error != SKIPPED and case.ratio < args.slow:
-                    # What was far below the limit is shrunk to what is still far below.
+                    # A case far below the limit is shrunk while it stays far below.
                     slow.append(shrink(runner, case, min(args.slow, max(2 * case.ratio, 0.2))))
                     print(f"  slow: {slow[-1].ratio:.2f} {slow[-1].title}")
                 else:
@@ -122,7 +123,7 @@ SKIPPED = "the peer does not run it"
 
 
 class Runner:
-    """Measures cases in a process of its own, which is ended when one takes too long."""
+    """Measures cases in a separate process, which is killed when one takes too long."""
 
     def __init__(self, args: argparse.Namespace):
         self._args = args
@@ -132,7 +133,7 @@ class Runner:
         self._pipe: Connection | None = None
 
     def measure(self, space: str, fields: Mapping[str, Choice]) -> Found:
-        """What a case gives; a failure, or too long a time, is an error of it."""
+        """Measure a case; a failure or timeout becomes its error."""
         if self._pipe is None:
             self._start()
         pipe = self._pipe
@@ -155,7 +156,7 @@ class Runner:
         theirs.close()
 
     def stop(self) -> None:
-        """End the process."""
+        """Kill the process."""
         if self._process is not None:
             self._process.kill()
             self._process.join()
@@ -163,7 +164,7 @@ class Runner:
 
 
 def _serve(pipe: Connection) -> None:
-    """Measure cases until the other end is gone."""
+    """Measure cases until the other end closes."""
     while True:
         try:
             case, threads, rounds, slow = pipe.recv()
@@ -184,7 +185,7 @@ def _measured(case: Found, threads: int, rounds: int, slow: float) -> Found:
     try:
         feeds = {i.name: np.zeros(_shape(i), np.float32) for i in made.graph.input}
         load_peer(_PEER, model, feeds, threads).run()
-    except Exception:  # Whatever the peer raises, there is nothing to compare with.
+    except Exception:  # For any error of the peer, there is nothing to compare with.
         return Found(case.space, case.fields, 1.0, error=SKIPPED)
     settings = Settings([threads], rounds, burst_s=0.02, peers=[_PEER], options=options)
     try:
@@ -210,7 +211,7 @@ def _shape(value: Any) -> list[int]:
 
 
 def shrink(runner: Runner, case: Found, slow: float) -> Found:
-    """The simplest case that is as slow, by one field after another."""
+    """Return the simplest case that is as slow, simplifying one field after another."""
     space = SPACES[case.space]
     tried: set[tuple[Choice, ...]] = set()
     progress = True

@@ -1,13 +1,12 @@
-"""How long compiling takes, without and with what the cache keeps, and the memory it needs.
+"""Compile time without and with the cache, and peak memory.
 
     python benchmarks/compile_time.py                          # ResNet-50
     python benchmarks/compile_time.py light_densenet121 model.onnx --rounds 3 --json out.json
 
-Every compile runs in a process of its own, which has imported nothing before; what is timed is
-`import tcopt` and `tcopt.compile` together, with all that they import. Cold: with an empty cache.
-Kernels: with the kernels in the cache that a cold compile has left. Warm: with its program too.
-Light models get random weights. Of several rounds the fastest counts. Memory is the largest
-resident size of the process, without its workers.
+Every compile runs in a new process; the time covers `import tcopt` and `tcopt.compile`, with all
+that they import. Cold: with an empty cache. Kernels: with the kernels cached by a cold compile.
+Warm: with its program too. Light models get random weights. The fastest of several rounds counts.
+Memory is the peak resident size of the process, without its workers.
 """
 
 from __future__ import annotations
@@ -47,11 +46,11 @@ print(json.dumps({
 
 
 KINDS = {"cold": "1", "kernels": "kernels", "warm": "1"}
-"""What is measured, in this order on one cache, and the cache's setting for it."""
+"""The measurements, in this order on one cache, and the cache setting of each."""
 
 
 def compile_once(source: Path, cache: Path, setting: str, workers: str) -> dict[str, Any]:
-    """One compile in a new process, with bytecode kept as an installed package has it."""
+    """Compile once in a new process, with bytecode cached as for an installed package."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(
         [sys.executable, "-c", _CHILD, str(source), workers],
@@ -63,7 +62,7 @@ def compile_once(source: Path, cache: Path, setting: str, workers: str) -> dict[
 
 
 def measure(name: str, folder: Path, rounds: int, workers: str) -> dict[str, Any]:
-    """Compiles of one model."""
+    """Measure the compiles of one model."""
     source = _source(name, folder)
     best: dict[str, dict[str, Any]] = {}
     for number in range(rounds):
@@ -76,7 +75,7 @@ def measure(name: str, folder: Path, rounds: int, workers: str) -> dict[str, Any
 
 
 def _source(name: str, folder: Path) -> Path:
-    """The file of a model; a light model with its weights filled in."""
+    """Return the file of a model; a light model with its weights filled in."""
     if Path(name).is_file():
         return Path(name)
     import onnx

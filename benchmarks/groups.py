@@ -1,4 +1,4 @@
-"""Groups of cases that are summed up together, and what is aimed for."""
+"""Groups of cases that are summarised together, and their goals."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Group:
     """Cases that belong together.
 
     Attributes:
-        goals: the ratio to the faster peer aimed for, on one thread and on several.
-        least: the ratio that no member should fall below, beside the mean; None if each
-            member has the goal itself.
+        goals: target ratio to the faster peer, on one thread and on several.
+        least: minimum ratio of each member, in addition to the goal of the mean; None if the goal
+            applies to each member.
     """
 
     title: str
@@ -65,7 +65,7 @@ GROUPS = (
 
 @dataclass(frozen=True)
 class Standing:
-    """How a group does on one number of threads."""
+    """Result of a group for one number of threads."""
 
     title: str
     threads: int
@@ -77,10 +77,10 @@ class Standing:
 
 
 def standings(outcomes: Mapping[str, list[Outcome]]) -> list[Standing]:
-    """Every group of which something was measured.
+    """Return every group with measurements.
 
     Args:
-        outcomes: of each case, one for each number of threads.
+        outcomes: measurements of each case, one for each number of threads.
     """
     found: list[Standing] = []
     for group in GROUPS:

@@ -1,14 +1,14 @@
-"""What the innermost loops of contractions allow on CPUs that this machine may not be.
+"""Peak fraction that the innermost loops of contractions allow on CPUs other than this machine's.
 
     python benchmarks/inner_loops.py                                  # layers, every target
     python benchmarks/inner_loops.py --only conv --filter 'C1$' --targets haswell znver4
     python benchmarks/inner_loops.py --only models --filter resnet18 --json loops.json
 
-Each kernel that adds up products is compiled for a target, the innermost loop that adds most to
-its sums is cut out of the assembly, and llvm-mca says how many cycles a round of it takes
-on that core, all of its data being in the first cache. The peak is what it says of independent
-multiply-adds. Beside it stands what a tile reads in its whole reduction, and the level of cache
-that holds it. What the columns say is in docs/benchmarking.md.
+Each contraction kernel is compiled for a target, the innermost loop with most accumulation is
+extracted from the assembly, and llvm-mca computes the cycles of an iteration on that core, with all
+data in L1. The peak is llvm-mca's result for independent multiply-adds. In addition, the table has
+the bytes that a tile reads in its whole reduction, and the cache level that holds them. The columns
+are explained in docs/benchmarking.md.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from tcopt.tools.command_line.cli import ArgumentParser, run_tool
 from tcopt.tools.command_line.text_tables import render
 
 TARGETS = ("haswell", "skylake-avx512", "sapphirerapids", "znver4", "znver5", "neoverse-v1")
-"""CPUs of `cpu:NAME` whose cores llvm-mca has models of, under the same names."""
+"""CPUs of `cpu:NAME` for which llvm-mca has a model under the same name."""
 
 LAYERS = ("conv", "depthwise", "matmul")
 
@@ -61,12 +61,12 @@ class Row:
 
     Attributes:
         choice: the rule, and the values of its knobs.
-        products: multiply-adds of a round.
-        cycles: of a round.
-        share: of the core's multiply-adds, at the full width of its vectors.
+        products: multiply-adds of an iteration.
+        cycles: cycles of an iteration.
+        share: fraction of the core's peak multiply-adds at full vector width.
         loads_each: loads for each multiply-add.
-        tile_bytes: what a tile reads in its whole reduction, the largest operand last.
-        level: the cache that holds it: 1, 2, 3, or 4 for memory.
+        tile_bytes: bytes that a tile reads in its whole reduction, the largest operand last.
+        level: the cache level that holds them: 1, 2, 3, or 4 for memory.
     """
 
     case: str
@@ -126,7 +126,7 @@ def _cases(args: argparse.Namespace) -> Iterator[Case]:
 
 
 def rows_of(case: Case, name: str, mca: Mca) -> list[Row]:
-    """A row for each kernel of a case that multiplies and adds in a loop."""
+    """Return a row for each kernel of a case that has a multiply-add loop."""
     accuracy = {k: v for k, v in case.options.items() if k == "accuracy"}
     module = Imported(case.build(), {}, {}).module()
     choices: dict[str, str] = {}
@@ -181,7 +181,8 @@ def _row(
 
 
 def tile_bytes(module: ModuleOp) -> dict[str, tuple[int, ...]]:
-    """What a tile of each scheduled kernel reads of its operands, in ascending order."""
+    """Return the bytes that a tile of each scheduled kernel reads of its operands, in ascending
+    order."""
     found: dict[str, tuple[int, ...]] = {}
     for function in module.ops:
         if isinstance(function, loop.FuncOp):
@@ -193,7 +194,7 @@ def tile_bytes(module: ModuleOp) -> dict[str, tuple[int, ...]]:
 
 
 def _reduction_around(op: object) -> loop.ForOp | None:
-    """The outermost loop over a reduction of a block; None if the op is not such a block."""
+    """Return the outermost reduction loop of a block; None if the op is not such a block."""
     if not isinstance(op, loop.BlockOp) or loop.IterKind.REDUCE not in op.iter_kinds:
         return None
     reduced = {
@@ -215,7 +216,7 @@ def _bytes_read(root: loop.ForOp) -> Iterator[int]:
 
 
 def cache_level(size: int, target: CpuTarget) -> int:
-    """The smallest cache of a target that a number of bytes fits."""
+    """Return the smallest cache level of a target that a number of bytes fits in."""
     levels = (target.l1, target.l2, target.l3)
     return next((n for n, level in enumerate(levels, 1) if size <= level), len(levels) + 1)
 

@@ -1,4 +1,4 @@
-"""llvm-mca: how many cycles a core takes for a round of a loop whose data is in the first cache."""
+"""llvm-mca: cycles that a core takes for an iteration of a loop with all data in L1."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _LOADS_TWO = re.compile(r"ldp|ld2r?")
 
 @dataclass(frozen=True)
 class Estimate:
-    """What llvm-mca says of a loop.
+    """llvm-mca's result for a loop.
 
     Attributes:
-        cycles: of a round, in a steady state.
-        loads: instructions of a round that read memory; pairs count twice.
-        stores: instructions of a round that write memory.
+        cycles: steady-state cycles of an iteration.
+        loads: load instructions of an iteration; load pairs count twice.
+        stores: store instructions of an iteration.
     """
 
     cycles: float
@@ -35,20 +35,20 @@ class Estimate:
 
 
 class Mca:
-    """An llvm-mca of some version.
+    """An installed llvm-mca.
 
     Args:
-        command: its name.
+        command: name of the executable.
     """
 
     def __init__(self, command: str):
         self.command = command
 
     def estimate(self, lines: Sequence[str], triple: str, cpu: str) -> Estimate | None:
-        """What it says of the instructions of a loop; None if it does not know the core.
+        """Analyse the instructions of a loop; return None if the core is unknown.
 
         Raises:
-            InputError: it does not take the instructions.
+            InputError: the instructions cannot be parsed.
         """
         done = subprocess.run(
             [self.command, f"-mtriple={triple}", f"-mcpu={cpu}", "-json", f"-iterations={_ROUNDS}"],
@@ -79,10 +79,10 @@ def _parse(region: dict[str, Any], lines: Sequence[str]) -> Estimate:
 
 
 def find_mca() -> Mca:
-    """The newest llvm-mca of this machine.
+    """Return the newest llvm-mca of this machine.
 
     Raises:
-        InputError: there is none.
+        InputError: llvm-mca is not installed.
     """
     names = [f"llvm-mca-{n}" for n in range(_NEWEST, _OLDEST - 1, -1)]
     for name in (*names, "llvm-mca"):

@@ -1,14 +1,13 @@
-"""Kernels tuned here and by TVM's MetaSchedule in as many seconds each, then timed in turns.
+"""Kernels tuned here and by TVM's MetaSchedule for the same time, then timed in interleaved runs.
 
     python benchmarks/metaschedule.py --seconds 300 --json metaschedule.json
     python benchmarks/metaschedule.py --only 'C3$' --seconds 60
 
-TVM is installed into an environment of its own (`--environment`), with what `metaschedule.txt`
-names. Each side searches one operator, on as many threads, and with as many processes that compile;
-its clock begins when it has been imported. TVM's kernels are of the layouts that its templates do
-best on, images [1, height, width, channels] and weights [height, width, in, out]; ours are whole
-models in ONNX's layout, with weights that are constants. What was found is then timed in turns: a
-burst of one, a burst of the other.
+TVM is installed in a separate environment (`--environment`), with the packages that
+`metaschedule.txt` names. Each side searches one operator, with the same number of threads and of
+compile processes; its clock starts after its imports. TVM's kernels have the layouts that suit its
+templates best, images [1, height, width, channels] and weights [height, width, in, out]; ours are
+whole models in ONNX's layout, with constant weights. The results are timed in alternating bursts.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ HERE = Path(__file__).resolve().parent
 ENVIRONMENT = Path.home() / ".cache" / "tcopt" / "metaschedule"
 
 BURST_S = 0.05
-"""About how long a burst lasts."""
+"""Approximate duration of a burst."""
 
 Spec = Mapping[str, Any]
 
@@ -72,8 +71,8 @@ CASES: Mapping[str, Spec] = {
 
 @dataclass(frozen=True)
 class Compared:
-    """One operator: milliseconds of both sides, how many times as fast ours is burst by burst, the
-    trials that each had time for, and how far TVM's results are from the right ones."""
+    """One operator: milliseconds of both sides, our speed-up burst by burst, the trials that each
+    had time for, and the error of TVM's results."""
 
     case: str
     ours_ms: float
@@ -128,7 +127,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _environment(folder: Path) -> Path:
-    """The Python of an environment with TVM, which is made where it is not there."""
+    """Return the Python of an environment with TVM, creating it if necessary."""
     python = folder / "bin" / "python"
     if not (folder / ".ready").exists():
         print(f"installing TVM into {folder}", file=sys.stderr, flush=True)
@@ -212,7 +211,7 @@ def _side(python: Path, what: str, spec: Spec, folder: Path) -> subprocess.Popen
 
 
 def _search_theirs(python: Path, spec: Spec, folder: Path, seconds: float) -> None:
-    """Let TVM search for some seconds; what was measured is in the folder then."""
+    """Let TVM search for some seconds; its measurements are then in the folder."""
     process = _side(python, "tune", spec, folder)
     assert process.stdout is not None
     try:
@@ -228,7 +227,7 @@ def _search_theirs(python: Path, spec: Spec, folder: Path, seconds: float) -> No
 
 
 class _Theirs:
-    """The best of TVM's, in a process of its own."""
+    """TVM's best kernel, in a separate process."""
 
     def __init__(self, python: Path, spec: Spec, folder: Path):
         self._process = _side(python, "time", spec, folder)
@@ -240,14 +239,14 @@ class _Theirs:
             raise InputError(f"TVM: {self.facts['error']}", hint=_tail(folder / "time.log"))
 
     def seconds(self, runs: int) -> list[float]:
-        """What each of so many runs takes."""
+        """Return the seconds of each of this many runs."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(f"{runs}\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
 
     def close(self) -> None:
-        """End the process."""
+        """Kill the process."""
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -268,7 +267,7 @@ def _seconds(run: Any, runs: int) -> list[float]:
 
 
 def _turns(sides: Mapping[str, Any], rounds: int) -> dict[str, list[float]]:
-    """The middle of each burst of each side; who begins changes from round to round."""
+    """Return the median of each burst of each side; the sides alternate in starting."""
     names = list(sides)
     counts = {name: _count(sides[name]) for name in names}
     bursts: dict[str, list[float]] = {name: [] for name in names}
@@ -282,7 +281,7 @@ def _turns(sides: Mapping[str, Any], rounds: int) -> dict[str, list[float]]:
 
 
 def _count(run: Any) -> int:
-    """Runs of a burst."""
+    """Return the number of runs in a burst."""
     return max(4, min(200, int(BURST_S / max(run(2)[-1], 1e-6))))
 
 

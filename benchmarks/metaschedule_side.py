@@ -1,10 +1,11 @@
-"""TVM's side of `metaschedule.py`: runs in the environment that has TVM, and nothing of tcopt.
+"""TVM's side of `metaschedule.py`: runs in the environment with TVM, without tcopt.
 
     python metaschedule_side.py tune SPEC FOLDER      # until it is ended from outside
     python metaschedule_side.py time SPEC FOLDER      # the best so far, timed as lines ask for it
 
-`tune` says `begin` when the search does, and writes each round's measurements to the folder. `time`
-says `ready MILLISECONDS ERROR`, then answers each line, a number of runs, with their seconds.
+`tune` prints `begin` when the search starts, and writes each round's measurements to the folder.
+`time` prints `ready MILLISECONDS ERROR`, then answers each line, a number of runs, with their
+seconds.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from tvm import te, topi  # pyright: ignore
 from tvm.s_tir import meta_schedule as ms  # pyright: ignore
 
 ENDLESS = 1 << 20
-"""Trials: time ends the search."""
+"""Maximum number of trials; normally time ends the search."""
 
 ROUND = 16
 """Trials of a round."""
 
 PATIENCE_S = 300.0
-"""What a candidate may take to be compiled, or run, with the start of the process that does it."""
+"""Time limits of compiling and running a candidate, including process start."""
 
 
 def workload(spec: dict[str, Any]) -> Any:
-    """The computation as TVM's TensorIR."""
+    """Return the computation as TVM's TensorIR."""
     if spec["kind"] == "matmul":
         a = te.placeholder((spec["rows"], spec["terms"]), name="a")
         b = te.placeholder((spec["terms"], spec["columns"]), name="b")
@@ -49,19 +50,19 @@ def workload(spec: dict[str, Any]) -> Any:
 
 
 def target(spec: dict[str, Any]) -> Any:
-    """This machine, with as many threads as are compared."""
+    """Return this machine as TVM's target, with the compared number of threads."""
     return tvm.target.Target(
         {"kind": "llvm", "mcpu": spec["cpu"], "num-cores": int(spec["threads"])}
     )
 
 
 def files(folder: Path) -> tuple[str, str]:
-    """Of the workloads, and of what was measured."""
+    """Database of workloads and measurements."""
     return str(folder / "workloads.json"), str(folder / "records.json")
 
 
 def tune(spec: dict[str, Any], folder: Path) -> None:
-    """Search until the process is ended."""
+    """Search until the process is killed."""
     function = workload(spec)
     evaluator = ms.runner.EvaluatorConfig(number=1, repeat=3, min_repeat_ms=30)
     builder = ms.builder.LocalBuilder(timeout_sec=PATIENCE_S, max_workers=spec["builders"])
@@ -83,7 +84,7 @@ def tune(spec: dict[str, Any], folder: Path) -> None:
 
 
 def timed(spec: dict[str, Any], folder: Path) -> None:
-    """Compile the best that is recorded, check it, and time it as often as is asked for."""
+    """Compile the best recorded kernel, check it, and time it on request."""
     function = workload(spec)
     workloads, records = files(folder)
     database = ms.database.JSONDatabase(path_workload=workloads, path_tuning_record=records)
@@ -111,7 +112,7 @@ def timed(spec: dict[str, Any], folder: Path) -> None:
 
 
 def operands(spec: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The shapes of what is computed with."""
+    """Return the shapes of the operands."""
     if spec["kind"] == "matmul":
         return (spec["rows"], spec["terms"]), (spec["terms"], spec["columns"])
     kernel, cin = spec["kernel"], spec["cin"]
@@ -120,7 +121,7 @@ def operands(spec: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def expected(spec: dict[str, Any], x: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """The right results, by numpy."""
+    """Compute the correct results in numpy."""
     if spec["kind"] == "matmul":
         return x @ w
     kernel, stride = spec["kernel"], spec["stride"]

@@ -1,4 +1,4 @@
-"""The results as a page of Markdown."""
+"""The results as a Markdown page."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def write_page(
     suites: Mapping[str, Sequence[Case]],
     compiles: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Write what was measured, each suite a table, the groups first.
+    """Write the measurements, the groups first and then a table for each suite.
 
     Args:
-        results: what `run.py` has written: facts of the machine, settings and cases.
-        compiles: what `compile_time.py --json` has written.
+        results: output of `run.py`: machine, settings and cases.
+        compiles: output of `compile_time.py --json`.
     """
     found = {
         case.name: report

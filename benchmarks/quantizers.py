@@ -1,18 +1,17 @@
-"""Our quantiser against others, on equal calibration data: the error at the output of each.
+"""Our quantiser against others on the same calibration data, by output error.
 
     python benchmarks/quantizers.py [--networks NAME ...] [--nncf PYTHON]
 
 Each network is quantised by `tcopt.quantize` (all layers) and by onnxruntime's `quantize_static`,
-with scales by channel; by their methods of calibration that take least time, with `--all-methods`
-by each. First both quantise the same operators, layers alone, so that as many products are of
-integers; then ours what it does by default, functions and sums behind layers, and onnxruntime all
-operators that it can. How many layers have integers is told for each. Errors are relative: the
-root mean square of differences from the model in floats, as a part of that of the output, on other
-data than calibration's. All models are run by onnxruntime, so nobody's arithmetic but the
-quantiser's is compared.
+with per-channel scales; with the fastest calibration methods, or with `--all-methods` by each.
+First both quantise the same operators, layers alone, so that the same products use integers; then
+each uses its default: ours also functions and sums after layers, and onnxruntime all operators that
+it supports. The number of integer layers is reported for each. Errors are relative: the root mean
+square of differences from the float model, over that of the output, on data other than the
+calibration data. All models are run by onnxruntime, so that only the quantisers are compared.
 
-`--nncf` names a Python that has NNCF, which is then compared too; it needs an environment of its
-own. Trained weights are those of packages (see tests/wild), the other networks have random ones.
+`--nncf` names a Python with NNCF, which is then compared too; it needs a separate environment.
+Trained weights are those of packages (see tests/wild), the other networks have random ones.
 """
 
 from __future__ import annotations
@@ -56,12 +55,12 @@ Feeds = dict[str, np.ndarray]
 CALIBRATION, TEST = 6, 4
 OURS = {False: ("percentile", "minmax"), True: ("percentile", "minmax", "mse", "entropy")}
 THEIRS = {False: ("MinMax",), True: ("MinMax", "Percentile", "Entropy")}
-"""Methods, and all of them."""
+"""Fast calibration methods, and all methods."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A network with data: runs to calibrate with, and others to compare on."""
+    """A network with data: calibration runs, and runs to compare on."""
 
     name: str
     weights: str
@@ -81,7 +80,7 @@ def _random(name: str, build: Callable[[], ModelProto]) -> Case:
     model, rng = build(), np.random.default_rng(0)
     (info,) = model.graph.input
     shape = [d.dim_value for d in info.type.tensor_type.shape.dim]
-    # Correlated as pictures are: noise of several resolutions.
+    # Noise of several resolutions, correlated like pictures.
     runs = [{info.name: _picture(shape, rng)} for _ in range(CALIBRATION + TEST)]
     return Case(name, "random", model, runs)
 
@@ -107,7 +106,7 @@ def _trained(network: Network) -> Case:
 
 
 def _scaled(picture: np.ndarray, drawn: object) -> np.ndarray:
-    """A picture within the numbers that a network's input has."""
+    """Return a picture in the range of a network's input."""
     low, high = getattr(drawn, "low", -1.0), getattr(drawn, "high", 1.0)
     return (low + (high - low) / (1 + np.exp(-1.5 * picture))).astype(np.float32)
 
@@ -121,7 +120,7 @@ _RANDOM = {
 
 
 def cases(names: Sequence[str]) -> list[Case]:
-    """The networks, of those that can be had."""
+    """Return the available networks."""
     found: list[Case] = []
     for network in NETWORKS:
         own = network.name.split("/")[1]
@@ -145,7 +144,7 @@ class _Reader(CalibrationDataReader):
 
 
 def run(model: ModelProto, runs: Sequence[Feeds]) -> list[dict[str, np.ndarray]]:
-    """What onnxruntime computes."""
+    """Run onnxruntime."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(
@@ -156,18 +155,18 @@ def run(model: ModelProto, runs: Sequence[Feeds]) -> list[dict[str, np.ndarray]]
 
 
 def ours(case: Case, method: str, alone: bool) -> ModelProto:
-    """Quantised by this compiler; layers alone, or with what is behind them."""
+    """Quantise by this compiler; layers alone, or with the operators after them."""
     behind = {"functions": not alone, "sums": not alone}
     runs = list(case.calibration)
     return tcopt.quantize(case.model, runs, plan=False, method=method, samples=1, **behind).model
 
 
 def theirs(case: Case, method: str, alone: bool) -> ModelProto:
-    """Quantised by onnxruntime; layers alone, or all that it can."""
+    """Quantise by onnxruntime; layers alone, or all supported operators."""
     logging.getLogger().setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as folder:
         source, target = (str(Path(folder) / name) for name in ("real.onnx", "int.onnx"))
-        # The same model in both: converted, with batch normalisation folded, as ours takes it.
+        # The same model for both: converted, with batch normalisation folded, as ours requires.
         onnx.save(open_graph(case.model).model, source)
         quantize_static(
             source,
@@ -196,7 +195,7 @@ onnx.save(made, target)
 
 
 def by_nncf(case: Case, python: str) -> ModelProto:
-    """Quantised by NNCF, with its default settings, in a process of another environment."""
+    """Quantise by NNCF with its default settings, in a process of another environment."""
     with tempfile.TemporaryDirectory() as folder:
         source, data, target = (str(Path(folder) / n) for n in ("a.onnx", "d.npz", "b.onnx"))
         onnx.save(open_graph(case.model).model, source)
@@ -217,7 +216,7 @@ def by_nncf(case: Case, python: str) -> ModelProto:
 
 
 def integer_layers(model: ModelProto) -> int:
-    """How many layers have their data from DequantizeLinear."""
+    """Return the number of layers whose data comes from DequantizeLinear."""
     graph = open_graph(model)
     count = 0
     for node in graph.nodes:
@@ -228,7 +227,7 @@ def integer_layers(model: ModelProto) -> int:
 
 
 def compare(case: Case, nncf: str | None, every: bool = False) -> list[dict[str, object]]:
-    """A row for each quantiser and method."""
+    """Return a row for each quantiser and method."""
     exact = run(case.model, case.test)
     sides: list[tuple[str, str, str, Callable[[], ModelProto]]] = []
     for alone in (True, False):
@@ -255,7 +254,7 @@ def compare(case: Case, nncf: str | None, every: bool = False) -> list[dict[str,
 
 
 def table(rows: Sequence[dict[str, object]]) -> str:
-    """The least error of each quantiser on each network, and our default's."""
+    """Return the smallest error of each quantiser on each network, and our default's."""
     columns = (
         ("tcopt, layers", "tcopt", "layers", "percentile"),
         ("onnxruntime, layers", "onnxruntime", "layers", ""),
@@ -275,7 +274,8 @@ def table(rows: Sequence[dict[str, object]]) -> str:
 
 
 def _least(rows: Sequence[dict[str, object]], who: str, what: str, method: str) -> str:
-    """The least error of a quantiser, of one method or all, and the layers that have integers."""
+    """Return the smallest error of a quantiser, for one method or all, and the number of integer
+    layers."""
     found = [
         (float(str(row["error"])), str(row.get("integer_layers", "")))
         for row in rows

@@ -1,11 +1,11 @@
-"""Measures layers and whole models against other runtimes, taking turns in one run.
+"""Measure layers and whole models against other runtimes, in interleaved runs.
 
     python benchmarks/run.py                               # everything, 1 and 2 threads
     python benchmarks/run.py --only conv models --filter 'C2$|resnet'
     python benchmarks/run.py --output results.json --resume --chart results.svg
 
-Results are written after each case; `--resume` keeps those that the file has. How it is
-measured, and what the columns say, is in docs/benchmarking.md.
+Results are written after each case; `--resume` keeps those that are in the file. The method and the
+columns are explained in docs/benchmarking.md.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _measure_all(
 
 
 def _measure(args: argparse.Namespace, case: Case, settings: Settings) -> dict[str, Any]:
-    """What was measured, or the error that came up."""
+    """Return the measurement, or the error that occurred."""
     model = case.build().SerializeToString()
     settings = replace(settings, options={**settings.options, **case.options})
     try:
@@ -157,7 +157,7 @@ def _measure(args: argparse.Namespace, case: Case, settings: Settings) -> dict[s
     except TcoptError as error:
         return {"error": str(error)}
     finally:
-        # The tools keep the collector off; sessions and programs hold much memory in cycles.
+        # The tools disable the garbage collector; sessions and programs hold much memory in cycles.
         gc.collect()
     return report
 

@@ -1,13 +1,13 @@
-"""The schedules that kernels have by default, and which of them a change of the compiler changes.
+"""The default schedules of kernels, and which of them a change of the compiler affects.
 
     python benchmarks/schedules.py write before.json --target cpu:skylake-avx512
     python benchmarks/schedules.py write after.json --target cuda:sm_80 --only conv matmul
     python benchmarks/schedules.py compare before.json after.json [--steps]
     python benchmarks/schedules.py time before.json --target cpu --threads 1
 
-Write one with each of two trees of the compiler (the script of one serves both), then compare:
-nothing is measured. `time` runs the kernels whose defaults this tree has changed, in turns with
-the choices of a file, on this machine.
+Write one with each of two versions of the compiler (using the same script), then compare: nothing
+is measured. `time` runs the kernels whose defaults changed in this version, interleaved with the
+choices of a file, on this machine.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _written(args: argparse.Namespace) -> dict[str, dict[str, str]]:
 
 
 def _cases(args: argparse.Namespace) -> Iterator[tuple[str, dict[str, Task]]]:
-    """The kernels of each case, by name."""
+    """Yield the kernels of each case, by name."""
     suites = all_suites()
     if unknown := sorted(set(args.only) - set(suites)):
         raise InputError(f"there is no suite '{unknown[0]}'", hint=f"there are {', '.join(suites)}")
@@ -101,7 +101,7 @@ def _cases(args: argparse.Namespace) -> Iterator[tuple[str, dict[str, Task]]]:
 
 
 def _time(args: argparse.Namespace, before: Written) -> int:
-    """Run changed defaults in turns with what they were."""
+    """Run changed defaults interleaved with the previous ones."""
     with LocalMeasurer(MeasureSettings(threads=args.threads)) as measurer:
         for name, task in (each for _, tasks in _cases(args) for each in tasks.items()):
             old, new = before.get(name), _schedule(task)
@@ -121,7 +121,7 @@ def _time(args: argparse.Namespace, before: Written) -> int:
 
 
 def _choice_of(task: Task, written: Mapping[str, str]) -> dict[str, int] | None:
-    """The choice that a file has of a kernel, if its rule still takes it."""
+    """Return the choice that a file has for a kernel, if its rule still supports it."""
     for arm in arms_of(task):
         if arm.rule == written[RULE]:
             try:
@@ -132,7 +132,7 @@ def _choice_of(task: Task, written: Mapping[str, str]) -> dict[str, int] | None:
 
 
 def _schedule(task: Task) -> dict[str, str]:
-    """What is written for a kernel where nobody chooses."""
+    """Return the record of a kernel's default."""
     function, module = lowered(task.text, task.phases)
     target = module.attributes.get("tcopt.target")
     rules = rules_for(target_kind(target))

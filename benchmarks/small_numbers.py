@@ -7,15 +7,14 @@
     python benchmarks/small_numbers.py --kinds bf16 --accuracy fast   # with rounded tiles
 
 Each network is quantised twice, by onnxruntime's `quantize_static` and by `tcopt.quantize` (all
-layers), to a model with QuantizeLinear and DequantizeLinear that all sides run. Models are kept in
-a folder, with weights drawn at random, so that a second run only measures. bf16 is an option of
-ours (`precision="bf16"`) and of OpenVINO; onnxruntime has none on CPUs. With `--cpu` ours is
-compiled for an older CPU, and compared with our own float32 alone: others use all that this one
-has.
+layers), to a model with QuantizeLinear and DequantizeLinear that all sides run. Models with random
+weights are kept in a folder, so that a second run only measures. bf16 is an option of ours
+(`precision="bf16"`) and of OpenVINO; onnxruntime has none on CPUs. With `--cpu` ours is compiled
+for an older CPU, and compared with our own float32 alone: others use all features of this one.
 
-The sides of a network take turns in one process; times are medians, ratios those of each turn
-(`tcopt.tools.benchmarking.turns`). Errors are relative root mean squares from onnxruntime's results
-in float32; a network of ours that is further off than every other side's is marked.
+Runs of a network's sides are interleaved in one process; times are medians, ratios those of each
+round (`tcopt.tools.benchmarking.turns`). Errors are relative root mean squares from onnxruntime's
+results in float32; a network of ours with a larger error than every other side is marked.
 """
 
 from __future__ import annotations
@@ -56,16 +55,17 @@ Feeds = Mapping[str, np.ndarray]
 Row = dict[str, Any]
 
 CALIBRATION = 3
-"""Runs that both quantisers calibrate on."""
+"""Calibration runs of both quantisers."""
 QUANTIZERS = ("onnxruntime", "tcopt")
 FURTHER = 1.5
-"""Errors are of the same size up to this: what rounds to the other step, later layers carry on."""
+"""Errors within this factor count as equal: later layers amplify a value that rounds to another
+step."""
 _LEAST_ROUNDS, _MOST_ROUNDS = 4, 60
 
 
 def _resnet50() -> ModelProto:
     made = randomize_weights(onnx.load(str(find_example_model("light_resnet50"))), 0)
-    # Weights that are inputs as well are not constants to onnxruntime.
+    # onnxruntime does not treat weights that are also inputs as constants.
     weights = {weight.name for weight in made.graph.initializer}
     inputs = [info for info in made.graph.input if info.name not in weights]
     del made.graph.input[:]
@@ -75,7 +75,7 @@ def _resnet50() -> ModelProto:
 
 @dataclass(frozen=True)
 class Network:
-    """A network, and which kinds of numbers it is measured in."""
+    """A network, and the number formats in which it is measured."""
 
     build: Callable[[], ModelProto]
     kinds: tuple[str, ...]
@@ -97,7 +97,7 @@ NETWORKS = {
 
 
 def feeds_of(model: ModelProto, seed: int) -> dict[str, np.ndarray]:
-    """Seeded inputs: pictures for floats, small integers for tokens, ones for masks."""
+    """Return seeded inputs: pictures for floats, small integers for tokens, ones for masks."""
     rng, weights = np.random.default_rng(seed), {w.name for w in model.graph.initializer}
     found: dict[str, np.ndarray] = {}
     for info in model.graph.input:
@@ -114,7 +114,7 @@ def feeds_of(model: ModelProto, seed: int) -> dict[str, np.ndarray]:
 
 
 def _picture(shape: Sequence[int], rng: np.random.Generator) -> np.ndarray:
-    """Noise of several resolutions, so that neighbours are alike as in photographs."""
+    """Noise of several resolutions, so that adjacent pixels are similar as in photographs."""
     total = np.zeros(shape, np.float32)
     for step in (1, 8, 32):
         rows, columns = (-(-extent // step) for extent in shape[-2:])
@@ -124,13 +124,13 @@ def _picture(shape: Sequence[int], rng: np.random.Generator) -> np.ndarray:
 
 
 class Models:
-    """Networks in a folder, made where they are missing."""
+    """Networks in a folder, created if they are missing."""
 
     def __init__(self, folder: Path):
         self.folder = folder
 
     def path(self, name: str, quantizer: str | None = None) -> Path:
-        """The file of a network, in floats or as a quantiser made it."""
+        """Return the file of a network, in floats or quantised."""
         path = self.folder / f"{name}.{quantizer or 'float32'}.onnx"
         if not path.is_file():
             start = time.perf_counter()
@@ -184,10 +184,10 @@ def _by_onnxruntime(model: ModelProto) -> ModelProto:
 
 @dataclass
 class Measured:
-    """Sides of a network: what they take, and how far they are from the results in float32.
+    """Sides of a network: their times, and errors relative to the results in float32.
 
     Attributes:
-        failed: what sides that did not load said.
+        failed: errors of sides that did not load.
     """
 
     times: Mapping[str, Times]
@@ -198,7 +198,7 @@ class Measured:
 def measure(
     sides: Mapping[str, Callable[[], Side]], exact: Sequence[np.ndarray], seconds: float
 ) -> Measured:
-    """Load all sides, and let them take turns for some seconds."""
+    """Load all sides, and interleave their runs for some seconds."""
     loaded: dict[str, Side] = {}
     failed: dict[str, str] = {}
     for name, load in sides.items():
@@ -228,8 +228,8 @@ class Programs:
     """Our compiled models, for any number of threads.
 
     Args:
-        target: what they are compiled for.
-        accuracy: in which.
+        target: compile target.
+        accuracy: accuracy setting.
     """
 
     def __init__(self, target: str, accuracy: str) -> None:
@@ -251,7 +251,7 @@ class Programs:
 
 
 def measure_network(name: str, models: Models, options: Any) -> list[Row]:
-    """The rows of a network: for each kind, quantiser and number of threads."""
+    """Return the rows of a network: for each kind, quantiser and number of threads."""
     path = models.path(name)
     model = onnx.load(path)
     feeds = feeds_of(model, CALIBRATION)
@@ -423,7 +423,7 @@ def _run(options: Any) -> int:
 
 
 def _prepare(name: str, models: Models, programs: Programs) -> None:
-    """Make and compile all that is measured of a network, so that the caches have it."""
+    """Create and compile all that is measured of a network, so that the caches have it."""
     programs.compiled(models.path(name))
     if "bf16" in NETWORKS[name].kinds:
         programs.compiled(models.path(name), "bf16")

@@ -10,11 +10,11 @@ from tcopt.dialects.target import VdlaTargetAttr
 
 @dataclass(frozen=True)
 class Layer:
-    """A convolution of a square image, and what the paper's figure 10 has of it.
+    """A convolution of a square image, and its values in the paper's figure 10.
 
     Attributes:
-        paper: share of the roof without and with latency hiding, of the peak of the unit.
-        times: how often ResNet-18 has it.
+        paper: fraction of the roof without and with latency hiding, and of the unit's peak.
+        times: number of such layers in ResNet-18.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Layer:
 
     @property
     def intensity(self) -> float:
-        """Operations a byte."""
+        """Operations per byte."""
         return 2 * self.products / self.counted_bytes
 
     def cycles(self, facts: VdlaTargetAttr) -> int:
@@ -56,7 +56,7 @@ class Layer:
         return blocks * self.kernel**2 * self.out**2
 
     def roof(self, facts: VdlaTargetAttr) -> float:
-        """The part of them that the port allows, by the paper's count of bytes."""
+        """Upper bound of their share by the port's bandwidth, with the paper's count of bytes."""
         rate = facts.port_bytes.data / facts.port_cycles.data
         return min(1.0, self.cycles(facts) / (self.counted_bytes / rate))
 
@@ -74,4 +74,4 @@ LAYERS = (
     Layer("C11", 14, 256, 512, 1, 2, (0.187, 0.290)),
     Layer("C12", 7, 512, 512, 3, 1, (0.391, 0.632), 3),
 )
-"""The paper's are read off its figure 10, which names them C1 to C11."""
+"""The paper's values are read off its figure 10, which names the layers C1 to C11."""

@@ -1,10 +1,10 @@
-"""Cost of a parallel region, and how a loop speeds up: our thread pool beside GNU OpenMP.
+"""Cost of a parallel region, and speed-up of a loop: our thread pool against GNU OpenMP.
 
     python benchmarks/threads.py [--threads 2] [--work 1 4 16 64 256]
 
-The empty region is the time of one that has nothing to do. Then regions of a given time on
-one thread, 16 iterations each, follow each other at once, or after a pause in which the
-caller works alone, as between the parallel loops of a model. All times are minima.
+The empty region is the time of a region without work. Then regions of a given time on one thread,
+16 iterations each, run back to back, or after a pause in which the caller works alone, as between
+the parallel loops of a model. All times are minima.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ITERATIONS = 16
 _REPEATS = 300
 _PAUSE_US = 20.0
 
-# Multiplications that wait for each other take the same time on every thread.
+# Dependent multiplications take the same time on every thread.
 _CODE = """
 declare void @GOMP_parallel(ptr, ptr, i32, i32)
 
@@ -144,7 +144,7 @@ def main() -> None:
 
 
 def load() -> tuple[Callable[..., None], dict[str, int]]:
-    """The driver, and by name the addresses of what it can run regions on."""
+    """Return the driver, and the addresses of the runtimes by name."""
     pools = {"tcopt": pool_address()}
     library = llvm.JITLibraryBuilder()
     code = _CODE.replace("ITERATIONS", str(_ITERATIONS))
@@ -171,7 +171,7 @@ def _openmp_address() -> int | None:
 
 
 def measure(run: Callable[[], None], rounds: int) -> float:
-    """Least microseconds of one of `rounds` regions."""
+    """Return the minimum microseconds of one of `rounds` regions."""
     run()
     times: list[float] = []
     for _ in range(_REPEATS):
@@ -182,7 +182,7 @@ def measure(run: Callable[[], None], rounds: int) -> float:
 
 
 def calibrate(drive: Callable[..., None], parallel: int) -> float:
-    """Multiplications in a microsecond on one thread."""
+    """Return the number of multiplications per microsecond on one thread."""
     count = 10_000
     return _ITERATIONS * count / measure(lambda: drive(parallel, count, 1, 1, 1), 1)
 
@@ -190,7 +190,7 @@ def calibrate(drive: Callable[..., None], parallel: int) -> float:
 def speedup(
     drive: Callable[..., None], parallel: int, count: int, threads: int, between: int
 ) -> float:
-    """How much faster regions run on several threads, the time between them left out."""
+    """Return the speed-up of regions on several threads, excluding the time between them."""
     rounds = 8
     alone = measure(lambda: drive(parallel, 0, 1, rounds, between), rounds) if between > 1 else 0.0
     one, many = (

@@ -1,4 +1,4 @@
-"""An ONNX model as calls of PyTorch, whose kernels for NVIDIA's devices are cuDNN's and cuBLAS's.
+"""An ONNX model as PyTorch calls, whose kernels on NVIDIA devices are cuDNN's and cuBLAS's.
 
 Only operators of the models of `gpu.py` have a form here; another one is a KeyError by its name.
 """

@@ -1,4 +1,4 @@
-"""Networks tuned for some minutes each, then in turns with themselves untuned and other runtimes.
+"""Networks tuned for some minutes each, against untuned ones and other runtimes.
 
     python benchmarks/tuned_networks.py --folder tuned --seconds 600 --threads 1 2
     python benchmarks/tuned_networks.py --folder tuned --only resnet50 dqn --threads 2
@@ -7,8 +7,8 @@
 
 The folder has, for each number of threads, the models with their lock files, one database of
 records, and `results.json`, written after each network. A network without a lock file is compared
-as it is: nothing was found that makes it faster beyond noise. Times are medians of turns, ratios
-the medians of what each turn says.
+unchanged: tuning found no improvement beyond noise. Times are medians, ratios the medians over
+interleaved rounds.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PROG = "tuned_networks"
 PEERS = ("onnxruntime", "openvino")
 
 FAR = 1.1
-"""How many times as fast a tuned kernel is whose default fell short."""
+"""Speed-up from which the default of a tuned kernel counts as slow."""
 
 Row = dict[str, Any]
 
@@ -102,7 +102,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def tune(path: Path, seconds: float, db: Path, threads: int) -> Row:
-    """Search anew; what the lock file said before is gone."""
+    """Search again, discarding the previous lock file."""
     lock_beside(path).unlink(missing_ok=True)
     print(f"{path.stem}, {threads} threads", flush=True)
     found = tcopt.tune(path, seconds=seconds, db=str(db), threads=threads, progress=print)
@@ -110,7 +110,7 @@ def tune(path: Path, seconds: float, db: Path, threads: int) -> Row:
 
 
 def compare(path: Path, threads: int, rounds: int) -> Row:
-    """Untuned, tuned and the other runtimes, in turns."""
+    """Time untuned, tuned and the other runtimes in interleaved runs."""
     untuned = tcopt.compile(path, tuned=False)
     feeds = input_values(untuned, {}, 0)
     lock, models = lock_beside(path), {"untuned": untuned}
@@ -171,7 +171,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def _least(row: Row, name: str) -> float:
-    """How many times as fast as the faster of the others; 1 where there are none."""
+    """Return the speed-up over the fastest other runtime; 1 if there is none."""
     return min(row[name].values(), default=1.0)
 
 

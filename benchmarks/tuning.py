@@ -1,4 +1,4 @@
-"""How well schedules are searched: learned, by estimate and at random; warm and cold; how fast.
+"""Quality of schedule search: learned, by estimate and at random; warm and cold; and its speed.
 
     python benchmarks/tuning.py speed                                    # choices scored a second
     python benchmarks/tuning.py search --only matmul --trials 64         # strategies, three seeds
@@ -9,13 +9,13 @@
     python benchmarks/tuning.py replay --tables tables --seeds 20       # searches over these
     python benchmarks/tuning.py reach --tables tables --seeds 10 --trials 1000   # 64 against these
 
-`search` tunes the kernel of each case that takes longest, once for each strategy and seed, from
+`search` tunes the most expensive kernel of each case, once for each strategy and seed, from
 nothing. `warm` tunes each twice: from nothing, and with the trials of all other cases as examples.
-What counts is how fast the best of each search is against the default when all of a case are
-measured in turns at the end; two of which one is less than a hundredth faster are equal.
-`gains` is one search of each case, with the part of the machine's limits that is reached before and
-after. Times are as noisy as the machine: leave it alone meanwhile. `replay` has no clock: a table
-says what each choice took when it was made.
+The result is the speed-up of each search's best over the default, with all results of a case
+measured in interleaved runs at the end; differences below one percent count as ties. `gains` is one
+search of each case, with the fraction of the machine's limits reached before and after. Times are
+as noisy as the machine: leave it idle meanwhile. `replay` needs no clock: a table has the time of
+each choice, measured when it was made.
 """
 
 from __future__ import annotations
@@ -66,16 +66,16 @@ MARKS = (16, 32, 64, 128, 256, 512, 1000)
 """Trials after which the best is shown."""
 
 FEW = 64
-"""Trials that should reach nearly what many do."""
+"""Trials that should come close to the result of many."""
 
 SCORED = 100_000
 """Choices that `speed` scores."""
 
 EQUAL = 0.99
-"""Times that differ by less are equal."""
+"""Relative difference below which times are equal."""
 
 NEVER = 1e9
-"""Seconds: trials end these searches."""
+"""Seconds: the number of trials ends these searches."""
 
 
 @dataclass(frozen=True)
@@ -83,16 +83,16 @@ class Run:
     """One search of one kernel.
 
     Attributes:
-        ratios: of the trials in their order: times as parts of the default's.
-        seconds: at which each was there.
-        failures: how many did not run.
-        rule, values: what was found: a rule and its choice, of the best few when they were measured
+        ratios: times of the trials relative to the default's, in order.
+        seconds: time at which each trial ended.
+        failures: number of failed trials.
+        rule, values: the result: a rule and its knob values, the best of the finalists measured
             again.
-        confirmed: how many times as fast as the default that is when it is measured again: the
-            best of many noisy times is better than it is.
-        default_ns: what the default took meanwhile.
-        before, after: the parts of the machine's limits that the default reaches, and what was
-            found; 0 where they were not asked for.
+        confirmed: speed-up of the result over the default, measured again because the minimum of
+            noisy times is biased.
+        default_ns: time of the default in that measurement.
+        before, after: fractions of the machine's limits reached by the default and by the result; 0
+            if not requested.
     """
 
     case: str
@@ -112,7 +112,7 @@ class Run:
     after: float = 0.0
 
     def speed(self, trials: int) -> float:
-        """How many times as fast as the default the best of the first trials is."""
+        """Return the speed-up over the default of the best of the first trials."""
         return 1 / min([1.0, *self.ratios[:trials]])
 
 
@@ -195,7 +195,7 @@ def _cases(args: argparse.Namespace) -> list[Case]:
 
 
 def _tasks(cases: Iterable[Case], target: str) -> Iterable[tuple[str, Task]]:
-    """The kernel of each case that has most work, where there is something to choose."""
+    """Yield the kernel of each case that has most work, if it has choices."""
     for case in cases:
         known = ("accuracy", "precision", "shapes", "dims")
         options = {name: case.options[name] for name in known if name in case.options}
@@ -206,7 +206,7 @@ def _tasks(cases: Iterable[Case], target: str) -> Iterable[tuple[str, Task]]:
             print(f"{case.name}: nothing to choose", file=sys.stderr)
 
 
-# How fast choices are scored.
+# Measure how fast choices are scored.
 
 
 def _score(tasks: dict[str, Task]) -> int:
@@ -229,7 +229,7 @@ def _score(tasks: dict[str, Task]) -> int:
 
 
 def _seconds(arm: Arm) -> tuple[float, float]:
-    """What features and predictions of `SCORED` choices take on one thread, the least of three."""
+    """Time features and predictions of `SCORED` choices on one thread, the minimum of three."""
     rng = np.random.default_rng(0)
     points = arm.space.draw(SCORED, rng)
     examples = arm.features(points[:4096])
@@ -267,7 +267,7 @@ def _search(args: argparse.Namespace, tasks: dict[str, Task], measurer: LocalMea
 
 
 def _gains(args: argparse.Namespace, tasks: dict[str, Task], measurer: LocalMeasurer) -> list[Run]:
-    """One search of each case, by a model that knows those before."""
+    """Search each case once, with a model that knows the previous ones."""
     found: list[Run] = []
     taught: list[Group] = []
     for name, task in tasks.items():
@@ -279,7 +279,7 @@ def _gains(args: argparse.Namespace, tasks: dict[str, Task], measurer: LocalMeas
 
 
 def _together(task: Task, runs: Sequence[Run], measurer: LocalMeasurer) -> list[Run]:
-    """Searches of one kernel with what they found measured again, all in turns."""
+    """Searches of one kernel; all results are measured again in interleaved runs."""
     rules = [(run.rule, run.values) for run in runs]
     wanted = {f"{rule} {values}": Candidate(task, rule, dict(values)) for rule, values in rules}
     outcomes = dict(zip(wanted, measurer.measure(list(wanted.values())), strict=True))
@@ -339,7 +339,7 @@ def _one(
     measurer: LocalMeasurer,
     others: Sequence[Group],
 ) -> tuple[Run, list[Group]]:
-    """One search, and what others may learn from it."""
+    """Run one search; return it and its examples for others."""
     search = TaskSearch(task.key, arms_of(task), Progress(1.0, 0), strategy, seed=seed)
     settings = SessionSettings(seed=seed, worth=-1.0, model=Settings(seed=seed))
     session = Session([(task, search)], measurer, others=others, settings=settings)
@@ -410,7 +410,7 @@ def _table(runs: Sequence[Run]) -> str:
 
 
 def _summary(runs: Sequence[Run]) -> str:
-    """Who wins, and the gains of groups."""
+    """Print the winners, and the gains of groups."""
     ends = {key: median(run.confirmed for run in own) for key, own in _kinds(runs).items()}
     lines: list[str] = []
     for first, second in (("model", "random"), ("model", "estimate"), ("warm", "model")):

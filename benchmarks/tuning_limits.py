@@ -1,4 +1,4 @@
-"""What part of a machine's limits kernels reach: its peak of multiply-adds, or of copies."""
+"""Fraction of a machine's limits that kernels reach: the peak of multiply-adds, or of copies."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tcopt.tools.command_line.text_tables import render
 from tcopt.tuner.tasks import Task
 
 WEAK, STRONG = 0.75, 0.85
-"""Parts of a limit: who reached less than the first untuned should reach the second tuned."""
+"""Fractions of a limit: kernels below the first untuned should reach the second tuned."""
 
 
 class Tuned(Protocol):
-    """A kernel that was tuned: nanoseconds by default, how many times as fast what was found is,
-    and what parts of limits these are."""
+    """A tuned kernel: nanoseconds by default, speed-up found, and the fractions of limits
+    reached."""
 
     @property
     def case(self) -> str: ...
@@ -33,8 +33,8 @@ class Tuned(Protocol):
 
 
 def limits_of(task: Task, run: Tuned, threads: int) -> dict[str, float]:
-    """The parts of the limits before and after tuning; a transformed convolution may have more than
-    one, as it computes less."""
+    """Return the fractions of the limits before and after tuning; Winograd may exceed one, as it
+    computes less."""
     if not run.default_ns:
         return {}
     size = 1 << max(task.bytes - 1, 1 << 12).bit_length()
@@ -44,7 +44,7 @@ def limits_of(task: Task, run: Tuned, threads: int) -> dict[str, float]:
 
 
 def shares_table(runs: Sequence[Tuned]) -> str:
-    """What each kernel reaches before and after, and how many of the weak ones became strong."""
+    """Print each kernel's fractions before and after, and how many weak ones became strong."""
     table = Table(box=None)
     for title in ("case", "default us", "of the limit", "tuned", "of the limit"):
         table.add_column(title, justify="left" if title == "case" else "right")

@@ -1,10 +1,10 @@
-"""What `tuning.py` has measured, for a page: a chart and a table in Markdown.
+"""Measurements of `tuning.py` for a page: a chart and a Markdown table.
 
     python benchmarks/tuning_page.py search.json warm.json gains.json --chart docs/tuning.svg
 
 Takes any of the files that `search`, `warm` and `gains` write with `--json`, in any order. The
-chart is the geometric mean over the kernels that all ways of searching have: how many times as fast
-the best so far is as the default, against trials.
+chart shows the geometric mean, over the kernels that all strategies have, of the best speed-up over
+the default so far, against trials.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ WARM = "warm"
 _OTHER = "#4f9d5d"
 
 Curves = dict[str, dict[str, list[list[float]]]]
-"""By way of searching and kernel: the best after each trial, as a part of the default's time; one
-for each seed."""
+"""By strategy and kernel: the best time after each trial, relative to the default's; one series for
+each seed."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -62,7 +62,7 @@ def _runs(path: Path) -> list[Mapping[str, Any]]:
 
 
 def curves_of(runs: Sequence[Mapping[str, Any]]) -> Curves:
-    """The best so far of each search."""
+    """Return the best so far of each search."""
     curves: Curves = {}
     for run in runs:
         best, falling = 1.0, list[float]()
@@ -76,18 +76,18 @@ def curves_of(runs: Sequence[Mapping[str, Any]]) -> Curves:
 
 
 def speed_after(searches: Sequence[Sequence[float]], trials: int) -> float:
-    """How many times as fast as the default the best after some trials is: the median of seeds."""
+    """Return the speed-up over the default of the best after some trials: the median of seeds."""
     return 1 / median(each[min(trials, len(each)) - 1] for each in searches)
 
 
 def _shared(curves: Curves) -> list[str]:
-    """The kernels that all ways have."""
+    """Return the kernels that all strategies have."""
     cases = [set(each) for each in curves.values()]
     return sorted(set[str].intersection(*cases)) if cases else []
 
 
 def page(curves: Curves, runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Rows for each kernel, and what all of them come to."""
+    """Return rows for each kernel, and their summary."""
     ways, names = sorted(curves), sorted({case for each in curves.values() for case in each})
     lines = [f"| kernel | {' | '.join(ways)} |", f"|---|{'---|' * len(ways)}"]
     for name in names:
@@ -111,7 +111,7 @@ def page(curves: Curves, runs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def draw(curves: Curves, path: Path) -> None:
-    """The chart."""
+    """Draw the chart."""
     try:
         import matplotlib
     except ImportError:

@@ -1,7 +1,7 @@
-"""Searches replayed over tables of measured choices, with many seeds: who finds more, and how soon.
+"""Searches replayed on tables of measured choices: which strategy finds more, and how soon.
 
-What counts is the true time of the best by what a search was told, which is the true time with some
-noise: who picks what only seemed fast pays for it.
+The result is the true time of the choice that is best by the noisy times shown to a search: a
+strategy that picks choices that only seemed fast is penalised.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ MARKS = (8, 16, 32, 64)
 """Trials after which the best is shown."""
 
 NOISE = 0.01
-"""Of a time, as measured in turns."""
+"""Noise of a time measured in interleaved runs."""
 
 ENOUGH = 0.95
-"""The part of the speed after many trials that few should reach."""
+"""Fraction of the speed after many trials that few should reach."""
 
 WARM = "warm"
 """A search by a model that has the trials of all other tables."""
@@ -43,7 +43,7 @@ class Replayed:
     """A kernel with its table.
 
     Attributes:
-        best: the least time, as a part of the default's.
+        best: minimum time, relative to the default's.
     """
 
     task: Task
@@ -62,7 +62,7 @@ def replay(
     trials: int,
     seeds: int,
 ) -> str:
-    """A table of how fast what is found is after some trials: the median of the seeds."""
+    """Return a table of the speed found after some trials: the median of the seeds."""
     cases = [Replayed(tasks[t.case], t, table_arms(tasks[t.case], t)) for t in tables]
     taught = {c.table.case: _search(c, Strategy.MODEL, seeds, trials, ())[1] for c in cases}
     marks = [mark for mark in MARKS if mark < trials] + [trials]
@@ -89,8 +89,8 @@ def replay(
 def reach(
     tasks: Mapping[str, Task], tables: Sequence[CaseTable], few: int, many: int, seeds: int
 ) -> tuple[str, bool]:
-    """How much of the speed after many trials a few reach, and whether that is `ENOUGH` of it in
-    each kernel: the median of the seeds, of searches that learn."""
+    """Print the fraction of the speed after many trials that a few reach, and whether it is
+    `ENOUGH` in each kernel: the median of the seeds, of learned searches."""
     printed = Table(box=None)
     for title in ("case", "choices", f"after {few}", f"after {many}", "of it"):
         printed.add_column(title, justify="left" if title == "case" else "right")
@@ -107,7 +107,7 @@ def reach(
 
 
 def _part(ratio: float, best: float) -> float:
-    """How much of the best's gain is reached, by logarithms."""
+    """Return the fraction of the best's gain that is reached, by logarithms."""
     return log(ratio) / log(best) if best < 1 else 1.0
 
 
@@ -129,7 +129,7 @@ def _verdicts(
 def _search(
     case: Replayed, strategy: Strategy, seed: int, trials: int, others: Sequence[Group]
 ) -> tuple[list[float], list[Group]]:
-    """The true time of the best after each trial, and what others may learn from the search."""
+    """Return the true time of the best after each trial, and the search's examples for others."""
     measurer = TableMeasurer(case.table, NOISE, seed)
     task = replace(case.task, ns=1.0)
     search = TaskSearch(task.key, case.arms, Progress(1.0, 0), strategy, seed=seed)

@@ -1,8 +1,8 @@
 """Tables of measured choices of a kernel, from which searches are replayed without a clock.
 
-A table has choices drawn at random, which tell what random search finds, and those that learned
-searches have led to, which random search is not given. So a replayed search finds what a real one
-of the same kind would find, as far as the table goes; it takes no time, and has no noise.
+A table has random choices, which random search can find, and those that learned searches led to,
+which are hidden from random search. So a replayed search finds what a real one would find, within
+the table; it takes no time, and has no noise.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from tcopt.tuner.task_search import TaskSearch, Trial
 from tcopt.tuner.tasks import Task
 
 DRAWN = "drawn"
-"""Where a row comes from that random search may find."""
+"""Origins of rows that random search may find."""
 
 ROUND = 16
 """Choices measured together."""
 
 PARTS = (0.35, 0.25, 0.1)
-"""Of the rows: drawn from all rules, from the default's, best by estimate; a model finds the
-rest."""
+"""Fractions of the rows: random over all rules, random of the default's rule, best by estimate; a
+model finds the rest."""
 
 _WIDTH = 0.005
-"""Half the interval of a replayed time, as a part of it."""
+"""Half the confidence interval of a replayed time, relative to it."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A choice, its time as a part of the default's, none where it failed, and where it is from."""
+    """A choice, its time relative to the default's (none if it failed), and its origin."""
 
     rule: str
     choice: Choice
@@ -56,17 +56,17 @@ class Row:
 
 @dataclass(frozen=True)
 class CaseTable:
-    """What was measured of the kernel of a case."""
+    """The measurements of a case's kernel."""
 
     case: str
     rows: tuple[Row, ...]
 
     @classmethod
     def read(cls, path: Path) -> CaseTable:
-        """From a file.
+        """Read a table from a file.
 
         Raises:
-            InputError: it is none.
+            InputError: the file is not a table.
         """
         try:
             found = json.loads(gzip.decompress(path.read_bytes()))
@@ -75,13 +75,13 @@ class CaseTable:
             raise InputError(f"'{path}' is not a table of choices: {error}") from None
 
     def write(self, path: Path) -> None:
-        """To a file."""
+        """Write the table to a file."""
         text = json.dumps({"case": self.case, "rows": [asdict(row) for row in self.rows]})
         path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 class _Recorder(Session):
-    """Measures batches of one task that it is given."""
+    """Measurer for batches of one task, which records the results."""
 
     def measure(self, proposals: Sequence[Proposal], source: str, sources: dict[str, str]) -> None:
         task, search = self.tasks[0]
@@ -93,7 +93,7 @@ class _Recorder(Session):
 
 
 def record(case: str, task: Task, count: int, measurer: Measurer, seed: int = 0) -> CaseTable:
-    """Measure about so many choices of a task."""
+    """Measure about the given number of choices of a task."""
     search = TaskSearch(task.key, arms_of(task), TaskProgress(1.0, 0), seed=seed)
     recorder = _Recorder([(task, search)], measurer, settings=SessionSettings(seed=seed))
     proposer, sources = search.proposer, dict[str, str]()
@@ -124,7 +124,7 @@ def record(case: str, task: Task, count: int, measurer: Measurer, seed: int = 0)
 
 
 class TableArm(Arm):
-    """A rule with the choices of a table; random ones are those that were drawn."""
+    """A rule restricted to the choices of a table; random ones are those drawn at random."""
 
     def __init__(self, arm: Arm, points: Points, drawn: Points):
         super().__init__(arm.rule, arm.space, arm.features.machine, points)
@@ -137,10 +137,10 @@ class TableArm(Arm):
 
 
 class TableMeasurer:
-    """Says what a table says, with some noise.
+    """Measurer that returns a table's times, with some noise.
 
     Args:
-        noise: the standard deviation of a time's logarithm.
+        noise: standard deviation of the logarithm of a time.
     """
 
     def __init__(self, table: CaseTable, noise: float = 0.0, seed: int = 0):
@@ -148,7 +148,7 @@ class TableMeasurer:
         self._noise, self._rng = noise, np.random.default_rng(seed)
 
     def true_ratio(self, rule: str, choice: Choice) -> float:
-        """A time as a part of the default's, infinite where it failed."""
+        """Return a time relative to the default's, infinite if it failed."""
         found = self._ratios.get(_key(rule, choice))
         return inf if found is None else found
 
@@ -160,7 +160,7 @@ class TableMeasurer:
         done: Progress | None = None,
         timed: Mapping[str, Outcome] | None = None,
     ) -> list[Outcome]:
-        """What becomes of each candidate."""
+        """Return the outcome of each candidate."""
         del best, timed
         found = [self._outcome(each) for each in candidates]
         for candidate, outcome in zip(candidates, found, strict=True):
@@ -178,11 +178,11 @@ class TableMeasurer:
         return Outcome(OK, "", (ratio,), (1.0,), low, high)
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Nothing to close."""
 
 
 def table_arms(task: Task, table: CaseTable) -> list[Arm]:
-    """The rules of a task with the choices of a table, where it has some."""
+    """Return the rules of a task restricted to the choices of a table, if it has some."""
     arms: list[Arm] = []
     for arm in arms_of(task):
         rows = [row for row in table.rows if row.rule == arm.rule and _is_choice(arm, row.choice)]

@@ -1,25 +1,23 @@
-"""ResNet-18's convolutions on the accelerator: cycles, what they could be, and the paper's.
+"""ResNet-18's convolutions on the accelerator: cycles, their bounds, and the paper's.
 
     python benchmarks/vdla.py --machine vdla [--latency 64] [--check] [--plot roofline.png]
 
-For each layer of the TVM paper's table 2 (C2 to C12) one row. All cycles are from one simulator
-(docs/vdla.md); programs are as the compiler makes them. On machines that store bytes a bias is
-added to the sums, they are shifted and limited (`--no-bias` leaves the first out, as VTA's measured
-programs do).
+The table has a row for each layer of the TVM paper's table 2 (C2 to C12). All cycles are from one
+simulator (docs/vdla.md); programs are compiled. On machines that store bytes, sums get a bias, a
+shift and a clamp (`--no-bias` skips the first, as in VTA's measured programs).
 
-- `ideal`: cycles of the products, and those of the alu for each vector of results;
-- `bound`: `ideal`, or what the port takes for data, weights and results, each once, whichever is
-  longer. Without an alu that is the paper's roof, and the share of it is the paper's utilisation of
-  the roof;
-- `serial`: pieces chosen for one slot a buffer, so that nothing is loaded while something is
-  computed; `one slot`: the rule's pieces, in one; `threads`: two virtual threads of one slot each;
-  `slots`: by the rule. Tokens are by entries that are shared in all of them;
-- `searched`: with `--search N`, the fewest cycles of N other choices of the rule's space, those of
-  the shortest estimates among some at random, each simulated;
+- `ideal`: cycles of the products, and of the ALU for each vector of results;
+- `bound`: the maximum of `ideal` and the port's cycles to transfer data, weights and results once.
+  Without an ALU it is the paper's roof, and the share of it is the paper's utilisation of the roof;
+- `serial`: tiles chosen for one slot per buffer, so that loads and computation do not overlap; `one
+  slot`: the rule's tiles with one slot; `threads`: two virtual threads with one slot each; `slots`:
+  by the rule. In all of them tokens follow from shared entries;
+- `searched`: with `--search N`, the fewest simulated cycles of N other choices of the rule's space,
+  the best by estimate of a random sample;
 - `neighbours`: the rule's stream with tokens by VTA's rule;
 - `TVM`: with `--machine pynq`, VTA's stream with TVM's published schedule;
-- of `slots`: the share of the bound, what it is bound by, instructions, tokens beside those of
-  VTA's rule, and milliseconds of the proof; the paper's utilisation without and with latency
+- of `slots`: the share of the bound, what it is bound by, instructions, tokens next to the number
+  by VTA's rule, and milliseconds of the proof; the paper's utilisation without and with latency
   hiding, read off its figure 10.
 """
 
@@ -67,13 +65,13 @@ _DRAWN = 200_000
 
 @dataclass
 class Result:
-    """What was found of a layer.
+    """Results for a layer.
 
     Attributes:
-        ideal, bound: cycles.
-        cycles: by column.
-        tokens, other_tokens: of the rule's stream, by regions and by VTA's rule.
-        proof: seconds.
+        ideal, bound: lower bounds in cycles.
+        cycles: cycles by column.
+        tokens, other_tokens: tokens of the rule's stream, by regions and by VTA's rule.
+        proof: time of the proof in seconds.
     """
 
     layer: Layer
@@ -88,13 +86,13 @@ class Result:
 
     @property
     def share(self) -> float:
-        """Of the bound."""
+        """Return the share of the bound."""
         return self.bound / self.cycles["slots"]
 
 
 def graph(layer: Layer, facts: VdlaTargetAttr, *, bias: bool) -> ModuleOp:
-    """The layer as a graph, channels in blocks of the unit; with the alu's work where bytes are
-    stored."""
+    """Return the layer as a graph with channels in the unit's blocks; with the ALU's work if bytes
+    are stored."""
     _, lanes, inner = facts.unit
     c, o, k = ceil(layer.inputs / inner), ceil(layer.outputs / lanes), layer.kernel
     x = f"1x{c}x{layer.size}x{layer.size}x{inner}"
@@ -129,10 +127,10 @@ def graph(layer: Layer, facts: VdlaTargetAttr, *, bias: bool) -> ModuleOp:
 def program(
     module: ModuleOp, column: str, facts: VdlaTargetAttr, choice: Choice | None = None
 ) -> ProgramOp | None:
-    """The program of a schedule, without tokens; None if there is no such one.
+    """Return the program of a schedule, without tokens; None if there is no such schedule.
 
     Args:
-        choice: of the rule's space, in place of what the column says.
+        choice: point of the rule's space, instead of the column's.
     """
     lower(module, [Phase("loop", LOOP)])
     function = next(op for op in module.ops if isinstance(op, FuncOp))
@@ -162,7 +160,7 @@ def program(
 
 
 def searched(layer: Layer, facts: VdlaTargetAttr, count: int, *, bias: bool) -> int:
-    """The fewest cycles of so many choices of the rule's space."""
+    """Return the fewest cycles of the given number of choices of the rule's space."""
     module = graph(layer, facts, bias=bias)
     lower(module, [Phase("loop", LOOP)])
     function = next(op for op in module.ops if isinstance(op, FuncOp))
@@ -236,7 +234,7 @@ def _bounds(layer: Layer, facts: VdlaTargetAttr, *, bias: bool) -> Result:
 
 
 def _published(layer: Layer, facts: VdlaTargetAttr) -> int | None:
-    """Cycles of VTA's stream with the schedule that TVM published for it."""
+    """Return the cycles of VTA's stream with the schedule that TVM published for it."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
     from programs.vdla_programs import PUBLISHED, ConvWriter
 
@@ -248,7 +246,7 @@ def _published(layer: Layer, facts: VdlaTargetAttr) -> int | None:
 
 
 def is_right(made: ProgramOp, layer: Layer, facts: VdlaTargetAttr, *, bias: bool) -> bool:
-    """Whether a program computes what numpy does, its units in a random order."""
+    """Whether a program computes what numpy does, with its units in a random order."""
     rng = np.random.default_rng(0)
     args = {arg.name_hint: arg.type.get_shape() for arg in made.body.block.args}  # pyright: ignore
     names = list(args)
@@ -275,7 +273,7 @@ def is_right(made: ProgramOp, layer: Layer, facts: VdlaTargetAttr, *, bias: bool
 
 
 def table_of(results: Sequence[Result]) -> str:
-    """The results as a table of Markdown."""
+    """Return the results as a Markdown table."""
     columns = list(dict.fromkeys(name for each in results for name in each.cycles))
     last = ["of the bound", "paper", "bound by", "instructions", "tokens", "VTA's", "proof, ms"]
     rows = [["layer", "ideal", "bound", *columns, "utilisation", *last]]

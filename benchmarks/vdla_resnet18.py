@@ -1,17 +1,17 @@
-"""ResNet-18 in 8 bits on the CPU and an accelerator: equal to the CPU alone, and where time goes.
+"""8-bit ResNet-18 on the CPU and an accelerator: equality with the CPU alone, and a time breakdown.
 
     python benchmarks/vdla_resnet18.py [--machine vta --shifts] [--model resnet18.onnx]
     python benchmarks/vdla_resnet18.py --machine vta-mulh --per-channel --accuracy fast
 
 The model is quantised by onnxruntime's static quantiser (QDQ, weights and activations signed bytes,
-symmetric), on random images. Scales are those that it finds, with `--per-channel` one for each
-channel of weights, and with `--shifts`, which machines need that scale results themselves and do
-not multiply, the next larger power of two. Printed are
+symmetric), on random images. Scales are the quantiser's, with `--per-channel` one for each channel
+of weights, and with `--shifts`, for machines that scale results themselves without multiplying,
+rounded up to a power of two. The output is
 
-- whether results are those of the CPU, and of onnxruntime, bit by bit, or how far they are apart:
-  with `--accuracy fast` integers may be one step from those of the CPU;
-- how often the accelerator is called, beside the number of convolutions;
-- cycles by unit: of work, and waiting by cause, over all programs that a run calls;
+- whether results equal the CPU's and onnxruntime's bit by bit, or their difference: with
+  `--accuracy fast` integers may differ by one step from the CPU's;
+- the number of accelerator calls, and of convolutions;
+- cycles by unit, of work and of waiting by cause, over all programs that a run calls;
 - milliseconds of these at 100 MHz. The paper's figure 21 has 2,867 for the convolutions on the CPU
   of a Pynq board and 73 with the accelerator, 40 times less, without the first one, which takes
   150 on either;
@@ -52,7 +52,7 @@ _MEGAHERTZ = 100
 
 
 class Images(quantization.CalibrationDataReader):
-    """Random images that a model is calibrated with."""
+    """Random images for calibration."""
 
     def __init__(self, name: str, shape: tuple[int, ...], count: int = 2):
         rng = np.random.default_rng(0)
@@ -65,7 +65,7 @@ class Images(quantization.CalibrationDataReader):
 def quantised(
     model: onnx.ModelProto, *, shifts: bool, per_channel: bool = False
 ) -> onnx.ModelProto:
-    """A model by onnxruntime's quantiser, with scales that are powers of two if wanted."""
+    """Quantise a model by onnxruntime, optionally with scales that are powers of two."""
     (data,) = model.graph.input
     shape = tuple(d.dim_value for d in data.type.tensor_type.shape.dim)
     options: dict[str, Any] = {"ActivationSymmetric": True, "WeightSymmetric": True}
@@ -109,7 +109,7 @@ def _quantised(
 def cycles_by_unit(
     reports: list[ProgramReport], names: Mapping[str, int]
 ) -> dict[str, Counter[str]]:
-    """Cycles of each unit over all calls of programs, by what they are spent on."""
+    """Return the cycles of each unit over all program calls, by category."""
     found: dict[str, Counter[str]] = {}
     for report in reports:
         for unit, busy in report.busy.items():

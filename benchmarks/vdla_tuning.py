@@ -2,9 +2,10 @@
 
     python benchmarks/vdla_tuning.py --machine vdla --trials 64 [--layers C2,C8]
 
-For each layer of the TVM paper's table 2 (C2 to C12): cycles of the default schedule and the best
-of so many choices that `tcopt-tune` tries, by the simulator, and what the best chooses otherwise.
-Programs are those of `vdla.py`, and cycles are exact, so the same seed finds the same.
+For each layer of the TVM paper's table 2 (C2 to C12): simulated cycles of the default schedule and
+of the best of the given number of choices that `tcopt-tune` tries, and the knobs in which the best
+differs. Programs are those of `vdla.py`, and cycles are exact, so the same seed finds the same
+result.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _FOREVER = 1e9
 
 
 def task_of(layer: Layer, facts: VdlaTargetAttr, *, bias: bool) -> Task:
-    """A layer as what the tuner searches."""
+    """Return a layer as a tuner task."""
     module = graph(layer, facts, bias=bias)
     lower(module, [Phase("te", _TO_TE)])
     (task,) = tasks_in(module, target_named(facts.kind).placed_phases())
@@ -57,7 +58,7 @@ def search(
 
 
 def differences(default: Mapping[str, int], best: Mapping[str, int]) -> str:
-    """What is chosen otherwise."""
+    """Return the knobs that differ."""
     changed = [name for name in best if best[name] != default.get(name)]
     return ", ".join(f"{name} {default.get(name)} -> {best[name]}" for name in changed)
 

@@ -1,4 +1,4 @@
-"""Let lit run the tools of RUN lines in forks of its own process.
+"""Run the tools of lit's RUN lines in forks of lit's own process.
 
 `TCOPT_LIT_PROCESSES=1` starts real processes instead, as a shell would.
 """
@@ -19,13 +19,13 @@ from running.forks import become, body_of, preload
 
 
 def install() -> None:
-    """Import the tools, and replace how lit starts processes."""
+    """Import the tools and replace lit's way of starting processes."""
     preload()
     lit.TestRunner.subprocess = _Subprocess()
 
 
 class _Subprocess:
-    """Python's `subprocess`, with a `Popen` that forks for the tools."""
+    """Python's `subprocess` module with a `Popen` that forks for the tools."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(subprocess, name)
@@ -39,11 +39,11 @@ class _Subprocess:
 
 
 class ForkedTool:
-    """A function that runs in a fork of this process, as much of a `subprocess.Popen` as lit uses.
+    """The part of `subprocess.Popen` that lit uses, for a function run in a fork of this process.
 
     Args:
-        body: runs in the child; returns its exit status, or raises SystemExit.
-        args: the command, from which `sys.argv` is made.
+        body: function that runs in the child and returns its exit status, or raises SystemExit.
+        args: the command, which becomes `sys.argv`.
         cwd: working folder of the child.
         env: all environment variables of the child.
         stdin: a file, or `PIPE` for an empty one.
@@ -91,13 +91,13 @@ class ForkedTool:
                 os.close(own)
 
     def wait(self) -> int:
-        """Wait for the child, and return its exit status, negative for a signal."""
+        """Wait for the child and return its exit status, negative for a signal."""
         if self.returncode is None:
             self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return self.returncode
 
     def poll(self) -> int | None:
-        """The exit status, or None while the child runs."""
+        """Return the exit status, or None while the child runs."""
         if self.returncode is None:
             ended, status = os.waitpid(self.pid, os.WNOHANG)
             if ended:
@@ -105,12 +105,12 @@ class ForkedTool:
         return self.returncode
 
     def kill(self) -> None:
-        """End the child."""
+        """Kill the child."""
         if self.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
 
     def communicate(self) -> tuple[str, str]:
-        """Wait for the child, and return its output and its errors."""
+        """Wait for the child and return its stdout and stderr."""
         output = self.stdout.read() if self.stdout is not None else ""
         self.wait()
         if self.stderr is None:

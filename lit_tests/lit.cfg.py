@@ -1,4 +1,4 @@
-"""How lit runs the tests: `tcopt` and `filecheck` come from this project's environment."""
+"""lit configuration: `tcopt` and `filecheck` come from this project's environment."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ config.suffixes = [".mlir", ".test"]  # noqa: F821
 config.excludes = ["Inputs"]  # noqa: F821
 config.test_source_root = os.path.dirname(os.path.abspath(__file__))  # noqa: F821
 
-# The folder of the interpreter that runs lit holds the console scripts under test.
+# The console scripts under test are in the folder of the interpreter that runs lit.
 bin_folder = os.path.dirname(sys.executable)
 config.environment["PATH"] = os.pathsep.join([bin_folder, os.environ["PATH"]])  # noqa: F821
 config.environment["PYTHONPATH"] = os.path.join(  # noqa: F821
@@ -35,5 +35,5 @@ if os.environ.get("TCOPT_LIT_PROCESSES") != "1":
 if shutil.which("mlir-opt-19"):
     config.available_features.add("mlir-opt")  # noqa: F821
 if os.environ.get("TCOPT_LIT_QUICK") != "1":
-    # Cases that take seconds, which `make quick` leaves out.
+    # Slow cases, which `make quick` skips.
     config.available_features.add("long")  # noqa: F821

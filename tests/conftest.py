@@ -31,10 +31,10 @@ RunTool = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A CPU that the tests are not for is said once; PoCL's cache is of this process alone.
+    """Warn once about an unsupported CPU; PoCL's cache is private to this process.
 
-    PoCL ends processes that write the same cache, and reads where it is when the first test looks
-    for devices. Kernels are compiled in the process of the test, since xdist uses all cores.
+    Processes that write the same PoCL cache crash, and its path is read when the first test looks
+    for devices. Kernels are compiled in the test's process, because xdist uses all cores.
     """
     set_daily(not is_nightly(config))
     settings.register_profile(
@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """The garbage collector leaves the tests and modules themselves alone, and looks seldom."""
+    """Exclude tests and modules from garbage collection, and collect rarely."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 50)
@@ -59,7 +59,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """Keep by what a worker of xdist's ended before its time: that tells a kill from a fault."""
+    """Record how an xdist worker ended, to distinguish a kill from a fault."""
     if error is not None:
         try:
             status = node.gateway._io.popen.wait(timeout=20)
@@ -76,9 +76,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The kernel cache of this run: shared by all tests and workers, never the user's.
+    """The kernel cache of this run: shared by all tests and workers, separate from the user's.
 
-    Whole programs are not kept: a test that compiles a model means to.
+    Whole programs are not cached: a test that compiles a model intends to compile.
     """
     run = tmp_path_factory.getbasetemp()
     folder = (run.parent if "PYTEST_XDIST_WORKER" in os.environ else run) / "kernel_cache"
@@ -91,8 +91,8 @@ def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module", autouse=True)
 def package_as_it_was() -> Iterator[None]:
-    """What tests add to the compiler or change of it is gone when they end: with it, no test
-    behind them would use the cache or workers."""
+    """Undo what tests register or change in the compiler: otherwise no later test would use the
+    cache or workers."""
     yield
     left = list(extensions())
     assert not left, f"left behind: {left}"

@@ -1,1 +1,1 @@
-"""Networks built with seeded random weights, as an exporter would write them, one a file."""
+"""Networks with seeded random weights, in the form an exporter would write, one per file."""

@@ -1,4 +1,4 @@
-"""Parts of transformers, as exporters write them."""
+"""Parts of transformers, in the form that exporters write."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def attend(
 
     Args:
         queries, keys, values: [batch, heads, tokens, head].
-        shape: of the result, [batch, tokens, width].
-        mask: added to the scores.
+        shape: shape of the result, [batch, tokens, width].
+        mask: value added to the scores.
     """
     transposed = net.add("Transpose", keys, perm=[0, 1, 3, 2])
     scores = net.add("MatMul", queries, transposed)

@@ -23,7 +23,7 @@ def build(batch: int = 1) -> ModelProto:
 
 
 def _up(net: Network, x: str, channels: int, width: int, *, first: bool) -> str:
-    """A 4 x 4 transposed convolution: to 4 x 4 at first, then to twice the size."""
+    """A 4 x 4 transposed convolution: to 4 x 4 first, then doubling the size."""
     w = net.normal([channels, width, 4, 4], (4 * channels) ** -0.5)
     strides, pads = ([1, 1], [0] * 4) if first else ([2, 2], [1] * 4)
     return net.add("ConvTranspose", x, w, kernel_shape=[4, 4], strides=strides, pads=pads)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from tcopt.frontends.onnx.building.network import Network
 
 ADDED = 0.1
-"""The gain of what is added to a block's input. Forty blocks that double it would drive the gates
-so far that rounding decides whether they are open."""
+"""Scale of the branch added to a block's input. With forty blocks that double it, gates would
+saturate and depend on rounding."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Stage:
 
 
 def silu(net: Network, x: str) -> str:
-    """x * sigmoid(x), as PyTorch writes it."""
+    """x * sigmoid(x), as PyTorch exports it."""
     return net.add("Mul", x, net.add("Sigmoid", x))
 
 

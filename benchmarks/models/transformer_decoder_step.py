@@ -31,7 +31,7 @@ def build() -> ModelProto:
 
 
 def _cached(net: Network, x: str, layer: int, outputs: dict[str, list[int]]) -> str:
-    """Attention to what was decoded before and to this step, whose keys join the cache."""
+    """Attention to the decoded tokens and this step, whose keys are appended to the cache."""
     q, k, v = (
         split_heads(net, net.linear(x, _WIDTH, _WIDTH), _BATCH, 1, _HEADS, _WIDTH) for _ in range(3)
     )
@@ -47,7 +47,7 @@ def _cached(net: Network, x: str, layer: int, outputs: dict[str, list[int]]) -> 
 
 
 def _across(net: Network, x: str, layer: int) -> str:
-    """Attention to the encoder's result, whose keys and values are given."""
+    """Attention to the encoder's result, whose keys and values are inputs."""
     shape = [_BATCH, _HEADS, _SOURCE, _HEAD]
     q = split_heads(net, net.linear(x, _WIDTH, _WIDTH), _BATCH, 1, _HEADS, _WIDTH)
     keys, values = (net.input(f"source_{kind}_{layer}", shape) for kind in ("keys", "values"))

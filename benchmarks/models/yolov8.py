@@ -37,7 +37,7 @@ def yolov8n(name: str, activation: Activation) -> ModelProto:
 
 
 class Yolo:
-    """Writes the network's modules, under the names that Ultralytics gives them."""
+    """Builder of the network's modules, with Ultralytics' names."""
 
     def __init__(self, net: Network, activation: Activation):
         self.net = net

@@ -9,6 +9,6 @@ from case import Case
 
 
 def all_suites() -> dict[str, list[Case]]:
-    """Every suite's cases by its name."""
+    """Return every suite's cases by name."""
     names = [module.name for module in pkgutil.iter_modules(__path__)]
     return {name: importlib.import_module(f"suites.{name}").CASES for name in names}

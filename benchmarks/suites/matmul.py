@@ -1,4 +1,4 @@
-"""Matrix products: with a constant right side, of two variables, and matrix times vector."""
+"""Matrix products: with a constant right operand, of two variables, and matrix-vector products."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from onnx import ModelProto, TensorProto
 from case import Case
 from tcopt.frontends.onnx.building.network import Network
 
-# Rows, terms, columns of products with a constant.
+# Rows, reduction and columns of products with a constant.
 _DENSE = ((1024, 1024, 1024), (128, 768, 3072), (128, 3072, 768), (128, 768, 768))
 _VECTOR = ((4096, 4096), (1024, 1000))
 
 
 def dense(rows: int, terms: int, columns: int) -> ModelProto:
-    """Rows by a constant matrix."""
+    """Product of rows by a constant matrix."""
     net = Network("dense")
     x = net.input("x", [rows, terms])
     return net.model(
@@ -25,7 +25,7 @@ def dense(rows: int, terms: int, columns: int) -> ModelProto:
 
 
 def _product(left: Sequence[int], right: Sequence[int], transposed: bool) -> ModelProto:
-    """A batched product of two inputs; the right one is transposed by a node in front."""
+    """A batched product of two inputs; the right one is transposed by a node before it."""
     net = Network("product")
     x, y = net.input("x", left), net.input("y", right)
     columns = right[-1]
@@ -36,7 +36,7 @@ def _product(left: Sequence[int], right: Sequence[int], transposed: bool) -> Mod
 
 
 def _integers(batch: int, rows: int, terms: int, columns: int) -> ModelProto:
-    """Products of two inputs of bytes with their zero points."""
+    """8-bit products of two inputs with zero points."""
     net = Network("integers")
     x = net.input("x", [batch, rows, terms], TensorProto.UINT8)
     y = net.input("y", [batch, terms, columns], TensorProto.INT8)

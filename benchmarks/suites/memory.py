@@ -1,4 +1,4 @@
-"""Operators bound by memory: few operations an element."""
+"""Memory-bound operators: few operations per element."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Body = Callable[[Network, str], str]
 
 
 def _unary(shape: Sequence[int], out: Sequence[int], body: Body) -> ModelProto:
-    """A model of one input."""
+    """A model with one input."""
     net = Network("memory")
     return net.model(**{body(net, net.input("x", shape)): out})
 
 
 def _wide(op: str, shape: Sequence[int]) -> ModelProto:
-    """A function of f64."""
+    """An f64 function."""
     net = Network("wide")
     model = net.model(**{net.add(op, net.input("x", shape, TensorProto.DOUBLE)): shape})
     model.graph.output[0].type.tensor_type.elem_type = TensorProto.DOUBLE
@@ -53,7 +53,7 @@ def _resize(mode: str) -> Body:
 
 
 def _concat(shape: Sequence[int], count: int) -> ModelProto:
-    """Along the second axis."""
+    """Concatenation along the second axis."""
     net = Network("concat")
     parts = [net.input(f"x{i}", shape) for i in range(count)]
     channels = shape[1] * count
@@ -65,7 +65,7 @@ def _cumulate(net: Network, x: str) -> str:
 
 
 def _scatter(operator: str) -> Body:
-    """Every third row of a matrix replaced."""
+    """Replace every third row of a matrix."""
 
     def body(net: Network, x: str) -> str:
         import numpy as np
@@ -80,13 +80,13 @@ def _scatter(operator: str) -> Body:
 
 
 def _points(net: Network, x: str) -> str:
-    """Features of points, each by itself, and the greatest of all."""
+    """Features of each point, and their maximum over all points."""
     y = net.add("Conv", x, net.normal([64, 3, 1], 0.5), net.normal([64], 0.1))
     return net.add("ReduceMax", net.add("Relu", y), axes=[2], keepdims=0)
 
 
 def _roi_align(net: Network, x: str) -> str:
-    """Twenty regions of an image, each of any size."""
+    """Twenty regions of an image, of various sizes."""
     import numpy as np
 
     corners = np.random.default_rng(0).uniform(0, 56, (20, 2, 2))

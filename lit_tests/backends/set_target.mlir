@@ -6,7 +6,7 @@
 // RUN: not tcopt %s -p 'set-target{cpu=z80}' 2>&1 | filecheck %s --check-prefix=BAD
 // RUN: not tcopt %s -p 'set-target{gpu=voodoo}' 2>&1 | filecheck %s --check-prefix=NO-GPU
 
-// The module holds what rules and code generation read of the target; the last one counts.
+// The module carries the target that rules and code generation use; the last set-target wins.
 // HASWELL: tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", features = "+avx2,+fma{{.*}}", vector_bits = 256, registers = 16
 // ARM: tcopt.target = #target.cpu<triple = "aarch64-unknown-linux-gnu", cpu = "cortex-a72", features = "+neon{{.*}}", vector_bits = 128, registers = 32
 // LAST: cpu = "x86-64"

@@ -5,13 +5,13 @@
 // RUN: not tcopt %s -p 'set-target{target=cpv}' 2>&1 | filecheck %s --check-prefix=KIND
 // RUN: not tcopt %s -p 'set-target{target=cpu gpu=mali}' 2>&1 | filecheck %s --check-prefix=TWO
 
-// A kind with a machine, or a machine alone, names any target.
+// A target is named by a kind and a machine, or by a machine alone.
 // HASWELL: #target.cpu<{{.*}}cpu = "haswell"
 // MALI: #target.gpu<api = "opencl", arch = "mali"
 // CUDA: #target.gpu<api = "cuda", arch = "sm_80"
 builtin.module {}
 
-// What is not there is named, with what is.
+// The error for an unknown name lists the known names.
 // MACHINE: target cpu has no machine 'haswel'; known machines: x86-64, haswell
 // KIND: there is no target 'cpv'; did you mean 'cpu'?
 // TWO: a module has one target; give one option to set-target

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p canonicalize --print-debuginfo | filecheck %s
 
-// What changes nothing is dropped, and what is dead with it.
+// Identity operators are removed, and with them code that becomes dead.
 // CHECK-LABEL: func.func @reshape
 // CHECK-NEXT: graph.add %x, %y : tensor<4x8xf32>
 // CHECK-NEXT: func.return
@@ -12,7 +12,7 @@ func.func @reshape(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<4x8xf32> 
   return %1 : tensor<4x8xf32>
 }
 
-// A chain of transposes is one, which has the place of the last.
+// A chain of transposes becomes one, with the location of the last.
 // CHECK-LABEL: func.func @transposes
 // CHECK-NEXT: graph.transpose %x {perm = [1, 2, 0]} : tensor<3x4x2xf32>{{.*}}canonicalize.mlir":21:3
 // CHECK-NEXT: func.return
@@ -22,7 +22,7 @@ func.func @transposes(%x: tensor<2x3x4xf32>) -> tensor<3x4x2xf32> {
   return %1 : tensor<3x4x2xf32>
 }
 
-// Arithmetic on constants is a constant; a loop whose result nothing needs is gone.
+// Arithmetic on constants folds; a loop with unused results is removed.
 // CHECK-LABEL: func.func @sum
 // CHECK-NEXT: %[[FIVE:.*]] = arith.constant 5 : i32
 // CHECK-NEXT: func.return %[[FIVE]] : i32

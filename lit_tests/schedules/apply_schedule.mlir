@@ -1,13 +1,13 @@
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
 
-// A sequence names a function of its module.
+// A sequence must name a function of its module.
 // CHECK: there is no loop.func @g to schedule
 sched.sequence @s for @g {
 }
 
 // -----
 
-// A sequence names as many loops as there are.
+// get_loops must name as many loops as the block has.
 // CHECK: the sequence names 2 loops where there are 1
 loop.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
   loop.for %i = 0 to 4 {
@@ -24,7 +24,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A block that is not there is named with those that are.
+// The error for an unknown block lists the existing ones.
 // CHECK: there is no block "cpy" (at {{.*}}); there are "copy"
 loop.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
   loop.for %i = 0 to 4 {

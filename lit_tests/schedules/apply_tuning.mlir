@@ -1,8 +1,8 @@
 // RUN: tcopt %s -p 'apply-tuning{file="%S/Inputs/apply_tuning.tuned.mlir"}' --split-input-file --verify-diagnostics | filecheck %s
 // RUN: tcopt %s -p 'apply-tuning{file="%S/Inputs/apply_tuning.tuned.mlir" locked=true}' --split-input-file --verify-diagnostics | filecheck %s --check-prefix LOCKED
 
-// A function that computes what an entry is for gets its steps, whatever it is called; where they
-// do not apply, the default schedule may take their place.
+// A function that computes an entry's expression gets its schedule, whatever its name; if the steps
+// do not apply, the default schedule may be used instead.
 // CHECK-LABEL: te.func @twice
 // CHECK:       sched.sequence @twice_schedule for @twice attributes {rule = "by-hand", tuned.optional} {
 // CHECK-NEXT:    %double = sched.get_block "double"
@@ -21,7 +21,7 @@ te.func @twice(%a: tensor<64xf32>) -> tensor<64xf32> {
 
 // -----
 
-// Another one is left to the rules; a file that is locked has to have it.
+// Functions without an entry are left to the rules; a locked file must have an entry for each.
 // CHECK-LABEL: te.func @longer
 // CHECK-NOT:   sched.sequence
 // LOCKED:      the lock file has no entry for @longer
@@ -36,7 +36,7 @@ te.func @longer(%a: tensor<65xf32>) -> tensor<65xf32> {
 
 // -----
 
-// Operators of the graph get what was chosen for them, for the passes that then run.
+// Graph operators get their chosen options, for the passes that run later.
 // CHECK-LABEL: func.func @main
 // CHECK:       graph.relu %x {tune.block = 16, tune.form = "direct"}
 // CHECK:       graph.relu %z : tensor<2x4xf32>

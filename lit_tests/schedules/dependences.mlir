@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
 
-// Iterations of a running sum hand a value on.
+// Iterations of a running sum carry a dependence.
 // CHECK:       illegal-schedule: 'sched.parallel': parallel: argument 'loop': the load %y[%v] of block "sum" and the store %y[%v + 1] of block "sum" may access the same element in two iterations of %i (at {{.*}}dependences.mlir:19:3); the loop.for is at {{.*}}dependences.mlir:6:3
 loop.func @sum(%x: memref<16xf32>, %y: memref<17xf32>) {
   loop.for %i = 0 to 16 {
@@ -21,7 +21,7 @@ sched.sequence @s for @sum {
 
 // -----
 
-// Neither are they lanes.
+// Iterations of a running sum cannot be vectorised either.
 // CHECK:       illegal-schedule: 'sched.vectorize': vectorize: argument 'loop': the load %y[%v] of block "sum" and the store %y[%v + 1] of block "sum" may access the same element in two iterations of %i
 loop.func @sum(%x: memref<16xf32>, %y: memref<17xf32>) {
   loop.for %i = 0 to 16 {
@@ -41,7 +41,7 @@ sched.sequence @s for @sum {
 
 // -----
 
-// Elements that move up by one in place: each lane would read what its neighbour has written.
+// Shifting elements up in place: each lane would read what the previous lane wrote.
 // CHECK:       illegal-schedule: 'sched.vectorize': vectorize: argument 'loop': the load %x[%v] of block "up" and the store %x[%v + 1] of block "up" may access the same element in two iterations of %i
 loop.func @up(%x: memref<17xf32>) {
   loop.for %i = 0 to 16 {
@@ -59,7 +59,8 @@ sched.sequence @s for @up {
 
 // -----
 
-// Two iterations write one element, and the last one counts: not in parallel, not in lanes.
+// Two iterations write one element and the last one wins: the loop can be neither parallel nor
+// vectorised.
 // CHECK:       illegal-schedule: 'sched.parallel': parallel: argument 'loop': the store %y[%v floordiv 2] of block "halve" may access the same element in two iterations of %i
 loop.func @halve(%x: memref<16xf32>, %y: memref<8xf32>) {
   loop.for %i = 0 to 16 {
@@ -94,7 +95,7 @@ sched.sequence @s for @halve {
 
 // -----
 
-// The two that write an element keep their order where the loop over pairs goes inside.
+// If the loop over pairs moves inside, the two writes to an element keep their order.
 // CHECK-LABEL: loop.func @halve
 // CHECK-NEXT:    loop.for %ii = 0 to 2 {
 // CHECK-NEXT:      loop.for %io = 0 to 8 parallel {
@@ -116,7 +117,8 @@ sched.sequence @s for @halve {
 
 // -----
 
-// An element depends on one of the row before, further right: the loops may not change places.
+// An element depends on the one in the previous row and next column, so the loops cannot be
+// interchanged.
 // CHECK:       illegal-schedule: 'sched.reorder': reorder: argument 'loops': the store %x[%v + 1, %w] of block "skew" and the load %x[%v, %w + 1] of block "skew", which may access the same element, would be exchanged: %j would determine their order instead of %i
 loop.func @skew(%x: memref<9x9xf32>) {
   loop.for %i = 0 to 8 {
@@ -137,7 +139,8 @@ sched.sequence @s for @skew {
 
 // -----
 
-// Further left they may, and the columns of a row are independent.
+// If it depends on the previous column the loops can be interchanged, and the columns of a row are
+// independent.
 // CHECK-LABEL: loop.func @lean
 // CHECK-NEXT:    loop.for %j = 0 to 8 {
 // CHECK-NEXT:      loop.for %i = 0 to 8 {
@@ -160,7 +163,7 @@ sched.sequence @s for @lean {
 
 // -----
 
-// A value that is halved before each term is added depends on the order of the terms.
+// A value that is halved before each addition depends on the order of the terms.
 // CHECK:       illegal-schedule: 'sched.reorder': reorder: argument 'loops': two runs of the store %y[%s] of block "fade", which may access the same element, would be exchanged: %j would determine their order instead of %i
 loop.func @fade(%x: memref<4x4xf32>, %y: memref<1xf32>) {
   loop.for %i = 0 to 4 {
@@ -212,7 +215,7 @@ sched.sequence @s for @fade {
 
 // -----
 
-// A consumer overwrites the producer's input: computed later, the producer would read that.
+// A consumer overwrites the producer's input, so the producer cannot be computed later.
 // CHECK:       illegal-schedule: 'sched.compute_inline': compute_inline: argument 'block': the load %x[%v] of block "p" would be moved past the store %x[%v] of block "c", and both may access the same element
 loop.func @flip(%x: memref<16xf32>, %y: memref<16xf32>) {
   %t = loop.alloc global : memref<16xf32>
@@ -263,7 +266,7 @@ sched.sequence @s for @flip {
 
 // -----
 
-// Nor may the consumer come to where its producer has not read everything.
+// The consumer cannot move to where its producer has not yet finished reading either.
 // CHECK:       illegal-schedule: 'sched.reverse_compute_at': reverse_compute_at: argument 'block': it writes %x, whose elements may depend on the order of steps: block "p" reads %x before, or between, its writes
 loop.func @next(%x: memref<17xf32>) {
   %t = loop.alloc global : memref<16xf32>
@@ -289,7 +292,7 @@ sched.sequence @s for @next {
 
 // -----
 
-// All iterations write the same row before they read it: each needs a row of its own.
+// All iterations write a row before they read it: to run in parallel, each needs its own row.
 // CHECK:       illegal-schedule: 'sched.bind': bind: argument 'loop': the store %t[%w] of block "w" may access the same element in two iterations of %i
 loop.func @row(%x: memref<8x8xf32>, %y: memref<8xf32>) {
   %t = loop.alloc global : memref<8xf32>
@@ -318,7 +321,7 @@ sched.sequence @s for @row {
 
 // -----
 
-// An index from data may be any.
+// An index from data may have any value.
 // CHECK:       illegal-schedule: 'sched.parallel': parallel: argument 'loop': the store %y[%p] of block "scatter" may access the same element in two iterations of %i
 loop.func @scatter(%x: memref<8xf32>, %at: memref<8xindex>, %y: memref<8xf32>) {
   loop.for %i = 0 to 8 {
@@ -339,7 +342,7 @@ sched.sequence @s for @scatter {
 
 // -----
 
-// Code outside of blocks is looked at too, and keeps its loop as it is.
+// Code outside blocks is analysed too, and its loop is not changed.
 // CHECK:       illegal-schedule: 'sched.parallel': parallel: argument 'loop': the load %y[%v] of block "b" and the store %y[%i + 1] may access the same element in two iterations of %i
 loop.func @loose(%x: memref<8xf32>, %y: memref<9xf32>, %z: memref<8xf32>) {
   loop.for %i = 0 to 8 {
@@ -378,7 +381,7 @@ sched.sequence @s for @loose {
 
 // -----
 
-// A copy that is filled before a loop does not see what the loop writes.
+// A cached copy filled before a loop does not see the loop's writes.
 // CHECK:       illegal-schedule: 'sched.cache_read': cache_read: argument 'buffer': the load %t[%v] of block "r" would be moved past the store %t[%v] of block "w", and both may access the same element
 loop.func @late(%x: memref<8xf32>, %t: memref<8xf32>, %y: memref<8xf32>) {
   loop.for %i = 0 to 8 {

@@ -4,7 +4,7 @@
 // RUN: filecheck %s --input-file %t.err --check-prefix WATCH
 // RUN: cat %t.dump/00-input.mlir %t.dump/01-canonicalize.mlir %t.dump/02-cse.mlir | filecheck %s --check-prefix DUMP
 
-// A dead op and a repeated one: canonicalize drops the first, cse the second.
+// A dead op and a repeated one: canonicalize removes the first, cse the second.
 func.func @square_sum(%a: i32) -> i32 {
   %dead = arith.muli %a, %a : i32
   %b = arith.addi %a, %a : i32
@@ -18,11 +18,11 @@ func.func @square_sum(%a: i32) -> i32 {
 // CHECK-NEXT:   %d = arith.muli %b, %b : i32
 // CHECK-NEXT:   func.return %d : i32
 
-// Each op knows the line it came from.
+// Each op has the location of its line.
 // GENERIC: "func.func"() <{{.*}}sym_name = "square_sum"
 // GENERIC: "arith.addi"(%a, %a) {{.*}} loc("<stdin>":10:3)
 
-// A pass from a user's file takes options like any other; stdout holds the IR alone.
+// A pass from a user's file takes options like any other; stdout contains only the IR.
 // LOAD:      builtin.module {
 // LOAD-NEXT: func.func @square_sum(%a: i32) -> i32 attributes {ops = 13 : i64}
 
@@ -45,7 +45,7 @@ func.func @square_sum(%a: i32) -> i32 {
 // WATCH-NEXT: count-ops
 // WATCH-NEXT: total
 
-// One file a pass.
+// The IR after each pass is written to one file per pass.
 // DUMP:      %dead
 // DUMP:      %c = arith.addi
 // DUMP:      arith.muli %b, %b

@@ -36,7 +36,7 @@ func.func @inside_itself() {
 
 // -----
 
-// An op's own rules, with the place of the op.
+// An op's own verifier, with the location of the op.
 func.func @wrong_return() -> i32 {
   func.return
 }
@@ -44,14 +44,15 @@ func.func @wrong_return() -> i32 {
 
 // -----
 
-// A syntax error keeps the line of the whole file.
+// A syntax error is reported with the line of the whole file.
 func.func @syntax( {
 }
 // CHECK: syntax: {{.*}}verify.mlir:48:20:
 
 // -----
 
-// Order does not matter at the top of a module, and a dominating block serves a later one.
+// Order is irrelevant at the top level of a module, and a dominating block defines values for later
+// ones.
 func.func @fine(%c: i1) {
   %x = "test.op"() : () -> f32
   "cf.br"() [^next] : () -> ()

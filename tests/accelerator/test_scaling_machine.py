@@ -1,4 +1,4 @@
-"""A machine after Gemmini: one scratchpad, scale on read-out, hazards found by hardware."""
+"""A Gemmini-like machine: one scratchpad, scaling on read-out, hazards detected by hardware."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def names_in(program: ProgramOp) -> set[str]:
 def test_a_model_computes_what_it_does_on_a_cpu(
     model: tcopt.Model, source: onnx.ModelProto
 ) -> None:
-    """The first convolution's results are bytes, scaled on read-out; the last one's are sums."""
+    """The results of the first convolution are bytes, scaled on read-out; those of the last one are
+    sums."""
     feeds = {"x": np.random.default_rng(1).normal(size=(1, 16, 6, 6)).astype(np.float32)}
     (expected,) = tcopt.compile(source, cache=False, workers=0).run(feeds)
     np.testing.assert_array_equal(model.run(feeds)[0], expected)
@@ -60,7 +61,7 @@ def test_a_model_computes_what_it_does_on_a_cpu(
 
 
 def test_hazards_are_found_by_the_machine(model: tcopt.Model) -> None:
-    """Programs say nothing of order; without interlocks units would race."""
+    """Programs contain no synchronisation; without interlocks the units would race."""
     program = programs(model)[1]
     read, proof = check_program(program)
     assert proof.holds and {step.name for step in program.steps} == {

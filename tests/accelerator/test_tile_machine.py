@@ -1,4 +1,4 @@
-"""An accelerator outside of the tree, of one file: from a quantised model to its simulator."""
+"""An accelerator defined in one file outside the tree: from a quantised model to its simulator."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MACHINES = ("tile", "tile:tokens")
 
 @pytest.fixture(scope="module")
 def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The file of the accelerator, outside of the tree."""
+    """Yield the file of the accelerator, outside the tree."""
     path = tmp_path_factory.mktemp("outside") / "tile_accelerator.py"
     shutil.copy(EXAMPLES / path.name, path)
     yield path
@@ -62,7 +62,7 @@ def programs(model: tcopt.Model) -> list[ProgramOp]:
 def test_a_model_computes_what_it_does_on_a_cpu(
     model: tcopt.Model, source: onnx.ModelProto, tmp_path: Path
 ) -> None:
-    """Both convolutions are its own, in memory and in a file."""
+    """Both convolutions run on the accelerator, for the model in memory and loaded from a file."""
     feeds = {"x": np.random.default_rng(1).normal(size=(1, 8, 7, 7)).astype(np.float32)}
     (expected,) = tcopt.compile(source, cache=False, workers=0).run(feeds)
     assert len(programs(model)) == 2
@@ -97,7 +97,7 @@ def test_results_do_not_depend_on_the_order_of_units(model: tcopt.Model) -> None
 
 
 def test_what_units_wait_for_is_all_needed(model: tcopt.Model) -> None:
-    """Without any one barrier, or token, the proof fails."""
+    """Removing any single barrier or token makes the proof fail."""
     program = programs(model)[0]
     count = len([step for step in program.steps if waits(step)])
     assert count > 1
@@ -112,7 +112,7 @@ def test_what_units_wait_for_is_all_needed(model: tcopt.Model) -> None:
             unit = str(step.unit)
             steps = [each for each in other.steps if each.unit == unit and first in each.waits_for]
             senders = [s for s in other.steps if s.unit == first and unit in s.sends_to]
-            # The n-th token that is waited for is the n-th that is sent.
+            # The n-th wait on a queue receives the n-th token sent.
             sender = senders[steps.index(step)]
             step.set_tokens(rest, step.sends_to)
             sender.set_tokens(sender.waits_for, [u for u in sender.sends_to if u != unit])
@@ -125,7 +125,7 @@ def waits(step: object) -> bool:
 
 
 def test_time_and_trace_are_those_of_its_units(model: tcopt.Model) -> None:
-    """Every cycle of a unit is work or a wait, which is named by what is waited for."""
+    """Every cycle of a unit is either work or a wait with a named cause."""
     program = programs(model)[0]
     facts = program.facts
     assert facts is not None

@@ -1,4 +1,4 @@
-"""Tables of rules by op."""
+"""Tables of rules keyed by op."""
 
 import pytest
 from xdsl.dialects import arith

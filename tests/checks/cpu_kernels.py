@@ -1,4 +1,4 @@
-"""One function through the CPU rules and the whole lowering, run natively beside numpy."""
+"""Run one function natively, scheduled by the CPU rules, and compare it with numpy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tcopt.schedules.rules.rule import AnyRule, facts_of, rules_for
 from tcopt.schedules.spaces.space import Choice, Space
 from tcopt.targets.cpu import MACHINES
 
-# float32 sums of a few hundred terms of size one, in another order than numpy's.
+# Tolerance for float32 sums of a few hundred terms of magnitude one, in another order than numpy's.
 TOLERANCE = 2e-5
 
 _MARGIN = 80
@@ -38,11 +38,11 @@ _KERNEL = _PHASES["kernel"].without("plan-memory")
 
 Expression = Callable[..., te.Tensor | tuple[te.Tensor, ...]]
 Choose = Callable[[list[tuple[AnyRule, Space]]], tuple[str, Choice]]
-"""What takes one of the rules that accept a function, and a choice of its space."""
+"""Chooses one of the rules that accept a function, and a point of its space."""
 
 
 def target(bits: int | None = None) -> CpuTargetAttr:
-    """This machine, or as much of it as a CPU with smaller vectors and 16 registers has."""
+    """This machine, restricted to the vector width and 16 registers of a smaller CPU."""
     host = default_target()
     if bits is not None and bits <= host.vector_bits:
         host = replace(host, vector_bits=bits, registers=16, cores=2)
@@ -50,12 +50,12 @@ def target(bits: int | None = None) -> CpuTargetAttr:
 
 
 AVX2 = CpuTargetAttr.of(replace(MACHINES["haswell"], cores=2))
-"""For tests of the form of a schedule, which is this one on any machine."""
+"""A fixed target for tests that check the form of a schedule."""
 
 
 @contextmanager
 def everything_parallel(on: bool = True):
-    """Rules make loops parallel whatever the work, so that small shapes cover it."""
+    """Rules make loops parallel whatever the work, so that small shapes cover parallel code."""
     with mock.patch.object(granularity, "PARALLEL_NS", 0 if on else granularity.PARALLEL_NS):
         yield
 
@@ -63,7 +63,7 @@ def everything_parallel(on: bool = True):
 def te_module(
     arrays: Sequence[np.ndarray], expression: Expression, machine: CpuTargetAttr
 ) -> ModuleOp:
-    """A module of one `te.func @f`, `expression` of a placeholder for each array."""
+    """Return a module with one `te.func @f`: `expression` of a placeholder for each array."""
     elements = [like(array).element_type for array in arrays]
     inputs = [
         te.placeholder(array.shape, element, f"x{n}")
@@ -77,7 +77,7 @@ def te_module(
 def scheduled(
     arrays: Sequence[np.ndarray], expression: Expression, machine: CpuTargetAttr
 ) -> tuple[ModuleOp, str]:
-    """The module after the rules, and the name of the rule that wrote the schedule."""
+    """Return the scheduled module and the name of the rule that wrote the schedule."""
     module = te_module(arrays, expression, machine)
     lower(module, _BEFORE)
     lower(module, [Phase("schedule", "schedule")])
@@ -95,7 +95,7 @@ def chosen(
     machine: CpuTargetAttr,
     choose: Choose,
 ) -> ModuleOp:
-    """The module after one rule, for which `choose` gives a choice of each function's spaces."""
+    """Return the module scheduled by one rule, with knobs that `choose` selects from the space."""
     module = te_module(arrays, expression, machine)
     lower(module, _BEFORE)
     rules, facts = rules_for("cpu", templates=True), facts_of(machine)
@@ -116,10 +116,10 @@ def run(
     bits: int | None = None,
     choose: Choose | None = None,
 ) -> list[np.ndarray]:
-    """Results by native code, of the shapes and types of `outputs`.
+    """Run native code and return results with the shapes and types of `outputs`.
 
-    Every array lies off its natural alignment, in a field of NaN: what is read outside of
-    an array shows in the results, and what is written there is found here.
+    Each array is misaligned and surrounded by NaN: out-of-bounds reads show in the results, and
+    out-of-bounds writes are detected here.
     """
     if choose is None:
         module, _ = scheduled(arrays, expression, target(bits))
@@ -132,7 +132,7 @@ def run(
     places = [place for _, place in fields]
     for place, array in zip(places, arrays, strict=False):
         place[...] = array
-    # Buffers hold integers without a sign.
+    # Buffers hold signless integers.
     unsigned = [place.dtype.kind == "u" for place in places]
     function(
         *(
@@ -157,7 +157,7 @@ def check(
     tolerance: float = TOLERANCE,
     choose: Choose | None = None,
 ) -> None:
-    """Assert that native code computes `expected`, within `tolerance` of its largest value."""
+    """Assert that native code computes `expected` within `tolerance` of its largest value."""
     wanted = [np.asarray(value) for value in expected]
     for actual, value in zip(run(arrays, expression, wanted, bits, choose), wanted, strict=True):
         if value.dtype.kind != "f":
@@ -170,14 +170,14 @@ def check(
 def check_op(
     make: Callable[..., GraphOp], *arrays: np.ndarray, bits: int | None = None, **options: Any
 ) -> None:
-    """`check` for the tensor expression of one graph op, against its numpy evaluation."""
+    """Run `check` on the tensor expression of one graph op, against its numpy evaluation."""
     op = make(*(ConstantOp.weight("v", like(array)).results[0] for array in arrays))
     op.verify()
     check(arrays, op.tensor_expression, *op.evaluate(*arrays), bits=bits, **options)
 
 
 def kernel_text(make: Callable[..., GraphOp], *arrays: np.ndarray, bits: int | None = None) -> str:
-    """The kernel that one graph op becomes."""
+    """Return the kernel of one graph op."""
     op = make(*(ConstantOp.weight("v", like(array)).results[0] for array in arrays))
     module, _ = scheduled(arrays, op.tensor_expression, target(bits))
     lower(module, [_KERNEL])
@@ -185,7 +185,7 @@ def kernel_text(make: Callable[..., GraphOp], *arrays: np.ndarray, bits: int | N
 
 
 def data(*shape: int, seed: int = 0) -> np.ndarray:
-    """Seeded normal values."""
+    """Return normally distributed values from a fixed seed."""
     return np.random.default_rng((seed, *shape)).standard_normal(shape).astype(np.float32)
 
 

@@ -1,9 +1,8 @@
-"""What a loop function does, op by op, with iterations that run together in a chosen order.
+"""Reference interpreter for loop functions that interleaves concurrent iterations at random.
 
-Numbers are Python's whole numbers, so that sums are the same in any order; what nobody has written
-is NaN. Iterations of parallel, virtual and thread loops are interleaved at random,
-block by block; those of vectorized loops do each op of a block, one after the other, before any
-of them does the next.
+Numbers are Python integers, so sums do not depend on order; uninitialised elements are NaN.
+Iterations of parallel, virtual and thread loops are interleaved at random, block by block; those of
+vectorised loops execute each op of a block for all lanes before the next op.
 """
 
 from __future__ import annotations
@@ -39,17 +38,17 @@ _BINARY: dict[type[Operation], Callable[[Any, Any], Any]] = {
     arith.MaximumfOp: _both(max),
     arith.MinimumfOp: _both(min),
     arith.AndIOp: lambda a, b: a & b,
-    # Of indices, which are not negative.
+    # For non-negative indices.
     arith.MinUIOp: min,
 }
 
 
 def run(function: loop.FuncOp, arguments: Sequence[Memory], seed: int = 0) -> list[Memory]:
-    """The contents of the arguments after a run.
+    """Run a function and return the final contents of its arguments.
 
     Args:
-        arguments: for each of the function's buffers the numbers that it holds.
-        seed: of the order in which iterations come that run together.
+        arguments: initial values of each of the function's buffers.
+        seed: seed of the order of concurrent iterations.
     """
     machine = _Machine(random.Random(seed))
     memories = [dict(each) for each in arguments]
@@ -60,7 +59,7 @@ def run(function: loop.FuncOp, arguments: Sequence[Memory], seed: int = 0) -> li
 
 
 class _Machine:
-    """Runs ops as generators, which stop after each block."""
+    """Interpreter that executes ops as generators, which pause after each block."""
 
     def __init__(self, rng: random.Random):
         self.rng = rng
@@ -109,7 +108,7 @@ class _Machine:
             yield
 
     def _lanes(self, op: loop.BlockOp, rounds: list[Values]) -> None:
-        """Run a block for several iterations, op by op; a sum over lanes is one after another."""
+        """Run a block for all lanes, op by op; a sum over lanes is sequential."""
         alive: list[Values] = []
         for values in rounds:
             bindings = [_evaluate(e, op.operands_, values) for e in op.bindings.data.results]
@@ -161,7 +160,7 @@ class _Machine:
             case arith.ConstantOp():
                 values[op.result] = _number(op.value)
             case CmpiOp():
-                # Of indices, unsigned and less than: is it inside?
+                # Unsigned less-than on indices: a bounds check.
                 values[op.results[0]] = int(0 <= values[op.operands[0]] < values[op.operands[1]])
             case SelectOp():
                 condition, yes, no = (values[each] for each in op.operands)
@@ -172,7 +171,7 @@ class _Machine:
 
 
 def _combines_threads(op: loop.ForOp) -> bool:
-    """Whether a loop is one reduction, which threads start and combine by themselves."""
+    """Whether a loop is a single reduction, which threads initialise and combine themselves."""
     (first, *others) = op.body.block.ops
     if others or not isinstance(first, loop.BlockOp):
         return False
@@ -205,7 +204,7 @@ def _is_inside(buffer: SSAValue, place: tuple[int, ...]) -> bool:
 
 
 def random_arguments(function: loop.FuncOp, seed: int) -> list[Memory]:
-    """Small numbers for each argument of a function; indices lie in [0, 4)."""
+    """Return small values for each argument of a function; indices are in [0, 4)."""
     rng = random.Random(seed)
     found: list[Memory] = []
     for value in function.body.block.args:
@@ -215,7 +214,8 @@ def random_arguments(function: loop.FuncOp, seed: int) -> list[Memory]:
 
 
 def differences(expected: Sequence[Memory], got: Sequence[Memory]) -> list[str]:
-    """Where results differ; what depends on memory that nobody wrote may be anything."""
+    """Return the positions of differing results; values that depend on uninitialised memory are
+    ignored."""
     return [
         f"argument {number} at {place}: {value} became {got[number].get(place)}"
         for number, memory in enumerate(expected)

@@ -1,4 +1,4 @@
-"""Whether two modules say the same."""
+"""Structural equality of two modules."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tcopt.support.affine import substitute
 
 
 def difference(first: ModuleOp, second: ModuleOp) -> str | None:
-    """What two modules differ in, None if they are the same.
+    """Return the first difference between two modules, or None if they are equal.
 
-    Index operands may stand in another order, as texts name them in place: the expressions must
-    be those of the same values. A uniform literal may be stored as one element or as all.
+    Index operands may be ordered differently, because texts name them inline: the expressions must
+    be equal over the same values. A uniform literal may be stored as one element or as all.
     """
     ops, others = list(first.walk()), list(second.walk())
     if [op.name for op in ops] != [op.name for op in others]:
@@ -70,7 +70,7 @@ def _difference(op: Operation, other: Operation, values: dict[SSAValue, SSAValue
 
 
 def _said(attributes: dict[str, Attribute]) -> dict[str, Attribute]:
-    """Attributes without those that say nothing of a function's arguments and results."""
+    """Attributes without empty argument and result attributes of a function."""
     return {
         name: value
         for name, value in attributes.items()
@@ -80,14 +80,14 @@ def _said(attributes: dict[str, Attribute]) -> dict[str, Attribute]:
 
 
 def _indices(op: Operation) -> list[SSAValue]:
-    """The index operands that the op's map is over; none for other ops."""
+    """Return the index operands of the op's map; none for other ops."""
     if not any(isinstance(p, AffineMapAttr) for p in op.properties.values()):
         return []
     return list(getattr(op, "indices", None) or getattr(op, "operands_", ()))
 
 
 def _form(attribute: Attribute | None, operands: list[SSAValue]) -> object:
-    """An attribute in a form that is equal where the attribute says the same."""
+    """Return an attribute in a form that is equal for equivalent attributes."""
     if isinstance(attribute, AffineMapAttr) and attribute.data.num_dims == len(operands):
         used = {operands[d] for e in attribute.data.results for d in e.used_dims()}
         order = sorted(used, key=id)

@@ -1,4 +1,4 @@
-"""What holds of every space of choices."""
+"""Properties that hold for every schedule space."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tcopt.schedules.spaces.space import Point, Space
 
 
 def assert_formulas_agree(space: Space, rtol: float = 0) -> None:
-    """A space's formulas give for columns of choices what they give for each choice."""
+    """Check that a space's formulas agree on columns of choices and on each choice alone."""
     points = np.stack([space.point(space.default()), *space.draw(60, np.random.default_rng(0))])
     k = space.at(points)
     columns = [space.valid(k), space.estimate(k)]

@@ -1,7 +1,7 @@
-"""Whether code for x86 can store more of a vector's lane than the lane's element.
+"""Check that x86 code never stores more of a vector lane than the element's width.
 
-LLVM 22 makes a masked store of a truncation, of which one lane is known to be on, a store of the
-whole wide lane. Its tests run on no machine without AVX-512, so the code itself is looked at.
+LLVM 22 miscompiles a masked store of a truncation if one lane is known to be active: it stores the
+whole wide lane. Other checks of it need a machine with AVX-512, so this one inspects the code.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _LANE_STORES = {
     **dict.fromkeys(("pextrd", "extractps", "movd", "movss"), 4),
     **dict.fromkeys(("pextrq", "movq", "movsd", "movlps", "movlpd", "movhps", "movhpd"), 8),
 }
-"""Bytes that an instruction stores of a vector register, by name without the leading `v`."""
+"""Bytes that an instruction stores of a vector register, by mnemonic without the leading `v`."""
 _INSTRUCTION = re.compile(r"^\s+v?(\w+)\s+.*%[xyz]mm\d+, [^,]*\((?!%[re]?[sb]p\))[^()]*\)$")
 
 
 def element_bytes(type: str) -> int:
-    """Bytes of an LLVM type's element; of the type itself if it has none."""
+    """Return the element size of an LLVM type in bytes, or the size of a scalar type."""
     element = type.strip("<>").rpartition(" x ")[2]
     return max(1, (_BITS.get(element) or int(element[1:])) // 8)
 
@@ -39,13 +39,13 @@ def _total_bytes(type: str) -> int:
 
 
 def functions(ir: str) -> dict[str, str]:
-    """The functions of LLVM IR text by name."""
+    """Return the functions of LLVM IR text by name."""
     return {match[1]: match[0] for match in _FUNCTION.finditer(ir)}
 
 
 def open_masked_stores(ir: str) -> list[str]:
-    """Masked stores whose value LLVM can look through to a truncation, or whose mask is known to
-    have one lane on."""
+    """Return masked stores whose value LLVM can trace to a truncation, or whose mask has a lane
+    known to be active."""
     found: list[str] = []
     for text in functions(ir).values():
         definitions = dict(re.findall(r"^  (%\S+) = (.*)$", text, re.M))
@@ -59,7 +59,7 @@ def open_masked_stores(ir: str) -> list[str]:
 
 
 def _is_fenced(value: str, definitions: Mapping[str, str]) -> bool:
-    """Whether a value is a fence's, but for casts and orders of lanes."""
+    """Whether a value comes from a fence, through casts and shuffles."""
     text = definitions.get(value, "")
     while text.startswith(("bitcast", "shufflevector")):
         operand = re.search(r"%\S+?(?=,| |$)", text)
@@ -69,15 +69,15 @@ def _is_fenced(value: str, definitions: Mapping[str, str]) -> bool:
 
 @dataclass
 class _Written:
-    """What a function stores by its IR, in bytes."""
+    """Byte sizes that a function's IR stores."""
 
     whole: Counter[int] = field(default_factory=Counter)
     lanes: set[int] = field(default_factory=set)
 
     def explains(self, width: int) -> bool:
-        """Whether some store of the IR may store `width` bytes of a register.
+        """Whether a store in the IR may store `width` bytes of a register.
 
-        Neighbouring small stores become one, and vectors of odd sizes are stored in parts.
+        Adjacent small stores are merged, and vectors of odd sizes are stored in parts.
         """
         if width in self.lanes or width in self.whole:
             return True
@@ -87,8 +87,8 @@ class _Written:
 
 
 def wide_lane_stores(ir: str, assembly: str) -> list[str]:
-    """Instructions of x86 assembly in AT&T syntax that store a part of a vector register to
-    memory that no store of the IR explains; those to the stack are spills."""
+    """Return x86 instructions (AT&T syntax) that store part of a vector register and match no store
+    of the IR; stack accesses are spills."""
     written: dict[str, _Written] = {}
     for name, text in functions(ir).items():
         facts = written[name] = _Written()

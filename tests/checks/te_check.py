@@ -1,4 +1,4 @@
-"""Compares an op's two definitions: numpy evaluation and tensor expression."""
+"""Compare an op's two definitions: numpy evaluation and tensor expression."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tcopt.support.verify import verify
 
 
 def value(array):
-    """An SSA value of an array's type."""
+    """Return an SSA value with an array's type."""
     return ConstantOp.weight("v", like(np.asarray(array))).results[0]
 
 
 def values(*shapes, element):
-    """SSA values of the shapes."""
+    """Return SSA values of the given shapes."""
     return [ConstantOp.weight("v", tensor(shape, element)).results[0] for shape in shapes]
 
 
 def te_results(op: GraphOp, arrays):
-    """The op's results by its tensor expression."""
+    """Evaluate an op by its tensor expression."""
     inputs = [
         te.placeholder(shape_of(operand), element_type(operand), f"x{n}")
         for n, operand in enumerate(op.operands)
@@ -36,14 +36,14 @@ def te_results(op: GraphOp, arrays):
 
 
 def check(op: GraphOp, arrays, rtol=None, atol=None):
-    """Assert that both definitions agree; give the numpy result."""
+    """Assert that both definitions agree; return the numpy result."""
     op.verify()
     arrays = [np.asarray(array) for array in arrays]
     (expected,) = op.evaluate(*arrays)
     assert expected.shape == op.shape
     assert expected.dtype == numpy_dtype(op.type.element_type)
     if any(array.size == 0 for array in (expected, *arrays)):
-        # Nothing is read: fold-constants leaves no such op for the lowering.
+        # Ops without operands are folded before lowering.
         return expected
     (actual,) = te_results(op, arrays)
     element = op.type.element_type

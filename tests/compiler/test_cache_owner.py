@@ -1,4 +1,4 @@
-"""Caches belong to their user: whose folder it is, who wrote an entry, what is never touched."""
+"""Caches belong to their user: folder ownership, authorship of entries, untouchable files."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(folder, bits, capsys):
     with pytest.warns(CacheWarning, match="others may write to it"):
         assert not tcopt.compile(model()).program.cached
     with collect_remarks() as remarks, warnings.catch_warnings():
-        warnings.simplefilter("error")  # Once is enough.
+        warnings.simplefilter("error")  # The warning is issued once only.
         tcopt.compile(model())
     assert any(r.by == "cache" and "chmod 700" in r.message for r in remarks)
     assert not list(folder.iterdir())
@@ -99,7 +99,7 @@ def test_an_entry_in_the_place_of_another_is_none(folder):
     store.put(OTHER, b"other")
     os.replace(store.path(OTHER), store.path(KEY))
     assert store.get(KEY) is None
-    # Nor is one of another kind.
+    # An entry of another cache is rejected too.
     store.put(KEY, b"one")
     programs = DiskStore(folder, ".program", 1 << 20)
     os.replace(store.path(KEY), programs.path(KEY))
@@ -107,7 +107,7 @@ def test_an_entry_in_the_place_of_another_is_none(folder):
 
 
 def test_another_whole_program_in_the_place_of_one_is_not_loaded(folder, tmp_path):
-    """Its own digest is right; that it is this one's, nobody but the user's compiles can say."""
+    """Its digest matches its content, but only the user's own compiles can sign an entry."""
     other = tmp_path / "other.tcm"
     net = Network("dense", seed=1)
     x = net.input("x", [2, 8])

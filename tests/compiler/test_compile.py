@@ -33,7 +33,7 @@ from tcopt.support.phases import pipeline_text
 from tcopt.support.pipelines import parse_pipeline, print_pipeline
 from tcopt.support.registry import all_dialects
 
-# Sums of at most 16 terms of size one.
+# Tolerance for sums of at most 16 terms of magnitude one.
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 
 
@@ -46,7 +46,7 @@ def dense(batch: int | str = 2) -> ModelProto:
 
 
 def reshaping() -> ModelProto:
-    """`x` of [4, n] reshaped to what input `shape` says, plus one."""
+    """Model that reshapes `x` of [4, n] to the input `shape` and adds one."""
     net = Network("reshaping")
     x = net.input("x", [4, "n"])
     shape = net.input("shape", ["rank"], TensorProto.INT64)
@@ -186,7 +186,7 @@ def test_what_is_no_model_is_an_error(source):
 
 
 def test_identity_and_constant_outputs():
-    """Results that no kernel computes: an input, and a weight."""
+    """Results that no kernel computes: an argument and a weight."""
     net = Network("trivial")
     x = net.input("x", [3])
     same, known = net.add("Identity", x), net.add("Identity", net.normal([4], 1.0))
@@ -209,7 +209,7 @@ def test_scalars_and_empty_tensors():
         np.testing.assert_allclose(ours, theirs, **CLOSE)
 
 
-# Open shapes.
+# Dynamic shapes.
 
 
 def test_shapes_given_ahead_make_a_fixed_model():
@@ -275,7 +275,7 @@ def test_dimensions_are_fixed_by_name(rng):
     with pytest.raises(InputError, match=message) as caught:
         compiled.run({"x": np.ones((2, 5, 4), np.float32)})
     assert 'dims={"seq": 5}' in (caught.value.hint or "")
-    # What is not fixed is open.
+    # Dimensions that are not fixed stay dynamic.
     partly = tcopt.compile(model, dims={"batch": 2})
     assert partly.inputs[0].shape == (2, "seq", 4)
     check(model, partly, {"x": feed})
@@ -289,7 +289,7 @@ def test_dimensions_are_fixed_by_name(rng):
 
 
 def test_sums_with_numbers_of_any_length():
-    """A name may be anything, an endless number too."""
+    """A name may be any string, even a very long number."""
     net = Network("long")
     x = net.input("x", ["n", "9" * 5000 + " + n"])
     model = net.model(**{net.add("Relu", x): ["n", None]})
@@ -315,7 +315,7 @@ def test_symbols_shared_by_inputs_must_agree(rng):
     compiled = tcopt.compile(model)
     one, two = np.ones(3, np.float32), np.ones(4, np.float32)
     check(model, compiled, {"x": one, "y": one})
-    # They may differ, as in onnxruntime, but here the operator needs equal ones.
+    # The extents may differ, as in onnxruntime, but this operator needs equal ones.
     with pytest.warns(UserWarning, match="n is 4"), pytest.raises(ImportModelError):
         compiled.run({"x": one, "y": two})
     # A failed specialisation leaves the model usable.
@@ -372,7 +372,7 @@ def test_least_recently_used_programs_go_first():
         return compiled_for.count("done")
 
     assert [compiles(batch) for batch in (1, 2, 1)] == [1, 1, 0]
-    # 2 is the least recently used, 3 takes its place.
+    # 2 is the least recently used entry and is replaced by 3.
     assert [compiles(batch) for batch in (3, 1, 2, 3)] == [1, 0, 1, 1]
     compiled.programs_kept = 1
     assert [compiles(batch) for batch in (3, 2)] == [0, 1]

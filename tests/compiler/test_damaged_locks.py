@@ -1,4 +1,4 @@
-"""Lock files with changes at random: an entry applies, or it is left out with an error."""
+"""Randomly changed lock files: an entry applies or is skipped with an error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ g (float[6,70] x, float[70, 20] w) => (float[6,20] y) { h = MatMul(x, w) y = Sof
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[Task]]:
-    """The text of a lock file with steps, and the tasks that it is for."""
+    """Return the text of a lock file with schedules, and its tasks."""
     path = tmp_path_factory.mktemp("lock") / "model.onnx"
     onnx.save(onnx.parser.parse_model(MODEL), path)
     tasks, writer = tasks_of(path, "cpu:haswell"), LockWriter(path)
@@ -45,7 +45,7 @@ def loops_of(task: Task) -> FuncOp:
 
 
 def check(lock: LockFile, tasks: list[Task]) -> None:
-    """Entries that are there verify, and their steps apply or are refused."""
+    """Loaded entries verify, and their steps apply or are rejected."""
     for entry in lock.kernels.values():
         entry.sequence.verify()
         for task in tasks:

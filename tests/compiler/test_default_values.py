@@ -1,4 +1,4 @@
-"""Initializers that are inputs as well: default values that a feed may override."""
+"""Initializers that are also inputs: default values that a feed may override."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_overridden_runs_are_explained():
 
 
 class _Met(Defaults):
-    """Compiles once two threads ask for it at the same time, or one has waited."""
+    """Default values whose compile must run once, although two threads request it."""
 
     def __init__(self, compiled: tcopt.Model) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Whatever a program adds to the compiler, or changes of it, is seen by the next compile.
+"""The next compile sees every extension and change of the compiler that a program makes.
 
-Each kind of change is made between two compiles of one model with the cache on. The changed
-compile must show it, the one after must not, and nothing that was changed may be kept.
+Each kind of change is made between two compiles of one model with the cache on. The changed compile
+must show it, the next one must not, and nothing changed may stay in the cache.
 """
 
 from __future__ import annotations
@@ -70,17 +70,17 @@ MODEL.graph.initializer.append(numpy_helper.from_array(WEIGHT, "w"))
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of this test alone, which keeps programs."""
+    """A private cache that stores programs."""
     monkeypatch.setenv("TCOPT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("TCOPT_CACHE", "1")
     return tmp_path / "cache"
 
 
-# What programs do. Each is a context in which the compiler is another one.
+# Changes that programs make, each as a context manager around the changed compiler.
 
 
 class Untouched:
-    """A rule that takes every function, and leaves its loops as they are."""
+    """Rule that accepts every function and leaves its loops unchanged."""
 
     name = "untouched"
 
@@ -90,7 +90,7 @@ class Untouched:
 
 @dataclass(frozen=True)
 class FuseNothing(ModulePass):
-    """In place of `fuse-ops`: each operator is a group."""
+    """Replacement for `fuse-ops` in which each operator is a group."""
 
     name = "fuse-ops"
 
@@ -213,7 +213,7 @@ CHANGES: dict[str, tuple[Callable[[], Any], dict[str, str]]] = {
     ),
 }
 IN_KEYS = ("named CPU", "named device")
-"""Kinds whose entries say all in the key."""
+"""Kinds whose entries are completely described by the key."""
 
 
 def arith_exp() -> type[Operation]:
@@ -259,14 +259,14 @@ def test_a_change_between_two_compiles_is_seen(kind, folder):
 
 
 def test_a_change_before_the_first_compile_is_not_kept(folder):
-    """What an extended process leaves behind is nothing at all."""
+    """Extensions of a process leave nothing in the cache."""
     with EXPANSIONS.override(arith_exp(), one_and_x):
         code_of(MODEL, {})
     assert not folder.exists()
 
 
 def test_a_change_before_a_later_shape_is_seen(folder):
-    """A model with open shapes, compiled again at a run."""
+    """A model with dynamic shapes is compiled again at a run."""
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
     open (float[n] x) => (float[n] y) { y = Exp(x) }""")
     feeds = {"x": np.linspace(0, 1, 7, dtype=np.float32)}
@@ -310,7 +310,7 @@ print(model.program.cached, model.run({"x": x})[0][0, 0])
 
 @pytest.mark.nightly
 def test_other_processes_see_their_own_extensions_only(tmp_path):
-    """One file of a plugin, whose behaviour changes with its content, in turns with none."""
+    """A plugin file whose behaviour changes with its content, alternating with no plugin."""
     model = tmp_path / "model.onnx"
     onnx.save(MODEL, model)
     plugin = tmp_path / "plugin.py"
@@ -322,7 +322,7 @@ def test_other_processes_see_their_own_extensions_only(tmp_path):
         return cached, float(number)
 
     total = float(0.1 * WEIGHT[:, 0].sum())
-    # The package's own expansion is registered after the plugin's, and before it.
+    # The package's own expansion is registered before or after the plugin's.
     for number, first in ((1, ""), (3, "import tcopt.passes.kernel.math.polynomials.exponential")):
         plugin.write_text(_PLUGIN.format(number=float(number), first=first))
         cached, value = told(plugin)
@@ -333,7 +333,7 @@ def test_other_processes_see_their_own_extensions_only(tmp_path):
 
 
 def test_files_of_the_package_that_change_end_the_cache(folder, monkeypatch):
-    """Code in memory and the files that keys are made of must be the same."""
+    """Code in memory must match the files that keys are computed from."""
     from tcopt.compiler import fingerprint
 
     code_of(MODEL, {})

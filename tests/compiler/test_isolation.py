@@ -1,4 +1,4 @@
-"""Processes that the project starts import nothing from where they are started."""
+"""Subprocesses import nothing from the current folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMES = ("json", "numpy", "xdsl", "struct", "queue", "tcopt", "llvmlite", "sitec
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
-    """A folder whose modules leave a mark when they are imported, and end the process."""
+    """A folder with modules that leave a mark on import and end the process."""
     folder = tmp_path / "hostile"
     folder.mkdir()
     for name in NAMES:
@@ -55,7 +55,7 @@ def test_workers_import_nothing_from_the_current_folder(hostile):
 
 
 def test_the_package_of_this_process_is_found(tmp_path):
-    """Where it was found by a path that is not handed on, too."""
+    """Subprocesses find the package by the path from which this process imported it."""
     root = Path(tcopt.__file__).parent
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "tcopt").symlink_to(root)
@@ -85,7 +85,7 @@ def test_tools_as_modules_import_nothing_from_their_folder(hostile):
     model = hostile / "m.onnx"
     onnx.save(convolutional.residual_net(8, 4), model)
     for name in ("tcopt", "struct", "queue", "json"):
-        # What Python itself imports before it comes to the package is not in our hands.
+        # Imports that Python makes before the package is loaded cannot be controlled.
         (hostile / f"{name}.py").unlink()
     done = subprocess.run(
         [sys.executable, "-m", "tcopt.tools.tcopt_check", "m.onnx"],

@@ -1,4 +1,4 @@
-"""The kernel cache on disk: lookups, damage, bounds, and several processes at once."""
+"""The kernel cache on disk: lookups, corruption, size limits, and concurrent processes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def small_net(size: int = 40) -> ModelProto:
-    """Three kernels."""
+    """A model with three kernels."""
     net = Network("small")
     x = net.input("x", [4, 30])
     y = net.add("Softmax", net.gemm(x, 30, size))
@@ -157,7 +157,7 @@ def test_a_second_compile_finds_every_kernel(folder):
 def test_another_model_shares_kernels(folder):
     model = small_net()
     whole = tcopt.compile(model).program.kernels_compiled
-    # Other weights and other node names, the same kernels.
+    # Other weights and node names give the same kernels.
     for node in model.graph.node:
         node.name = f"other_{node.name}"
     for weight in model.graph.initializer:

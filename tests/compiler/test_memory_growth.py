@@ -1,4 +1,4 @@
-"""A process may compile any number of models: nothing of those that are gone is kept."""
+"""Compiling models repeatedly does not leak memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tcopt.support.errors import TcoptError
 pytestmark = pytest.mark.nightly
 
 LEFT_PER_COMPILE = 25
-"""Python objects: weak references and what libraries keep, of 100,000 that a compile makes."""
+"""Allowed growth in Python objects: weak references and library caches, of 100,000 that a compile
+creates."""
 
 
 def dense(rows: int | str, columns: int) -> ModelProto:
@@ -35,9 +36,9 @@ def objects() -> int:
 
 
 def growth(step: Callable[[int], object], steps: int = 6, first: int = 3) -> float:
-    """How many objects each step leaves behind, after some that fill what is filled once.
+    """Return the number of objects that each step leaves behind, after warm-up.
 
-    Of two rows of steps the least: something may be needed for the first time in any of them.
+    The minimum of two series: either may contain a one-time allocation.
     """
     for number in range(first):
         step(number)
@@ -70,7 +71,7 @@ def test_models_that_are_refused_leave_nothing_behind():
 
 
 def test_new_shapes_leave_nothing_behind():
-    """Once as many programs are kept as shall be, each new one takes the place of another."""
+    """When the cache of programs is full, each new one replaces another."""
     model = tcopt.compile(dense("n", 9), workers=0, cache=False, programs_kept=2)
     w = np.ones((37, 9), np.float32)
     left = growth(lambda n: model.run({"x": np.ones((n + 1, 37), np.float32), "w": w}))

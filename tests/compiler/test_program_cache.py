@@ -1,4 +1,4 @@
-"""Whole programs on disk: what finds one, what does not, and what damage does."""
+"""Whole programs on disk: cache hits, misses, and corruption."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tcopt.support.remarks import collect_remarks
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of this test alone, which keeps programs."""
+    """A private cache that stores programs."""
     monkeypatch.setenv("TCOPT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("TCOPT_CACHE", "1")
     return tmp_path / "cache"
@@ -45,7 +45,7 @@ def programs_in(folder: Path) -> list[Path]:
 
 
 def cached(*arguments: object, **options: object) -> bool:
-    """Whether a compile finds its program."""
+    """Whether a compile is a cache hit."""
     return tcopt.compile(*arguments, **options).program.cached  # pyright: ignore
 
 
@@ -60,7 +60,7 @@ def test_a_second_compile_finds_the_program(folder, tmp_path):
     assert second.program.report == first.program.report
     feeds = random_inputs(model)
     np.testing.assert_array_equal(first.run(feeds)[0], second.run(feeds)[0])
-    # The same model as bytes and as a file.
+    # The same model given as bytes and as a file shares one entry.
     path = tmp_path / "model.onnx"
     path.write_bytes(model.SerializeToString(deterministic=True))
     assert cached(path.read_bytes()) and cached(path) and cached(str(path))
@@ -94,7 +94,7 @@ def test_other_options_are_other_programs(options):
 
 
 def test_a_program_that_was_found_warns_as_its_compile_did():
-    """An accelerator of signed bytes computes nothing of a model in floats."""
+    """An accelerator for signed bytes takes no part in a float model."""
     with pytest.warns(PlacementWarning) as first:
         assert not cached(dense(), "vta")
     with pytest.warns(PlacementWarning) as second:
@@ -116,7 +116,7 @@ def test_another_model_is_another_program(tmp_path):
 
 
 def save_with_weights_beside(model: ModelProto, path: Path) -> Path:
-    """Write a model; gives the file of its weights, which are older than any compile."""
+    """Write a model and return its weights file, which is older than any compile."""
     onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
     weights = path.with_name("w.bin")
     before = time.time() - 10
@@ -174,7 +174,7 @@ def test_damage_is_recovered_from(folder, damage):
     elif damage == "gone":
         path.unlink()
     elif damage == "flipped":
-        # Within the weights, which end in front of the digest.
+        # An offset within the weights, which precede the digest.
         place = len(data) - 100
         path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
     else:
@@ -339,7 +339,7 @@ def plain(value: object) -> object:
 
 @pytest.mark.parametrize("name", STAGES)
 def test_stages_are_found(name: str):
-    """Every stage of a model whose shapes depend on data is found by the next compile."""
+    """The next compile finds every stage of a model with data-dependent shapes."""
     text = f'<ir_version: 8, opset_import: ["" : 17]>\nstaged {STAGES[name]}'
     model = onnx.parser.parse_model(text)
     feeds = {model.graph.input[0].name: STAGE_FEEDS[name]}

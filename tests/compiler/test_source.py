@@ -1,4 +1,4 @@
-"""What was given when a model was compiled is what it computes for every later shape."""
+"""A model computes what its source was at compile time, for every later shape."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_weights_in_other_files(tmp_path, cache, part):
     shutil.copyfile(tmp_path / "b" / part, tmp_path / "a" / part)
     with pytest.raises(InputError, match="has changed"):
         first(model, 3)
-    # What comes from the cache is no less sure.
+    # Programs from the cache are checked in the same way.
     again = tcopt.compile(tmp_path / "b" / "m.onnx", cache=cache)
     assert first(again, 2) == 2
     (tmp_path / "b" / "w.bin").unlink()
@@ -144,11 +144,11 @@ def test_what_is_no_model(source):
         tcopt.compile(source)
 
 
-# Folders of model hubs: names are links to where content is kept.
+# Model hub folders: names are symbolic links to the content.
 
 
 def hub(folder: Path, value: float = 1) -> Path:
-    """`snapshots/1/m.onnx` and its weights, which are links to `blobs`."""
+    """`snapshots/1/m.onnx` and its weights, as links to `blobs`."""
     snapshot, blobs = folder / "snapshots" / "1", folder / "blobs"
     snapshot.mkdir(parents=True)
     blobs.mkdir()
@@ -168,7 +168,7 @@ def test_links_out_of_the_folder_are_followed_if_it_is_allowed(tmp_path, cache, 
             tcopt.compile(path, shapes={"x": (2, 2000)}, cache=cache)
         hint = caught.value.hint or ""
         assert "follow_links=True" in hint and "--follow-links" in hint
-    # Another file behind the link is another model.
+    # A link to another file is another model.
     blobs = tmp_path / "hub" / "blobs"
     weights = numpy_helper.to_array(scaled(3).graph.initializer[0]).tobytes()
     (blobs / "new").write_bytes(weights)
@@ -208,7 +208,7 @@ def test_tools_follow_links_if_it_is_asked_for(tmp_path, run_tool):
 
 @pytest.mark.parametrize("text", [OPEN, STAGED], ids=["open shapes", "stages"])
 def test_a_model_is_decoded_once(tmp_path, monkeypatch, text):
-    """Until a run gives shapes, or what a later stage needs."""
+    """Compilation waits for shapes from a run, or for the input of a later stage."""
     decoded = []
     decode = loading._decode
 

@@ -1,4 +1,4 @@
-"""Special values: zeros of both signs, denormals, the largest numbers, infinities and nan."""
+"""Special values: signed zeros, denormals, the largest numbers, infinities and nan."""
 
 from itertools import product
 
@@ -14,7 +14,7 @@ TYPES = {"float": np.float32, "double": np.float64}
 
 
 def run(body, inputs, outputs, constants=None, target="cpu", **options):
-    """The results of nodes, given as ONNX text, on arrays by name; outputs are `type name`."""
+    """Run nodes given as ONNX text on arrays by name; outputs are `type name`."""
     kinds = {np.dtype(np.float16): "float16", np.dtype(np.uint8): "uint8"}
     kinds |= {np.dtype(each): name for name, each in TYPES.items()}
     shape = {name: ",".join(map(str, array.shape)) for name, array in inputs.items()}
@@ -27,7 +27,7 @@ def run(body, inputs, outputs, constants=None, target="cpu", **options):
 
 
 def same(found, expected):
-    """Elements that are equal, zeros by their sign; any nan equals any other."""
+    """Equal elements; zeros must agree in sign, and any nan equals any other."""
     signs = np.signbit(found) == np.signbit(expected)
     return (found == expected) & signs | np.isnan(found) & np.isnan(expected)
 
@@ -41,7 +41,7 @@ INTEGERS = {"int8": 3, "uint8": 2, "int16": 5, "uint16": 4,
 @pytest.mark.nightly(every=2)
 @pytest.mark.parametrize(("type_", "target"), [("float", "cpu:x86-64"), ("double", "cpu")])
 def test_casts_saturate_in_every_lane(type_, target):
-    # Three times, so that one value is in vectors and in the elements after them.
+    # Three copies, so that a value is both in vectors and in the remainder.
     x = np.tile(np.concatenate([CASTS, -CASTS]), 3)[:-1].astype(TYPES[type_])
     body = "\n".join(f"y{name} = Cast<to = {code}>(x)" for name, code in INTEGERS.items())
     outputs = ", ".join(f"{name}[{len(x)}] y{name}" for name in INTEGERS)
@@ -69,14 +69,14 @@ def test_remainders_are_exact(type_):
 def test_sine_and_cosine_of_any_size(target):
     rng = np.random.default_rng(0)
     edges = [0.0, -0.0, 1e-40, 2.0**20, 2.0**30, 1e15, 8.657286e15, 3.4028235e38, np.inf, np.nan]
-    # 16367173 * 2^72 is nearer to a multiple of pi/2 than any other f32.
+    # 16367173 * 2^72 is the f32 closest to a multiple of pi/2.
     wide = 2.0 ** rng.uniform(-4, 127.9, 2000) * rng.choice([-1, 1], 2000)
     x = np.array([*edges, 16367173 * 2.0**72, *wide]).astype(np.float32)
     outputs = f"float[{len(x)}] s, float[{len(x)}] c"
     found = run("s = Sin(x)\nc = Cos(x)", {"x": x}, outputs, target=target)
     with np.errstate(invalid="ignore"):
         for y, expected in zip(found, (np.sin(np.float64(x)), np.cos(np.float64(x))), strict=True):
-            # Within 1.5 ulp, and twice that without fused multiply-add.
+            # Within 1.5 ulp, or 3 ulp without fused multiply-add.
             error = np.abs(y - expected) / np.spacing(np.abs(expected).astype(np.float32))
             assert np.nanmax(error) <= 3
             assert (np.isnan(y) == np.isnan(expected)).all()
@@ -129,7 +129,7 @@ def test_floats_of_16_bits_do_not_overflow_between_ops():
     centred = z - z.mean(1, keepdims=True)
     scores = z @ z.T / 6e4
     weights = np.exp(scores - scores.max(1, keepdims=True))
-    # Half a unit in the last place of the result, as nothing else is rounded to 16 bits.
+    # Half an ulp of the result, because only the result is rounded to 16 bits.
     np.testing.assert_allclose(y, centred / centred.std(1, keepdims=True), rtol=6e-4, atol=1e-6)
     np.testing.assert_allclose(n, np.sqrt((z * z).sum(1)), rtol=6e-4)
     np.testing.assert_allclose(w, weights / weights.sum(1, keepdims=True), rtol=6e-4, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Lock files: found beside a model, obeyed, edited by hand, and part of what the caches know."""
+"""Lock files: found next to a model, applied, edited manually, and part of cache keys."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ product (float[24, 40] x, float[40, 48] w) => (float[24, 48] y) {
 }"""
 CPU = "cpu:haswell"
 CHOICE = {"rows": 3, "vectors": 2}
-"""Of those that the rule leaves open; the others as it likes."""
+"""Knobs that the rule leaves open; the others stay at their defaults."""
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def the_task(model: Path) -> Task:
 
 
 def choice_for(task: Task) -> dict[str, int | str]:
-    """Today's choice, with some of it changed."""
+    """Return the current choice with some knobs changed."""
     default = build(task.text, task.phases)
     found = re.search(r"choice = \{(.*?)\}", default.sequence)
     assert found is not None
@@ -72,7 +72,7 @@ def write_lock(model: Path, *, with_steps: bool = True) -> tuple[Path, Task]:
 
 
 def schedule_of(model: Path, **options: object) -> str:
-    """What is decided for the product, as explained."""
+    """Return the decision for the product, as explained."""
     compiled = tcopt.compile(str(model), CPU, **options)  # pyright: ignore
     return json.dumps(compiled.explain().as_json())
 
@@ -83,7 +83,7 @@ def test_a_lock_file_beside_the_model_is_obeyed(model: Path, with_steps: bool):
     write_lock(model, with_steps=with_steps)
     told = schedule_of(model)
     assert "rows = 3, vectors = 2" in told
-    # What is different is said, where the steps are not made of the choice anew.
+    # A difference is reported if the stored steps do not match those of the choice.
     assert ("changes from the default: rows" in told) == with_steps
     assert "rows = 3" not in schedule_of(model, tuned=False)
 
@@ -112,7 +112,7 @@ def test_a_lock_file_is_part_of_what_the_caches_know(model: Path):
 
 
 def test_models_of_open_shapes_keep_what_they_were_loaded_with(model: Path, tmp_path: Path) -> None:
-    """Each shape is compiled when it comes, whatever became of the file."""
+    """Each shape is compiled on demand, whatever happened to the file since."""
     path, _ = write_lock(model)
     opened = tmp_path / "open.onnx"
     onnx.save(onnx.parser.parse_model(MODEL.replace("[24, ", "[N, ")), opened)
@@ -237,7 +237,7 @@ def test_what_other_targets_have_is_kept(model: Path):
 
 
 def lines_swapped(text: str) -> str:
-    """The steps of the first entry with the first use of loops before their definition."""
+    """Swap the first `sched.get_loops` with the line before it, which defines its operand."""
     lines = text.splitlines()
     at = next(n for n, line in enumerate(lines) if "sched.get_loops" in line)
     lines[at - 1], lines[at] = lines[at], lines[at - 1]

@@ -1,4 +1,4 @@
-"""Kernels as compile units: equal to whole modules, shared, and compiled in other processes."""
+"""Kernels as compile units: equal to whole-module compiles, shared, compiled by workers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PHASES = kernel_phases(pipeline())
 
 
 def softmax_net() -> ModelProto:
-    """Three kernels, of which the softmax needs buffers of its own."""
+    """A model with three kernels; the softmax needs private buffers."""
     net = Network("softmax")
     x = net.input("x", [4, 30])
     y = net.add("Softmax", net.gemm(x, 30, 40))
@@ -60,7 +60,7 @@ def units_of(model: ModelProto) -> dict[str, Unit]:
     "make", [lambda: convolutional.residual_net(8, 4), softmax_net], ids=["convs", "softmax"]
 )
 def test_units_are_the_kernels_of_the_whole_module(make: Callable[[], ModelProto]):
-    """Alone or in their module, from the op or from its text: the same object code."""
+    """The object code is the same alone or within the module, from the op or from its text."""
     model = make()
     whole = import_model(model)
     lower(whole, pipeline())
@@ -113,7 +113,7 @@ def test_what_the_code_depends_on_is_in_the_key():
 
 
 def test_equal_kernels_are_compiled_once(monkeypatch):
-    """Two layers alike in all but their names, which the te level still tells apart."""
+    """Two layers that differ only in names, which the te level still distinguishes."""
     net = Network("twice")
     x = net.input("x", [4, 16])
     first = net.add("Softmax", x)
@@ -160,14 +160,14 @@ def test_workers_make_the_same_code():
 
 @pytest.mark.parametrize(("asked", "count"), [("0", 0), ("3", 3), ("", 1), ("many", 1)])
 def test_the_environment_says_how_many_workers(monkeypatch, asked, count):
-    """By default there is one for each core but the compiling process's."""
+    """By default there is one worker for each core except the compiling process's."""
     monkeypatch.setenv("TCOPT_WORKERS", asked)
     monkeypatch.setattr(kernel_builder, "usable_cores", lambda: 2)
     assert kernel_builder.most_workers() == count
 
 
 def test_workers_do_all_there_is_to_do():
-    """While this process is busy with its own unit, a worker takes all others."""
+    """While this process compiles its own unit, a worker takes all others."""
     units = list(units_of(softmax_net()).values())
     here: list[Unit] = []
     with Workers(1) as workers:
@@ -207,7 +207,7 @@ def test_a_worker_ends_when_its_input_does():
 
 
 def test_errors_are_the_same_with_workers():
-    """An error is raised here, with the place in the model, whoever came across it."""
+    """The error is raised in this process, with the location in the model, wherever it occurred."""
     texts: list[str] = []
     model = convolutional.residual_net(8, 4)
     broken = [PHASES[0], Phase("kernel", "schedule,lower-loop-to-kernel")]

@@ -1,4 +1,4 @@
-"""What xDSL lacks it does lack, and a new version of it is looked at."""
+"""Our replacements for missing xDSL features are still needed with the installed version."""
 
 from importlib.metadata import version
 from pathlib import Path
@@ -12,7 +12,7 @@ from tcopt.support.registry import own_dialects
 
 
 def test_the_gaps_are_those_of_the_version_in_use() -> None:
-    """Another one may have closed some, or need others: see what the tests below say."""
+    """A newer version may close gaps or have others: see the messages of the tests below."""
     assert version("xdsl") == XDSL_VERSION
 
 
@@ -25,7 +25,7 @@ def test_a_gap_is_still_there(gap: Gap) -> None:
 
 
 def own_ops() -> set[str]:
-    """Names of the ops that the package defines in a dialect of xDSL."""
+    """Return the names of ops that the package defines in a dialect of xDSL."""
     found: set[str] = set()
     upstream = get_all_dialects().keys()
     for name, factory in own_dialects().items():
@@ -36,7 +36,7 @@ def own_ops() -> set[str]:
 
 
 def test_each_replaced_or_added_op_has_a_gap() -> None:
-    """Whichever file defines it, and nothing is listed that none defines."""
+    """Every file's definitions are listed, and every listed op is defined."""
     named = {name for gap in GAPS for name in gap.name.split(", ")}
     assert {"arith.cmpi", "memref.prefetch", "vector.gather"} <= own_ops() <= named
     shadowed = {name for name in named if name.partition(".")[0] in get_all_dialects()}

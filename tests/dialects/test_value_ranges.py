@@ -1,4 +1,4 @@
-"""What is proved of values holds of every value that a program computes from any data."""
+"""Proven value ranges hold for every value that a program computes, for any data."""
 
 from __future__ import annotations
 
@@ -109,13 +109,13 @@ def test_ranges_hold(data):
 @given(st.data(), st.integers(1, 9))
 @settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 def test_any_value_may_be_an_index(data, extent):
-    """Whatever an operator writes is verified, and reads inside."""
+    """Every proven index expression verifies and stays in bounds, for any data."""
     x, f = te.placeholder((COUNT,), "i64", "x"), te.placeholder((COUNT,), "f32", "f")
     rows = te.placeholder((extent,), "i64", "rows")
 
     def body(i):
         expr = data.draw(integer_expressions(i, x, f))
-        # An index without any data would be refused, not limited.
+        # An index into an empty axis is rejected, not clamped.
         return rows[te.index(expr + x[i] * 0) + data.draw(numbers)]
 
     function = te.func("f", [x, f, rows], [te.compute((COUNT,), body)])

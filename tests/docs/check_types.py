@@ -1,6 +1,6 @@
-"""Check the types of the documentation's Python snippets: users' code is clean under pyright.
+"""Check the Python snippets of the documentation with pyright.
 
-`PYTHONPATH=tests python tests/docs/check_types.py` is a part of `make lint`. Snippets of a page
+`PYTHONPATH=tests python tests/docs/check_types.py` is part of `make lint`. The snippets of a page
 form one program, with the line numbers of the page.
 """
 

@@ -1,8 +1,8 @@
-"""The documentation is tested: its snippets run and its generated pages are current.
+"""Documentation snippets run, and generated pages are up to date.
 
-A fenced block is run when it is marked `python` (all blocks of a page in one namespace, in
-order) or `sh` (each line that starts with `$`, and exits 0). A block marked
-`mlir` is read by `tcopt`; put `mlir-part` or `text` on one that is only a fragment.
+A fenced block is executed if it is marked `python` (all blocks of a page in one namespace, in
+order) or `sh` (each line that starts with `$` must exit 0). A block marked `mlir` is parsed by
+`tcopt`; mark fragments `mlir-part` or `text`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FENCE = re.compile(r"^```([\w-]*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def snippets(page: Path, language: str) -> list[tuple[int, str]]:
-    """The line number and text of each fenced block of a language."""
+    """Yield the line number and text of each fenced block of a language."""
     text = page.read_text(encoding="utf-8")
     return [
         (text.count("\n", 0, match.start()) + 2, match[2])
@@ -34,7 +34,7 @@ def snippets(page: Path, language: str) -> list[tuple[int, str]]:
 
 
 def program(page: Path) -> str:
-    """The Python blocks of a page as one program, with the line numbers of the page."""
+    """Return the Python blocks of a page as one program, with the line numbers of the page."""
     text = ""
     for line, code in snippets(page, "python"):
         text += "\n" * (line - 1 - text.count("\n")) + code
@@ -47,7 +47,7 @@ def pages_with(language: str) -> list[Path]:
 
 
 def environment() -> dict[str, str]:
-    """The environment with this interpreter's scripts first on the path."""
+    """Return an environment with this interpreter's scripts first on the path."""
     folder = str(Path(sys.executable).parent)
     return {**os.environ, "PATH": os.pathsep.join([folder, os.environ["PATH"]])}
 
@@ -57,7 +57,7 @@ Run = Callable[..., None]
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
-    """Run a command, which must succeed: `run(command, folder, input)`."""
+    """Run a command that must succeed: `run(command, folder, input)`."""
     with ForkServer() as server:
 
         def run(command: list[str], folder: Path, text: str | None = None) -> None:
@@ -78,7 +78,7 @@ def test_python_snippets_run(page: Path, tmp_path: Path, run: Run) -> None:
 
 @pytest.mark.parametrize("page", pages_with("sh"), ids=lambda page: page.name)
 def test_shell_snippets_run(page: Path, tmp_path: Path, run: Run) -> None:
-    """Lines that start with `$` run in one folder that holds the examples."""
+    """Run lines that start with `$` in one folder that contains the examples."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     lines = [line for _, code in snippets(page, "sh") for line in code.splitlines()]
     commands = [line[2:] for line in lines if line.startswith("$ ") and "make " not in line]
@@ -88,7 +88,7 @@ def test_shell_snippets_run(page: Path, tmp_path: Path, run: Run) -> None:
 
 @pytest.mark.parametrize("page", pages_with("mlir"), ids=lambda page: page.name)
 def test_mlir_snippets_parse(page: Path, tmp_path: Path, run: Run) -> None:
-    """IR shown as a whole parses and verifies."""
+    """Complete IR examples parse and verify."""
     text = "// -----\n".join(code for _, code in snippets(page, "mlir"))
     run(["tcopt", "--split-input-file"], tmp_path, text)
 

@@ -1,10 +1,10 @@
-"""The examples run, and what the pages show of files and output is what there is.
+"""The examples run, and files and output shown on pages are accurate.
 
-A fenced block marked `console` holds commands, each after `$ `, with what they print below
-them; `...` stands for any text. A command that shows nothing may print anything. One that
-shows a tool's error must exit 1, all others 0. The commands of a page run in order, in one
-folder that holds the examples. A `python` or `mlir` block whose first line names a file of
-the examples, as in `# examples/custom_pass.py`, shows a part of that file.
+A fenced block marked `console` contains commands, each after `$ `, followed by their output; `...`
+matches any text. A command without output shown may print anything. A command that shows a tool's
+error must exit 1, all others 0. The commands of a page run in order, in one folder that contains
+the examples. A `python` or `mlir` block whose first line names a file of the examples, as in `#
+examples/custom_pass.py`, shows a part of that file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from running.forks import ForkServer
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "examples" / "README.md"])
-# Tools that take seconds, whose own pages show them in the nightly tests.
+# Slow tools, whose pages are checked by the nightly tests.
 SLOW = {"tcopt-tune", "tcopt-quantize"}
 _CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _SHOWN_FILE = re.compile(
@@ -34,7 +34,7 @@ _ERROR = re.compile(r"^tcopt(-\w+)?: ", re.MULTILINE)
 
 
 def commands(page: Path) -> list[tuple[str, str]]:
-    """The commands of a page's console blocks, each with the output shown."""
+    """Return the commands of a page's console blocks, each with the output shown."""
     found: list[tuple[str, str]] = []
     for block in _CONSOLE.findall(page.read_text(encoding="utf-8")):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
@@ -46,13 +46,13 @@ def commands(page: Path) -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ForkServer]:
-    """Runs the tools and the scripts without starting Python for each."""
+    """Run the tools and scripts without starting Python for each."""
     with ForkServer() as server:
         yield server
 
 
 def run(server: ForkServer, command: str, folder: Path) -> tuple[int, str]:
-    """The exit status and output of one command."""
+    """Return the exit status and output of one command."""
     command = _SUBSTITUTION.sub(lambda match: run(server, match[1], folder)[1].strip(), command)
     words = shlex.split(command, comments=True)
     if set("|<>;&$*") & set(command):
@@ -63,7 +63,7 @@ def run(server: ForkServer, command: str, folder: Path) -> tuple[int, str]:
 
 
 def matches(shown: str, printed: str) -> bool:
-    """Whether what is shown is what was printed, `...` aside and line by line."""
+    """Whether the shown output matches the printed one, line by line with `...` as wildcard."""
     lines = [line.rstrip() for line in shown.strip("\n").splitlines()]
     patterns = [
         r"(?:.*\n)*?" if line.strip() == "..." else _line_pattern(line) + r"[ ]*\n"
@@ -106,7 +106,7 @@ def test_consoles_show_what_happens(
 
 
 def test_every_example_is_run() -> None:
-    """The console of examples/README.md runs the scripts; it must name them all."""
+    """The console of examples/README.md must run every script."""
     run_there = [command for command, _ in commands(ROOT / "examples" / "README.md")]
     for script in (ROOT / "examples").glob("*.py"):
         assert f"python examples/{script.name}" in run_there

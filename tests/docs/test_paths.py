@@ -1,4 +1,4 @@
-"""Paths of the repository that documentation, docstrings and comments name exist."""
+"""Repository paths named in documentation, docstrings and comments exist."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] != "."}
-# Files that the pages about extending the project ask the reader to add.
+# Files that the pages on extending the project ask the reader to create.
 ADDED = {"dialects/graph/shrink.py", "schedules/rules/cpu/square_tiles.py"}
-# In backticks, or with a suffix of a file.
+# Paths in backticks, or with a file suffix.
 _PATH = re.compile(r"`([\w/.-]+/[\w/.]*)`|(?<![\w./:-])(\w+/[\w/]*\.(?:py|md|mlir|toml)\b)")
 
 

@@ -1,4 +1,4 @@
-"""The architectures that are exported: modules, example inputs, what is dynamic."""
+"""The exported architectures: modules, example inputs, dynamic dimensions."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Architecture:
     """One module and how it is exported.
 
     Args:
-        make: the module, its parameters drawn by torch.
+        make: creates the module, with parameters drawn by torch.
         inputs: example inputs by name.
         exporters: `legacy` or `dynamo`, and the opset.
         dynamic: symbolic dimensions: names by input and axis.
         sizes: values of the symbolic dimensions for which it is run.
-        below: token ids are smaller.
-        masks: inputs that are one, and zero at the end.
-        rest: how many of the last inputs are variable arguments.
+        below: upper bound of token ids.
+        masks: inputs that are 1, and 0 at the end.
+        rest: number of trailing inputs passed as variable arguments.
     """
 
     make: Callable[[], nn.Module]

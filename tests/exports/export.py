@@ -1,7 +1,7 @@
-"""Exports the architectures and stores them: `python tests/exports/export.py [NAME ...]`.
+"""Export the architectures and store them: `python tests/exports/export.py [NAME ...]`.
 
-torch, torchvision, onnxscript and transformers are needed for this alone. The tests run on what
-is stored.
+Only this script needs torch, torchvision, onnxscript and transformers. The tests run the stored
+models.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from exports.stored import FOLDER, store
 
 
 def export(architecture: Architecture, exporter: str, opset: int, seed: int = 0) -> ModelProto:
-    """The ONNX model that an exporter (`legacy` or `dynamo`) makes."""
+    """Export an ONNX model with an exporter (`legacy` or `dynamo`)."""
     torch.manual_seed(seed)
     module = architecture.make()
     _settle(module, tuple(architecture.inputs.values()))
@@ -67,10 +67,10 @@ def _dynamic(architecture: Architecture, exporter: str) -> dict:
 
 @torch.no_grad()
 def _settle(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
-    """Give no parameter one value throughout, and batch norms the statistics of what they see.
+    """Randomise uniform parameters, and give batch norms the statistics of their inputs.
 
-    Networks begin with norms that scale by one, branches that are scaled by nearly nothing, or
-    heads of zeros: these would hide what is wrong.
+    Networks are initialised with norms of scale one, branches scaled to nearly zero, or zero heads,
+    which would hide errors.
     """
     for parameter in module.parameters():
         if parameter.numel() > 1 and torch.all(parameter == parameter.flatten()[0]):

@@ -1,4 +1,4 @@
-"""Architectures written out: those that torchvision does not have, as their papers say."""
+"""Architectures that torchvision does not have, implemented as in their papers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _double_conv(ins: int, outs: int) -> nn.Module:
 class Detector(nn.Module):
     """A one-stage detector in the manner of YOLOv5: two scales, boxes decoded on a grid.
 
-    The boxes of the highest scores come first, as corners of the image.
+    The boxes with the highest scores come first, in corner format.
     """
 
     def __init__(self, classes: int = 5, width: int = 16, best: int = 20):
@@ -108,7 +108,7 @@ class _Bottleneck(nn.Module):
 
 
 class _Pyramid(nn.Module):
-    """Spatial pyramid pooling: the same window one, two and three times."""
+    """Spatial pyramid pooling: the same window applied one, two and three times."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -122,7 +122,7 @@ class _Pyramid(nn.Module):
 
 
 class Gpt2(nn.Module):
-    """Radford et al. 2019: tokens after those of a cache of keys and values, which grows."""
+    """Radford et al. 2019: decodes tokens with a growing cache of keys and values."""
 
     def __init__(self, vocabulary: int = 64, width: int = 32, heads: int = 4, layers: int = 2):
         super().__init__()
@@ -168,9 +168,9 @@ class _Gpt2Block(nn.Module):
 
 
 class Llama(nn.Module):
-    """Touvron et al. 2023: rotary embedding, RMSNorm, SwiGLU, fewer heads of keys than queries.
+    """Touvron et al. 2023: rotary embedding, RMSNorm, SwiGLU, fewer key heads than query heads.
 
-    `norm` is torch's, which new exporters know, or `RmsNorm`.
+    `norm` is torch's, which new exporters support, or `RmsNorm`.
     """
 
     def __init__(
@@ -232,7 +232,7 @@ class _LlamaBlock(nn.Module):
 
 
 class RmsNorm(nn.Module):
-    """Zhang and Sennrich 2019, as transformers writes it."""
+    """Zhang and Sennrich 2019, as implemented in transformers."""
 
     def __init__(self, width: int, eps: float):
         super().__init__()
@@ -255,7 +255,7 @@ def _repeated(x: Tensor, times: int) -> Tensor:
 
 
 class Recurrent(nn.Module):
-    """Layers of LSTM or GRU, both ways, over embedded tokens; the last step is classified."""
+    """Bidirectional LSTM or GRU layers over embedded tokens; the last step is classified."""
 
     def __init__(self, kind: str, vocabulary: int = 50, width: int = 16, layers: int = 2):
         super().__init__()

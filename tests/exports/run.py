@@ -1,7 +1,7 @@
-"""Compiles and runs all exported networks, quantised ones too: `make exports`.
+"""Compile and run all exported networks, including quantised ones: `make exports`.
 
-What is found is written to docs/exports.md. `--interpret` runs them by the graph interpreter
-instead, which takes a minute or two.
+The results are written to docs/exports.md. `--interpret` uses the graph interpreter instead, which
+takes a minute or two.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ onnxruntime cannot run.
 """
 
 _STEPS = 8
-"""The most steps of quantisation that the results of a deep network may be apart."""
+"""Maximum difference of a deep network's results, in quantisation steps."""
 
 
 def _power_of_ten(error: float) -> str:
@@ -65,7 +65,7 @@ def _power_of_ten(error: float) -> str:
 
 
 def _quantised(name: str, kind: str, way: Callable[[ModelProto], Run]) -> tuple[str, bool]:
-    """What is told of a network in 8 bits, and whether it is good."""
+    """Return the result line of an 8-bit network, and whether it passes."""
     try:
         model = quantized_export(load(name), kind)
         run_reference(model, next(feeds_of(model)))
@@ -80,7 +80,7 @@ def _quantised(name: str, kind: str, way: Callable[[ModelProto], Run]) -> tuple[
 
 
 def main() -> int:
-    """Run all; the number of networks that fail."""
+    """Run all; return the number of networks that fail."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="those that begin so (default: all)")
     parser.add_argument("--interpret", action="store_true", help="run without compiling")

@@ -1,4 +1,4 @@
-"""Runs a stored model, and onnxruntime on the same inputs."""
+"""Run a stored model, and onnxruntime on the same inputs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from models.checks import run_imported, run_reference
 from models.quantized import output_step, quantized
 
 TOLERANCE = 1e-4
-"""Largest error of a real number, as a part of the largest magnitude in its output.
+"""Largest error of a float, relative to the largest magnitude in its output.
 
-Sums of some hundred products are added in another order, in some ten layers one after another.
-Random weights amplify that, up to 3e-5 in MobileNets, whose batch norms are folded into weights.
+Sums of some hundred products are added in another order, in about ten consecutive layers. Random
+weights amplify that, up to 3e-5 in MobileNets, whose batch norms are folded into weights.
 """
 
 KINDS = ("QDQ", "QOperator", "dynamic")
@@ -26,19 +26,19 @@ Run = Callable[[Mapping[str, np.ndarray]], Sequence[np.ndarray]]
 
 
 def compiled(model: ModelProto) -> Run:
-    """Runs the model's code."""
+    """Run the compiled model."""
     return tcopt.compile(model).run
 
 
 def interpreted(model: ModelProto) -> Run:
-    """Runs the model as imported, by the graph interpreter."""
+    """Run the imported model by the graph interpreter."""
     return lambda feeds: run_imported(
         model, feeds, shapes={name: feed.shape for name, feed in feeds.items()}
     )
 
 
 def worst_error(model: ModelProto, way: Callable[[ModelProto], Run], sets: int = 9) -> float:
-    """The largest error against onnxruntime, over the first `sets` sets of inputs."""
+    """Return the largest error against onnxruntime over the first `sets` sets of inputs."""
     run = way(model)
     found = [
         error
@@ -49,7 +49,8 @@ def worst_error(model: ModelProto, way: Callable[[ModelProto], Run], sets: int =
 
 
 def _errors(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> Iterator[float]:
-    """Each output's largest error, as a part of its largest magnitude; shapes and types agree."""
+    """Yield each output's largest error, relative to its largest magnitude; shapes and types must
+    agree."""
     assert [(a.shape, a.dtype) for a in ours] == [(a.shape, a.dtype) for a in theirs]
     for mine, other in zip(ours, theirs, strict=True):
         assert np.isfinite(other).all()
@@ -61,7 +62,7 @@ def _errors(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> Iterato
 
 
 def quantized_export(model: ModelProto, kind: str) -> ModelProto:
-    """A stored model in 8 bits, over the range of the inputs it is stored with."""
+    """Quantise a stored model to 8 bits, over the range of its stored inputs."""
     if kind == "dynamic":
         # Weights of 7 bits, as in `quantized`.
         return quantized(model, kind, reduce_range=True)
@@ -70,9 +71,10 @@ def quantized_export(model: ModelProto, kind: str) -> ModelProto:
 
 
 def steps_apart(model: ModelProto, way: Callable[[ModelProto], Run]) -> float:
-    """How far the first output of a quantised model is from onnxruntime's, in steps.
+    """Return the largest difference of a quantised model's first output from onnxruntime's, in
+    steps.
 
-    A step is that of the output's quantisation; a part in 255 of the range where there is none.
+    The step is the output's scale, or 1/255 of the range if it is not quantised.
     """
     feeds = next(feeds_of(model, 7))
     ours, *_ = way(model)(feeds)

@@ -1,9 +1,9 @@
-"""Exported models as they are stored: graphs without weights, compressed.
+"""Storage format of exported models: graphs without weights, compressed.
 
-A weight is stored as its shape and the mean, deviation and bounds of its values. A model is
-loaded with seeded random numbers of the same, so that activations keep the scale that the
-network's initialisation gave them. What is small or has few different values (shapes, scales,
-masks) is stored as it is.
+A weight is stored as its shape and the mean, deviation and bounds of its values. A model is loaded
+with seeded random weights of the same distribution, so that activations keep the scale of the
+network's initialisation. Tensors that are small or have few distinct values (shapes, scales, masks)
+are stored unchanged.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ FOLDER = Path(__file__).parent / "models"
 _SUFFIX = ".onnx.xz"
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)
 _SMALL = 32
-"""A tensor of no more elements is stored as it is."""
+"""Tensors of up to this many elements are stored unchanged."""
 _FEW = 8
-"""So is one of no more different values."""
+"""Tensors of up to this many distinct values are stored unchanged too."""
 _KEY = "values"
 _INPUTS = "inputs"
 
 
 def stored_models() -> list[str]:
-    """Names of the models: architecture, exporter and opset, separated by dots."""
+    """Model names: architecture, exporter and opset, separated by dots."""
     return sorted(path.name.removesuffix(_SUFFIX) for path in FOLDER.glob(f"*{_SUFFIX}"))
 
 
@@ -37,7 +37,7 @@ def store(name: str, model: ModelProto, inputs: dict) -> int:
     """Write a model without its weights. Returns the size in bytes.
 
     Args:
-        inputs: what to run it on: see `feeds_of`.
+        inputs: description of the inputs, see `feeds_of`.
     """
     FOLDER.mkdir(exist_ok=True)
     stripped = strip(model)
@@ -49,13 +49,13 @@ def store(name: str, model: ModelProto, inputs: dict) -> int:
 
 
 def load(name: str, seed: int = 0) -> ModelProto:
-    """A stored model, its weights drawn from `seed`."""
+    """Load a stored model with weights drawn from `seed`."""
     model = onnx.load_from_string(lzma.decompress((FOLDER / f"{name}{_SUFFIX}").read_bytes()))
     return fill(model, seed)
 
 
 def strip(model: ModelProto) -> ModelProto:
-    """A copy without weights, and without what exporters write for people."""
+    """Return a copy without weights and without the exporters' documentation strings."""
     result = ModelProto()
     result.CopyFrom(model)
     result.doc_string = ""
@@ -123,10 +123,10 @@ def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
 
 
 def feeds_of(model: ModelProto, seed: int = 0) -> Iterator[dict[str, np.ndarray]]:
-    """Seeded inputs, one set for each list of sizes that the model is stored with.
+    """Yield seeded inputs, one set for each list of sizes stored with the model.
 
-    The description has `sizes`, a list of values for symbolic dimensions; `below`, for inputs of
-    integers the bound; and `masks`, inputs that are one, and zero at the end.
+    The description has `sizes`, a list of values for symbolic dimensions; `below`, the bound of
+    integer inputs; and `masks`, inputs that are one, and zero at the end.
     """
     told = json.loads(next(p.value for p in model.metadata_props if p.key == _INPUTS))
     weights = {tensor.name for tensor in model.graph.initializer}

@@ -1,4 +1,4 @@
-"""The script that makes the stored models, where torch is installed."""
+"""The script that creates the stored models, if torch is installed."""
 
 from __future__ import annotations
 

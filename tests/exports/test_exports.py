@@ -1,4 +1,4 @@
-"""Networks as PyTorch exports them, against onnxruntime; `make exports` compiles all of them."""
+"""Networks exported by PyTorch, against onnxruntime; `make exports` compiles all of them."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def test_compile(name: str) -> None:
 
 @pytest.mark.nightly
 def test_growing_cache() -> None:
-    """A token more in each run: keys and values of other shapes."""
+    """Each run adds a token, so keys and values have new shapes."""
     assert worst_error(load("gpt2.legacy.14"), compiled) <= TOLERANCE

@@ -1,4 +1,4 @@
-"""Exported networks quantised by onnxruntime's tools."""
+"""Exported networks quantised with onnxruntime's tools."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ from exports.stored import load
     ],
 )
 def test_results(name: str, kind: str, way: Callable[[ModelProto], Run]) -> None:
-    """Sums of integers are exact; what real numbers compute between them rounds differently, so
-    a number at a half may be quantised to the next step."""
+    """Integer sums are exact; float computations between them round differently, so a value at a
+    tie may quantise to the next step."""
     assert steps_apart(quantized_export(load(name), kind), way) <= 1.01

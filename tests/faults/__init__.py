@@ -1,1 +1,1 @@
-"""Faults planted into passes, for the check that runs every pass to find."""
+"""Faults planted into passes, which the check of every pass must find."""

@@ -1,4 +1,4 @@
-"""Small wrong changes of IR, such as a fault in a pass would make."""
+"""Small incorrect changes of IR, as a faulty pass would make."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Edit = Callable[[ModuleOp], None]
 
 
 def find(module: ModuleOp, name: str, number: int = 0, inside: str = "") -> Operation:
-    """The op of a name, by number, below an op of another name where one is given."""
+    """Return the n-th op of a name, below an op of another name if one is given."""
 
     def is_inside(op: Operation) -> bool:
         parent = op.parent_op()
@@ -35,7 +35,7 @@ def find(module: ModuleOp, name: str, number: int = 0, inside: str = "") -> Oper
 
 
 def bypass(name: str, number: int = 0, inside: str = "") -> Edit:
-    """Its operand in place of an op."""
+    """Replace an op by its operand."""
 
     def edit(module: ModuleOp) -> None:
         op = find(module, name, number, inside)
@@ -47,7 +47,7 @@ def bypass(name: str, number: int = 0, inside: str = "") -> Edit:
 
 
 def exchange(name: str, new: type[Operation], number: int = 0, inside: str = "") -> Edit:
-    """Another op of the same operands."""
+    """Replace an op by another with the same operands."""
 
     def edit(module: ModuleOp) -> None:
         op = find(module, name, number, inside)
@@ -60,7 +60,7 @@ def exchange(name: str, new: type[Operation], number: int = 0, inside: str = "")
 
 
 def shift(name: str, by: int, number: int = 0, dim: int = -1, inside: str = "") -> Edit:
-    """One index of an access map moved."""
+    """Shift one index of an access map."""
 
     def edit(module: ModuleOp) -> None:
         op = find(module, name, number, inside)
@@ -76,7 +76,7 @@ def shift(name: str, by: int, number: int = 0, dim: int = -1, inside: str = "") 
 
 
 def number(name: str, key: str, change: Callable[[int], int], at: int = 0, which: int = 0) -> Edit:
-    """An integer property, or one of a list of integers, changed."""
+    """Change an integer property, or one element of a list of integers."""
 
     def edit(module: ModuleOp) -> None:
         op = find(module, name, which)
@@ -93,7 +93,7 @@ def number(name: str, key: str, change: Callable[[int], int], at: int = 0, which
 
 
 def constant(value: float, new: float, name: str = "arith.constant", key: str = "value") -> Edit:
-    """The first float constant of a value replaced."""
+    """Replace the first float constant of a value."""
 
     def edit(module: ModuleOp) -> None:
         for op in module.walk():
@@ -109,7 +109,7 @@ def constant(value: float, new: float, name: str = "arith.constant", key: str = 
 
 
 def inline(name: str, number: int = 0) -> Edit:
-    """What a guard or condition without results holds, without it."""
+    """Remove a guard or condition without results, keeping its body."""
 
     def edit(module: ModuleOp) -> None:
         found = [op for op in module.walk() if op.name == name and not op.results]
@@ -126,12 +126,12 @@ def inline(name: str, number: int = 0) -> Edit:
 
 
 def erase(name: str, number: int = 0, inside: str = "") -> Edit:
-    """An op without results left out."""
+    """Remove an op without results."""
     return lambda module: Rewriter.erase_op(find(module, name, number, inside))
 
 
 def twice(name: str, number: int = 0, inside: str = "") -> Edit:
-    """An op without results done twice."""
+    """Duplicate an op without results."""
 
     def edit(module: ModuleOp) -> None:
         op = find(module, name, number, inside)
@@ -151,7 +151,7 @@ def swap_operands(name: str, first: int, second: int, number: int = 0, inside: s
 
 
 def operand(name: str, position: int, value: int, which: int = 0, inside: str = "") -> Edit:
-    """An index operand replaced by a constant."""
+    """Replace an index operand by a constant."""
 
     def edit(module: ModuleOp) -> None:
         op = find(module, name, which, inside)
@@ -163,7 +163,7 @@ def operand(name: str, position: int, value: int, which: int = 0, inside: str = 
 
 
 def add_to_index(name: str, position: int, by: int, which: int = 0, inside: str = "") -> Edit:
-    """An index operand moved."""
+    """Shift an index operand."""
 
     def edit(module: ModuleOp) -> None:
         op = find(module, name, which, inside)
@@ -177,7 +177,7 @@ def add_to_index(name: str, position: int, by: int, which: int = 0, inside: str 
 
 
 def endless(number: int = 0) -> Edit:
-    """A loop whose step is zero, which the code generator does not see."""
+    """Give a loop a step of zero, which the code generator does not detect."""
 
     def edit(module: ModuleOp) -> None:
         op = find(module, "scf.for", number)
@@ -191,7 +191,7 @@ def endless(number: int = 0) -> Edit:
 
 
 def swap_yields(module: ModuleOp) -> None:
-    """Two values that a loop carries exchanged."""
+    """Swap two loop-carried values."""
     for op in module.walk():
         if op.name == "scf.yield" and len({value.type for value in op.operands}) == 1:
             operands = list(op.operands)

@@ -1,4 +1,4 @@
-"""The planted faults: what is changed behind which pass."""
+"""The planted faults: the edits, and the passes after which they are made."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ USER_PASSES = Path(__file__).parent / "user_passes.py"
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault in a pass.
+    """A fault planted after a pass.
 
     Attributes:
-        title: what is wrong.
-        level: of the IR that the pass makes.
-        behind: the pass whose work is changed; for a user's pass the one it follows.
-        edit: the change; None where it is the user's pass that is at fault.
-        user: the user's pass.
-        network: that it is planted into.
+        title: description of the fault.
+        level: level of the pass's output IR.
+        behind: the pass whose output is edited; for a user's pass, the one before it.
+        edit: the change; None if the user's pass is faulty.
+        user: the user's pass, if any.
+        network: the network that it is planted into.
     """
 
     title: str
@@ -39,7 +39,7 @@ class Fault:
 
     @property
     def culprit(self) -> str:
-        """The pass that has to be named."""
+        """The name of the pass that the check must report."""
         return self.user or self.behind
 
 
@@ -57,7 +57,7 @@ def _smaller_alloc(number: int, dim: int) -> Edit:
 
 
 def _parallel_reduction(module: ModuleOp) -> None:
-    """A serial loop that binds a reduce variable made parallel."""
+    """Make a serial loop that binds a reduce variable parallel."""
     for op in module.walk():
         if not isinstance(op, loop.BlockOp) or not op.is_reduction:
             continue
@@ -74,7 +74,7 @@ def _parallel_reduction(module: ModuleOp) -> None:
 
 
 def _hoist_alloc(module: ModuleOp) -> None:
-    """A buffer of each parallel iteration becomes one of all."""
+    """Share a buffer of each parallel iteration among all."""
     for op in module.walk():
         if isinstance(op, loop.ForOp) and op.loop_kind is loop.LoopKind.PARALLEL:
             for alloc in op.body.block.ops:
@@ -101,7 +101,7 @@ def _trip(change: int, kind: loop.LoopKind, number: int = 0) -> Edit:
 
 
 def _drop_half(name: str) -> Edit:
-    """The last op of a body of several ops left out, if it stores."""
+    """Remove the last op of a body of several ops, if it stores."""
 
     def edit(module: ModuleOp) -> None:
         stores = [op for op in module.walk() if op.name == name]
@@ -111,7 +111,7 @@ def _drop_half(name: str) -> Edit:
 
 
 def _lanes(module: ModuleOp) -> None:
-    """A vector store with a step of two."""
+    """Give a vector store a step of two."""
     for op in module.walk():
         if isinstance(op, loop.LoadOp) and op.lanes is not None:
             values = [int(v) for v in op.lanes.get_values()]
@@ -122,7 +122,7 @@ def _lanes(module: ModuleOp) -> None:
 
 
 def _swap_results_of_views(first: int, second: int) -> Edit:
-    """Two buffers at one place of the workspace."""
+    """Place two buffers at one offset of the workspace."""
 
     def edit(module: ModuleOp) -> None:
         views = [op for op in module.walk() if op.name == "memref.view"]
@@ -295,7 +295,7 @@ FAULTS: list[Fault] = [
         "plan-memory",
         edits.swap_operands("func.call", -1, -2, 1),
     ),
-    # Passes of a user.
+    # User-defined passes.
     Fault("drops an activation", "graph, user's", "fuse-ops", user="user-drop-activation"),
     Fault(
         "makes a reduction parallel",

@@ -1,4 +1,4 @@
-"""Faults in the source of the compiler, each with a small program that shows it."""
+"""Faults in the compiler's source, each with a small program that exposes it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Plant every fault, and write the tables of `docs/exec_check.md`: `make faults`.
 
-`--network small` plants those of one network alone, `--sources` those in the compiler's source;
+`--network small` plants only the faults of one network, `--sources` those in the compiler's source;
 `--write` updates the tables in the page. Exits 1 if a fault is not caught, is attributed wrongly or
 takes more than twice the time of a clean run.
 """
@@ -56,7 +56,7 @@ def _write(title: str, table: str) -> None:
 
 
 def _is_named(fault: SourceFault) -> bool:
-    """Whether the clean program passes, and the fault's message names the culprit."""
+    """Whether the clean program passes and the fault's message names the culprit."""
     clean = message_of(fault)
     with planted(fault):
         message = message_of(fault)

@@ -1,7 +1,7 @@
 """Run a network's passes under the check, with a fault planted after one of them.
 
-Times are processor times of this process and of those that run native code, so that a busy machine
-changes none of them much.
+Times are CPU times of this process and of those that run native code, so that other load on the
+machine hardly matters.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _used() -> float:
 
 
 class Faulty:
-    """A pass whose result is edited."""
+    """A pass with an edit applied to its result."""
 
     def __init__(self, real: ModulePass, fault: Fault):
         self.real, self.fault, self.name = real, fault, real.name
@@ -69,7 +69,7 @@ class Faulty:
 
 @dataclass
 class _Marks(Instrument):
-    """The state before each pass, to begin there again."""
+    """Saved state before each pass, from which a run can be resumed."""
 
     check: ExecCheck
     states: list[tuple[ModuleOp, ExecCheck, float]] = field(default_factory=list[Any])
@@ -84,9 +84,9 @@ class Outcome:
     """Result of a run with a fault.
 
     Attributes:
-        message: of the check; empty if it found nothing.
-        seconds: processor time from the first pass to the message.
-        share: `seconds` over the processor time of a clean run.
+        message: the check's message; empty if it found nothing.
+        seconds: CPU time from the first pass to the message.
+        share: `seconds` relative to the CPU time of a clean run.
     """
 
     message: str
@@ -94,12 +94,12 @@ class Outcome:
     share: float
 
     def names(self, name: str) -> bool:
-        """Whether the message is about this pass alone."""
+        """Whether the message blames this pass alone."""
         return f"pass '{name}'" in self.message and "' or '" not in self.message
 
 
 class Checked:
-    """A network that has gone through the pipeline under the check."""
+    """A network after a pipeline run under the check."""
 
     def __init__(self, network: str):
         self.passes = list(_passes())
@@ -134,7 +134,7 @@ class Checked:
 
 @dataclass
 class _Going(Instrument):
-    """A check that is under way."""
+    """A check in progress."""
 
     check: ExecCheck
 
@@ -156,5 +156,5 @@ def _passes() -> tuple[ModulePass, ...]:
 
 @cache
 def checked(network: str) -> Checked:
-    """A network after a clean run; one is enough for all its faults."""
+    """Return a network after a clean run, shared by all its faults."""
     return Checked(network)

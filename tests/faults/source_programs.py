@@ -1,4 +1,4 @@
-"""Small programs for faults in the source of the compiler, by level."""
+"""Small programs for faults in the compiler's source, by level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults in the source of the compiler: a line of a function is another one for a while."""
+"""Faults in the compiler's source: a line of a function is replaced temporarily."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class SourceFault:
     """A fault in a function.
 
     Attributes:
-        title: of the fault.
+        title: description of the fault.
         level: graph, te, primitive, loop, kernel, emitter or memory plan.
         module, function: the function; a method is `Class.method`.
-        right, wrong: the text of the function that is replaced, and by which text.
-        culprit: the text that the check's message must have.
-        program: the text that runs.
+        right, wrong: the replaced text of the function, and its replacement.
+        culprit: text that the check's message must contain.
+        program: the text of the program.
         passes: the pipeline.
     """
 
@@ -46,7 +46,7 @@ class SourceFault:
 
 @contextmanager
 def planted(fault: SourceFault) -> Generator[None]:
-    """Change the code of a function, for all that have imported it."""
+    """Temporarily change the code of a function, for all that have imported it."""
     owner: Any = fault.module
     for part in fault.function.split("."):
         owner = getattr(owner, part)
@@ -68,7 +68,7 @@ def planted(fault: SourceFault) -> Generator[None]:
 
 
 def message_of(fault: SourceFault) -> str:
-    """The message of the check; empty if it finds nothing, or a step of a schedule is refused."""
+    """Return the message of the check; empty if it finds nothing or a schedule step is rejected."""
     context = new_context()
     module = Parser(context, fault.program).parse_module()
     with redirect_stderr(io.StringIO()):

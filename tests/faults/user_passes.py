@@ -1,4 +1,4 @@
-"""A user's own passes with a fault in each, as `tcopt --load` reads them."""
+"""User-defined passes with a fault in each, for `tcopt --load`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tcopt.dialects import loop
 
 @dataclass(frozen=True)
 class DropActivation(ModulePass):
-    """Takes an activation for the identity."""
+    """Treat an activation as the identity."""
 
     name = "user-drop-activation"
 
@@ -27,7 +27,7 @@ class DropActivation(ModulePass):
 
 @dataclass(frozen=True)
 class ParallelReduction(ModulePass):
-    """Makes a loop over a reduction parallel."""
+    """Make a reduction loop parallel."""
 
     name = "user-parallel-reduction"
 
@@ -45,7 +45,7 @@ class ParallelReduction(ModulePass):
 
 @dataclass(frozen=True)
 class SumToDifference(ModulePass):
-    """Turns the last sum of floats into a difference."""
+    """Turn the last float addition into a subtraction."""
 
     name = "user-sum-to-difference"
 
@@ -56,7 +56,7 @@ class SumToDifference(ModulePass):
 
 @dataclass(frozen=True)
 class EndlessLoop(ModulePass):
-    """Gives a loop a step of zero."""
+    """Give a loop a step of zero."""
 
     name = "user-endless-loop"
 

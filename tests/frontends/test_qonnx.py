@@ -1,4 +1,4 @@
-"""QONNX's quantisers, beside what its documentation says of them."""
+"""QONNX's quantisers, against formulas from its documentation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def quant(
     narrow: int = 0,
     rounding_mode: str = "ROUND",
 ) -> np.ndarray:
-    """QONNX's `Quant`."""
+    """Evaluate QONNX's `Quant`."""
     value = x / np.float32(scale) + np.float32(zero)
     if bits == 1 and signed:
         value = np.where(value >= 0, 1, -1)
@@ -73,7 +73,7 @@ def test_quant(scale: float, zero: int, bits: int, options: dict[str, Any], doma
 
 
 def test_bipolar_quant() -> None:
-    """0 counts as positive, and minus 0 too."""
+    """0 counts as positive, and so does minus 0."""
     x = np.array([[-1.5, -0.0, 0.0, 2.0]], np.float32)
     node = helper.make_node("BipolarQuant", ["x", "s"], ["y"], domain=DOMAIN)
     (y,) = tcopt.compile(model([node], {"s": 0.5}, x.shape), cache=False).run({"x": x})
@@ -82,8 +82,8 @@ def test_bipolar_quant() -> None:
 
 @pytest.mark.parametrize("pad", [0, 1])
 def test_a_convolution_counts_bits(pad: int) -> None:
-    """Weights and data of -1 and 1, and data of two bits: on words of bits, with the same sums.
-    Where 0 stands around data of -1 and 1, it takes two bits."""
+    """Binary and two-bit layers use bit-packed words, with the same sums. Zero padding around data
+    of -1 and 1 takes two bits."""
     rng = np.random.default_rng(0)
     weights = rng.standard_normal((16, 64, 3, 3)).astype(np.float32)
     x = rng.standard_normal((1, 64, 6, 5)).astype(np.float32)

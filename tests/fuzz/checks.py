@@ -1,7 +1,7 @@
-"""What is done with one text: parse, verify, print, parse again, compile to LLVM IR.
+"""The checks on one text: parse, verify, print, parse again, compile to LLVM IR.
 
-Whatever a text holds, each step either works or raises an error that is meant for a reader.
-Anything else is a finding.
+For any text, each step either works or raises an error intended for a reader. Anything else is a
+finding.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ from tcopt.tools.passes.driver import (
 )
 
 MEANT = (TcoptError, DiagnosticException, ParseError)
-"""Errors that say what is wrong with an input."""
+"""Errors that describe what is wrong with an input."""
 
 _CODE = {"cpu": "llvm", "cuda": "ptx", "opencl": "opencl"}
-"""What is emitted for a kind of target."""
+"""Emitters by kind of target."""
 
 _FORMS = {"custom": PrintOptions(), "generic": PrintOptions(generic=True)}
 
 
 class Hang(BaseException):
-    """A text took longer than it may. No `except Exception` stops it."""
+    """A text exceeded its time limit. No `except Exception` catches it."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What went wrong with a text.
+    """A finding for a text.
 
     Attributes:
-        signature: equal for texts that fail in the same way and place.
-        detail: the end of the traceback, or what differs.
+        signature: key of the failure: equal for texts that fail in the same way at the same line.
+        detail: the end of the traceback, or the difference.
     """
 
     signature: str
@@ -60,7 +60,7 @@ class Finding:
 
 
 def check(text: str, seconds: float, target: str = "cpu:haswell") -> Finding | None:
-    """What is wrong with how a text is handled, None if nothing is."""
+    """Return what is wrong with the handling of a text, or None."""
     stage = ["parse"]
     try:
         with time_limit(seconds):
@@ -120,7 +120,7 @@ def _compile(module: ModuleOp, text: str, target: str) -> Finding | None:
             verify(module)
         except MEANT as error:
             if "outside of [" in str(error):
-                # It was under a guard, which the verifier does not judge, until a pass did.
+                # The op was in a guard, which the verifier does not evaluate, until a pass did.
                 return None
             where = f"pass {each.name} leaves invalid IR"
             return Finding(f"{where}: {_family(str(error))}", str(error))
@@ -135,7 +135,7 @@ def _parse(text: str) -> ModuleOp:
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `Hang` in the body when it has computed for so long, whatever else the machine does."""
+    """Raise `Hang` in the body after this much CPU time, independent of other load."""
 
     def expire(number: int, frame: FrameType | None) -> None:
         raise Hang
@@ -150,7 +150,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def _own_place(frames: traceback.StackSummary) -> str:
-    """The innermost frame of this project's, and the innermost of all if it is another's."""
+    """Return the innermost frame of this project, and the innermost frame if it is another one."""
     own = [f for f in frames if f"{os.sep}tcopt{os.sep}" in f.filename] or list(frames)
     places = dict.fromkeys(f"{_short(f.filename)}:{f.name}" for f in (own[-1], frames[-1]))
     return " > ".join(places)

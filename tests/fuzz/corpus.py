@@ -1,4 +1,4 @@
-"""The texts that are mutated: every case of every lit file, in both forms."""
+"""The seed texts for mutation: every case of every lit file, in both forms."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _COMMENT = re.compile(r"^\s*//.*\n?", re.MULTILINE)
 
 
 def lit_cases(root: Path = LIT_TESTS) -> list[str]:
-    """The cases of all lit files, without comments, in a fixed order."""
+    """Return the cases of all lit files, without comments, in a fixed order."""
     return [case for path in sorted(root.rglob("*.mlir")) for case in cases_of(path)]
 
 
 def cases_of(path: Path) -> list[str]:
-    """The cases of one lit file, without comments."""
+    """Return the cases of one lit file, without comments."""
     parts = _SEPARATOR.split(path.read_text(encoding="utf-8"))
     texts = (_COMMENT.sub("", part).strip("\n") for part in parts)
     return [text + "\n" for text in texts if text.strip()]

@@ -1,4 +1,4 @@
-"""Mutants by number: the same text in every run of a seed."""
+"""Mutants by number: the same text for a number in every run of a seed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _SECONDS = 20.0
 
 @cache
 def cases() -> tuple[str, ...]:
-    """The texts to mutate."""
+    """Return the texts to mutate."""
     return tuple(lit_cases())
 
 
 @cache
 def generic_form(case: int) -> str:
-    """One of them in generic form, as it is if it does not parse."""
+    """Return a text in generic form, or unchanged if it does not parse."""
     text = cases()[case]
     try:
         with time_limit(_SECONDS):
@@ -33,7 +33,7 @@ def generic_form(case: int) -> str:
 
 
 def mutant(seed: int, number: int) -> str:
-    """A mutant."""
+    """Return a mutant by its number."""
     rng = random.Random(f"{seed}:{number}")
     case = rng.randrange(len(cases()))
     text = generic_form(case) if rng.random() < _GENERIC_SHARE else cases()[case]

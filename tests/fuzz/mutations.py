@@ -1,6 +1,6 @@
-"""Random changes of IR text, token by token and line by line.
+"""Random changes of IR text, by tokens and by lines.
 
-Each change keeps most of a text as it was: what a parser refuses at its first token tests little.
+Each change keeps most of a text: a text rejected at its first token tests little.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ Mutation = Callable[[random.Random, str, Sequence[str]], str]
 
 
 def mutate(rng: random.Random, text: str, others: Sequence[str]) -> str:
-    """A text with one to three random changes, some of which take parts of other texts."""
+    """Return a text with one to three random changes, some of which insert parts of other texts."""
     for _ in range(rng.choice((1, 1, 1, 2, 2, 3))):
         text = rng.choice(MUTATIONS)(rng, text, others)
     return text
 
 
 def tokens_of(text: str) -> list[str]:
-    """The tokens of a text, white space between them included."""
+    """Split a text into tokens, including white space."""
     return _TOKEN.findall(text)
 
 
@@ -92,7 +92,7 @@ def _change_number(rng: random.Random, text: str, others: Sequence[str]) -> str:
 
 
 def _change_word(rng: random.Random, text: str, others: Sequence[str]) -> str:
-    """A value, symbol, op or keyword becomes another of its kind."""
+    """Replace a value, symbol, op or keyword by another of its kind."""
     tokens = tokens_of(text)
     words = [i for i, token in enumerate(tokens) if _WORD.fullmatch(token)]
     if not words:
@@ -115,7 +115,7 @@ def _drop_attribute(rng: random.Random, text: str, others: Sequence[str]) -> str
 
 
 def _change_lines(rng: random.Random, text: str, others: Sequence[str]) -> str:
-    """A line, or a few, are dropped, doubled or moved."""
+    """Remove, duplicate or move one or a few lines."""
     lines = text.splitlines(keepends=True)
     if not lines:
         return text
@@ -135,7 +135,7 @@ def _change_lines(rng: random.Random, text: str, others: Sequence[str]) -> str:
 
 
 def _splice(rng: random.Random, text: str, others: Sequence[str]) -> str:
-    """A line of another text is put in, or the rest of another text follows."""
+    """Insert a line of another text, or append the rest of another text."""
     lines = text.splitlines(keepends=True)
     other = rng.choice(others).splitlines(keepends=True)
     if not lines or not other:

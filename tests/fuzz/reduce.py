@@ -1,4 +1,4 @@
-"""Making a text that fails smaller, as long as it fails in the same way."""
+"""Reduction of a failing text that preserves its failure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fuzz.mutations import tokens_of
 
 
 def reduce(text: str, fails: Callable[[str], bool], seconds: float) -> str:
-    """A part of a text for which `fails` still holds, found within a time."""
+    """Return a part of a text for which `fails` still holds, found within a time limit."""
     deadline = time.monotonic() + seconds
     parts: Sequence[str] = _reduce_parts(text.splitlines(keepends=True), fails, deadline)
     parts = _reduce_parts(tokens_of("".join(parts)), fails, deadline)
@@ -19,7 +19,7 @@ def reduce(text: str, fails: Callable[[str], bool], seconds: float) -> str:
 def _reduce_parts(
     parts: Sequence[str], fails: Callable[[str], bool], deadline: float
 ) -> Sequence[str]:
-    """Drop runs of parts, shorter and shorter ones (delta debugging)."""
+    """Remove runs of parts, of decreasing length (delta debugging)."""
     size = max(len(parts) // 2, 1)
     while size:
         start = 0

@@ -1,10 +1,9 @@
-"""Mutates the texts of all lit tests and looks for tracebacks, hangs and texts that change.
+"""Mutate the texts of all lit tests; find tracebacks, hangs and texts that do not round-trip.
 
     python tests/fuzz/run.py --mutants 40000 --seed 1 --jobs 2
 
-Each mutant goes through parser, verifier, printer, the parser again and the passes of a compile,
-to LLVM IR. What is found is printed by the kind of failure, with a text that is made smaller;
-the exit code is 1 if there is any.
+Each mutant is parsed, verified, printed, parsed again and compiled by the passes to LLVM IR.
+Findings are printed by kind of failure, with a reduced text; the exit code is 1 if there are any.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from fuzz.mutants import cases, mutant
 from fuzz.reduce import reduce
 
 _SECONDS = 20.0
-"""More than any text takes, on a machine that does other things too."""
+"""Time limit for a text, generous enough for a busy machine."""
 _MEMORY_BYTES = 6 << 30
 _CHUNK = 50
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A mutant that fails: its number, and what is wrong."""
+    """The number of a failing mutant, and its finding."""
 
     number: int
     finding: Finding
@@ -55,7 +54,7 @@ class Campaign:
     started: float = field(default_factory=time.monotonic)
 
     def run(self, numbers: range) -> None:
-        """Check mutants in processes; one that takes its process with it is found too."""
+        """Check mutants in worker processes; a mutant that kills its process is found too."""
         cases()
         rest = [numbers[n : n + _CHUNK] for n in range(0, len(numbers), _CHUNK)]
         while rest:
@@ -66,12 +65,12 @@ class Campaign:
                 (number,) = rest.pop(0)
                 self._add(Failure(number, Finding("the process ended", f"mutant {number}")))
             else:
-                # Those that were under way when it ended run again, one by one.
+                # Mutants that were in progress when it ended are run again, one by one.
                 head = rest[: 2 * self.jobs]
                 rest[: len(head)] = [range(n, n + 1) for chunk in head for n in chunk]
 
     def _run_chunks(self, rest: list[range]) -> bool:
-        """Whether a process ended. Chunks that are done leave the list."""
+        """Whether a process ended. Finished chunks are removed from the list."""
         context = multiprocessing.get_context("fork")
         jobs = 1 if len(rest[0]) == 1 else self.jobs
         with ProcessPoolExecutor(jobs, context, _limit_memory) as pool:
@@ -99,7 +98,7 @@ class Campaign:
         print(line, end="", file=sys.stderr, flush=True)
 
     def report(self, seconds: float) -> None:
-        """Print each kind of failure with a small text, the most frequent first."""
+        """Print each kind of failure with a reduced text, the most frequent first."""
         print(file=sys.stderr)
         for signature, failures in sorted(self.found.items(), key=lambda item: -len(item[1])):
             first = min(failures, key=lambda f: (len(mutant(self.seed, f.number)), f.number))
@@ -115,7 +114,7 @@ class Campaign:
             return finding is not None and finding.signature == signature
 
         text = mutant(self.seed, failure.number)
-        # What ended a process would end this one.
+        # A text that kills its process would kill this one too.
         return text if signature == "the process ended" else reduce(text, fails, seconds)
 
 

@@ -1,6 +1,6 @@
-"""Texts that are not as they should be are refused with a message, and never hang.
+"""Invalid texts are rejected with a message, and never hang.
 
-`make fuzz` runs thousands of mutants; some of them run here.
+`make fuzz` runs thousands of mutants; a sample runs here.
 """
 
 from __future__ import annotations

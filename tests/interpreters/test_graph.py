@@ -1,4 +1,4 @@
-"""Running modules of graph ops."""
+"""The interpreter of graph ops."""
 
 from __future__ import annotations
 

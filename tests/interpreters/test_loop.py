@@ -1,4 +1,4 @@
-"""The loop interpreter gives what the dialect's definition says."""
+"""The loop interpreter follows the dialect's definition."""
 
 # ruff: noqa: E501 (lines of IR)
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Intrinsics whose lowering is an op from outside: reducing and elementwise ones."""
+"""Intrinsics that lower to third-party ops: reductions and elementwise ones."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ PAIR = {"a": ((4,), "f32"), "b": ((4,), "f32")}
 
 @pytest.mark.parametrize("vectorized", [False, True])
 def test_a_reducing_op(vectorized: bool) -> None:
-    """Its meaning gets whole vectors, with a dimension in front under a vectorized loop."""
+    """The behaviour receives whole vectors, with an extra leading dimension in a vectorised
+    loop."""
     meaning(GroupDotOp)(lambda _, acc, a, b: acc + (a * b).sum(-1))
     x = te.placeholder((8,), "f32", name="x")
     w = te.placeholder((8, 8), "f32", name="w")
@@ -106,7 +107,7 @@ def test_a_reducing_op(vectorized: bool) -> None:
 
 
 def test_an_elementwise_intrinsic() -> None:
-    """Its output is only written: the lowering gets the inputs alone."""
+    """The output is only written, so the lowering receives the inputs alone."""
     meaning(TripleOp)(lambda _, x: 3 * x)
     x = te.placeholder((8,), "f32", name="x")
     y = te.compute((8,), lambda i: x[i] * 3.0, name="y")
@@ -150,7 +151,7 @@ def _half(a: te.Tensor, b: te.Tensor) -> te.Tensor:
 def test_a_behaviour_that_nothing_matches_is_refused(
     behaviour: Callable[..., te.Tensor],
 ) -> None:
-    """When it is registered, with the intrinsic's name."""
+    """The error is raised at registration and names the intrinsic."""
     refused = pytest.raises(InputError, match="test_intrinsic")
     with refused, registered(PAIR, behaviour, lambda *_: []):
         pass

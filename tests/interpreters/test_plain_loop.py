@@ -1,4 +1,4 @@
-"""The plain translation of the loop dialect: what the scalar interpreter gives, as machine code."""
+"""The plain lowering of the loop dialect agrees with the scalar interpreter, as machine code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def arguments(function: loop.FuncOp) -> list[np.ndarray]:
 
 
 def run(text: str, *arrays: np.ndarray) -> list[np.ndarray]:
-    """All arguments afterwards."""
+    """Return all arguments after a run."""
     function = function_of(text)
     given = list(arrays) or arguments(function)
     call = run_plain(function, given, range(len(given)))
@@ -46,7 +46,7 @@ def run(text: str, *arrays: np.ndarray) -> list[np.ndarray]:
 
 
 def lit_functions() -> list[tuple[str, str]]:
-    """Every loop function of the lit files of passes, by file and number."""
+    """Yield every loop function of the passes' lit files, by file and number."""
     found: list[tuple[str, str]] = []
     for file in sorted((LIT / "passes" / "loop").rglob("*.mlir")):
         for number, part in enumerate(SEPARATOR.split(file.read_text())):
@@ -57,7 +57,7 @@ def lit_functions() -> list[tuple[str, str]]:
 
 @pytest.mark.nightly
 def test_gives_what_the_interpreter_gives() -> None:
-    """On every function of the passes' lit files that both run."""
+    """For every function of the passes' lit files that both can run."""
     compared = 0
     for name, text in lit_functions():
         try:
@@ -98,7 +98,8 @@ BLOCK = """loop.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {{
 
 
 def test_keeps_what_blocks_store() -> None:
-    """By the block's own variables, with the points that it never reached left out."""
+    """Stored values are indexed by the block's own variables; points that were not reached are
+    omitted."""
     text = BLOCK.format(trip=6, kind="", read="", write="")
     x = np.arange(8, dtype=np.float32)
     call = run_plain(function_of(text), [x, np.zeros(8, np.float32)], [1])
@@ -110,7 +111,7 @@ def test_keeps_what_blocks_store() -> None:
 
 
 def test_an_index_outside_is_a_fault() -> None:
-    """It names the block, the buffer and the index."""
+    """The error names the block, the buffer and the index."""
     with pytest.raises(NativeFault, match=r'@f: block "b": an index of %x is outside .* index 8'):
         run(BLOCK.format(trip=8, kind="", read=" + 1", write=""))
 
@@ -122,7 +123,7 @@ def test_a_parallel_loop_without_a_race_is_none() -> None:
 
 @pytest.mark.parametrize("write", [" floordiv 2", " * 0"])
 def test_two_iterations_that_write_one_element_race(write: str) -> None:
-    """They write different values; which is left is chance."""
+    """The iterations write different values, and the last one wins by chance."""
     with pytest.raises(NativeFault, match="two iterations of a parallel loop race: both write"):
         run(BLOCK.format(trip=8, kind="parallel", read="", write=write))
 
@@ -139,7 +140,7 @@ def test_an_iteration_that_reads_what_another_writes_races() -> None:
 
 
 def test_a_buffer_that_parallel_iterations_share_races() -> None:
-    """Each fills it and reads it back: right one after the other, and in no other way."""
+    """Each iteration fills the buffer and reads it back immediately."""
     text = """loop.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
       %t = loop.alloc global : memref<1xf32>
       loop.for %i = 0 to 8 parallel {
@@ -154,7 +155,7 @@ def test_a_buffer_that_parallel_iterations_share_races() -> None:
 
 
 def test_what_was_not_written_shows() -> None:
-    """New buffers hold NaN."""
+    """New buffers contain NaN."""
     text = """loop.func @f(%y: memref<2xf32>) {
       %t = loop.alloc global : memref<2xf32>
       %0 = loop.load %t[1] : memref<2xf32>
@@ -165,7 +166,7 @@ def test_what_was_not_written_shows() -> None:
 
 
 def test_borders_run() -> None:
-    """What lies outside of the box, and nothing of it."""
+    """Elements outside the box are written, and no others."""
     text = """loop.func @f(%y: memref<4x5xf32>) {
       loop.border %y outside [1 to 3, 1 to 4] = 2.0 : memref<4x5xf32>
     }"""
@@ -187,7 +188,7 @@ def test_threads_that_wait_are_refused() -> None:
 
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_a_buffer_is_new_in_every_iteration(lanes: int) -> None:
-    """No iteration reads what an earlier one wrote, even where few elements are written."""
+    """No iteration reads what an earlier one wrote, even if few elements are written."""
     lanes_text = " lanes [1]" if lanes > 1 else ""
     vector = f", vector<{lanes}xf32>" if lanes > 1 else ""
     (_, y) = run(f"""loop.func @f(%x: memref<64xf32>, %y: memref<16xf32>) {{

@@ -1,4 +1,4 @@
-"""One model on several CPUs that this machine can stand for, on the same inputs."""
+"""Run one model for several CPUs that this machine can execute, on the same inputs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from tcopt.runtime.program import Program
 from tcopt.targets.cpu import MACHINES
 
 TOLERANCE = 1e-4
-"""Sums in another order and products without fused additions, as a part of the largest value."""
+"""Tolerance for sums in another order and without fused multiply-add, relative to the largest
+value."""
 FILLS = 0x00, 0xFF
-"""What outputs and workspace hold before; results must not depend on it."""
+"""Initial content of outputs and workspace, which must not affect results."""
 
 
 def levels() -> list[str]:
-    """A CPU for each set of instructions that this machine has, the plainest first.
+    """Return a CPU for each instruction set that this machine has, the most basic first.
 
-    Of those with instructions for products of bytes it is the last, which has most besides.
+    Among those with byte dot products it is the last, which has the most other features.
     """
     names = runnable_targets()
     dots = [name for name in names if "avx512vnni" in MACHINES[name].capabilities]
@@ -32,11 +33,11 @@ def levels() -> list[str]:
 def findings(
     model: ModelProto, feeds: Mapping[str, np.ndarray], cpus: Sequence[str], exact: bool
 ) -> list[str]:
-    """What differs between CPUs, or is written outside of a buffer; nothing if all is well.
+    """Return differences between CPUs and out-of-bounds writes; empty if there are none.
 
     Args:
-        exact: whether integers are equal; otherwise one of a hundred may be off by one, as real
-            numbers are rounded to them.
+        exact: whether integers must be equal; otherwise one in a hundred may differ by one, because
+            floats are rounded to them.
     """
     found: list[str] = []
     expected: list[np.ndarray] | None = None
@@ -45,7 +46,7 @@ def findings(
         if not isinstance(compiled.program, Program) or compiled.program.signature is not None:
             return []
         if any(spec.dtype.kind not in "biufV" for spec in (*compiled.inputs, *compiled.outputs)):
-            return []  # Strings are the host's.
+            return []  # Strings are computed on the host.
         values = [np.ascontiguousarray(feeds[spec.name]) for spec in compiled.inputs]
         for fill in FILLS:
             try:
@@ -63,7 +64,7 @@ def findings(
 
 
 def difference(ours: np.ndarray, first: np.ndarray, exact: bool) -> str:
-    """How far results are from those of another CPU, nothing if near enough."""
+    """Return how far results are from those of another CPU; empty if within tolerance."""
     if ours.dtype.kind in "biu":
         apart = ours != first
         wrong = int(apart.sum())

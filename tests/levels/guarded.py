@@ -1,4 +1,4 @@
-"""Programs run on memory that ends where a guard page begins."""
+"""Run programs on memory that ends at a guard page."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _LIBC.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
 class GuardedBytes:
-    """`size` bytes between two pages that nobody may touch.
+    """`size` bytes between two inaccessible pages.
 
-    They end at the second page, or as near to it as their alignment lets them; the bytes between
-    and those from the first page on hold a known value.
+    They end at the second page, or as close to it as their alignment allows; the remaining bytes
+    hold a known value.
     """
 
     def __init__(self, size: int, alignment: int, fill: int = 0):
@@ -52,31 +52,31 @@ class GuardedBytes:
             raise OSError(ctypes.get_errno(), "mprotect")
 
     def make_read_only(self) -> None:
-        """From now on a write ends the process."""
+        """Make the memory read-only."""
         self._protect(*self._inner, mmap.PROT_READ)
 
     def is_intact(self) -> bool:
-        """Whether the bytes around still have their value."""
+        """Whether the surrounding bytes are unchanged."""
         return all(bool((part == _CANARY).all()) for part in self._around)
 
     def release(self) -> None:
-        """Give the memory back; arrays in it must not be used any more."""
+        """Free the memory; arrays in it must not be used any more."""
         _LIBC.munmap(self._base, self._length)
 
 
 class OutsideError(AssertionError):
-    """Bytes beside a buffer were written."""
+    """Bytes next to a buffer were written."""
 
 
 def run_guarded(
     program: Program, feeds: Sequence[np.ndarray], fill: int, threads: int = 1
 ) -> list[np.ndarray]:
-    """What a program gives for inputs that are read-only and buffers that end at guard pages.
+    """Run a program on read-only inputs and buffers that end at guard pages.
 
-    Random numbers are those of the key 0, and checks are written as outputs are.
+    The random key is 0, and checks are written like outputs.
 
     Args:
-        fill: the value of every byte of outputs and workspace before.
+        fill: initial value of every byte of outputs and workspace.
     Raises:
         OutsideError: bytes between a buffer and its guard page were written.
     """

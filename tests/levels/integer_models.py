@@ -1,6 +1,6 @@
-"""Random models whose results are integers that every machine computes alike.
+"""Random models with integer results, which are the same on every machine.
 
-Extents are mostly such that a vector's tail is one lane, or nearly a whole vector.
+Most extents leave a vector tail of one lane, or of nearly a whole vector.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Maker:
 
 
 def _scales(m: _Maker, zero: str) -> tuple[str, str, str]:
-    """A power of two, so that no product of scales is rounded; a zero point of 0; the result's."""
+    """The scale is a power of two, so no product of scales is rounded; the zero point is 0."""
     return m.weight(2.0 ** -m.pick.randint(0, 3), "float32"), m.weight(0, "int8"), m.weight(3, zero)
 
 
@@ -157,7 +157,7 @@ _FAMILIES: tuple[Callable[[_Maker], str], ...] = (
 
 
 def integer_model(seed: int) -> ModelProto:
-    """The model of a number; families of operators take turns."""
+    """Return the model with a number; operator families alternate."""
     maker = _Maker(seed)
     return maker.model(_FAMILIES[seed % len(_FAMILIES)](maker))
 

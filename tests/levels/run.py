@@ -1,8 +1,8 @@
-"""Compares CPUs that this machine can stand for: `make levels`.
+"""Compare CPUs that this machine can execute: `make levels`.
 
-Each model is compiled for each of them and run on the same inputs, which are read-only, with
-exact-size buffers between guard pages. Integers must be equal, real numbers near. A model has a
-process of its own, so that one that writes outside is a line of the report.
+Each model is compiled for each CPU and run on the same read-only inputs, with exact-size buffers
+between guard pages. Integers must be equal, floats close. Each model has its own process, so that
+an out-of-bounds write becomes a line of the report.
 
     python tests/levels/run.py                       # everything
     python tests/levels/run.py --only integers --count 100
@@ -36,7 +36,7 @@ from tcopt.support.errors import TcoptError, UnsupportedError
 
 Build = Callable[[], tuple[ModelProto, dict[str, np.ndarray]]]
 SECONDS = 300
-"""How long a model may take on all CPUs."""
+"""Time limit of a model on all CPUs."""
 
 
 def _integers(seed: int) -> tuple[ModelProto, dict[str, np.ndarray]]:
@@ -94,7 +94,7 @@ def _child(build: Build, cpus: list[str], exact: bool, answer: Connection) -> No
 
 
 def _check(name: str, build: Build, exact: bool, cpus: list[str]) -> list[str] | None:
-    """What is wrong with a model; None if it cannot be told."""
+    """Return what is wrong with a model; None if unknown."""
     ours, theirs = multiprocessing.Pipe(False)
     context = multiprocessing.get_context("fork")
     process = context.Process(target=_child, args=(build, cpus, exact, theirs))
@@ -111,7 +111,7 @@ def _check(name: str, build: Build, exact: bool, cpus: list[str]) -> list[str] |
 
 
 def main() -> int:
-    """Entry point; 1 if anything was found."""
+    """Entry point; returns 1 if anything was found."""
     parser = argparse.ArgumentParser(description="Compare CPUs that this machine can stand for.")
     add = parser.add_argument
     add("--only", nargs="+", choices=list(SOURCES), default=list(SOURCES))
@@ -124,7 +124,7 @@ def main() -> int:
         print(*cpus)
         return 0
     print(f"comparing {', '.join(cpus)}", flush=True)
-    # What a compile imports is there when a model's process starts.
+    # Import what a compile needs before the processes of models are forked.
     tcopt.compile(integer_model(0), cache=False)
     wrong = 0
     for source in args.only:

@@ -1,4 +1,4 @@
-"""A part of `make levels`: each kind of integer model, and what tells a fault."""
+"""A sample of `make levels`: each kind of integer model, and detection of faults."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_checks_and_random_keys_have_buffers() -> None:
 
 
 def test_what_is_written_beside_a_buffer_is_noticed() -> None:
-    """An input read as bytes of its own program: the entry writes one byte too many."""
+    """An entry point that writes one byte past an output."""
     model = integer_model(2)
     program = tcopt.compile(model).program
     feeds = list(feeds_of(model, 2).values())

@@ -1,4 +1,4 @@
-"""Work in child processes, so that what ends one is a finding and not the end."""
+"""Work in child processes, so that a crash is a finding and does not end the run."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 
 Work = Callable[[str], str | None]
-"""Does what a name stands for; None if that is well, else what is wrong."""
+"""Function that runs the case of a name and returns None if it passes, or what is wrong."""
 
 _CHUNK = 50
-"""Names that one process works on, one after the other."""
+"""Names that one process works on, in order."""
 
 
 _PATIENCE = 20
-"""How much longer than its time of computing a name may take on a machine that has more to do."""
+"""Ratio of wall-clock limit to CPU time limit, for a busy machine."""
 
 
 def _work_on(
     names: Sequence[str], work: Work, seconds: int, memory: int, results: Connection
 ) -> None:
-    # A signal that ends this process is what is looked for, and needs no report.
+    # A signal that ends this process is a finding and needs no report.
     faulthandler.disable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if memory:
@@ -67,7 +67,7 @@ def _outcomes(
 
 
 def _cause(code: int | None, seconds: int) -> str:
-    """Why a process ended."""
+    """Return why a process ended."""
     if code == -signal.SIGXCPU:
         return f"takes more than {seconds} s"
     name = signal.Signals(-code).name if code is not None and code < 0 else f"exit {code}"
@@ -83,11 +83,11 @@ def run_all(
     memory: int = 0,
     progress: Callable[[str, str | None], None] = lambda name, outcome: None,
 ) -> dict[str, str | None]:
-    """What is wrong with each name; None for those that are well.
+    """Return what is wrong with each name; None for those that pass.
 
     Args:
-        seconds: the longest that one may compute.
-        memory: bytes of address space of a process; 0 for as much as there is.
+        seconds: CPU time limit of each name.
+        memory: address space limit of a process in bytes; 0 for none.
         progress: called with each outcome.
     """
     found: dict[str, str | None] = {}

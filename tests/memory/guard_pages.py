@@ -1,10 +1,10 @@
-"""Runs of compiled programs whose buffers have exactly their size, between pages without access.
+"""Runs of compiled programs on exact-size buffers next to inaccessible pages.
 
-`guarded()` makes every run of a program one of that kind: inputs and weights are read-only, outputs
-and workspace end, or begin, at a page that neither may be read nor written. A kernel that leaves
-a buffer ends the process by SIGSEGV. Each run is done twice, with buffers against the upper and
-against the lower page, and what outputs and workspace hold before differs: where results differ,
-a kernel has returned what was in memory, or read it.
+Inside `guarded()`, every program runs in this way: inputs and weights are read-only, outputs and
+workspace end, or begin, at an inaccessible page. A kernel that accesses memory outside a buffer
+ends the process by SIGSEGV. Each run is done twice, with buffers at the upper and at the lower
+page, and with different initial content of outputs and workspace: if results differ, a kernel
+returned or read uninitialised memory.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ PAGE = mmap.PAGESIZE
 NONE, READ = 0, 1
 CANARY = 0xA5
 FILLS = (("upper", 0xFF), ("lower", 0x11))
-"""For each run: against which page buffers lie, and the byte that is in them before."""
+"""For each run: the page next to the buffers, and their initial byte."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class GuardError(AssertionError):
-    """A program wrote beside a buffer, or its results depend on what was in memory."""
+    """A program wrote next to a buffer, or its results depend on uninitialised memory."""
 
 
 def _protect(address: int, size: int, access: int) -> None:
@@ -49,13 +49,13 @@ def _protect(address: int, size: int, access: int) -> None:
 
 
 class GuardedBuffer:
-    """`size` bytes beside a page without access.
+    """`size` bytes next to an inaccessible page.
 
     Args:
-        side: `upper`, so that they end at the page behind them, or `lower`.
-        alignment: what the address is a multiple of; against the upper page up to that many bytes
-            less one are left between, which are checked after the run.
-        fill: the byte that is in them, and around them up to the pages `CANARY`.
+        side: `upper` to end at the page after them, or `lower` to begin at the page before.
+        alignment: alignment of the address; at the upper page it leaves a gap of fewer bytes, which
+            is checked after the run.
+        fill: initial value of each byte; the bytes between buffer and pages are `CANARY`.
     """
 
     def __init__(self, size: int, side: str, alignment: int, fill: int = 0):
@@ -77,11 +77,11 @@ class GuardedBuffer:
         _protect(self._address + span, PAGE, NONE)
 
     def make_read_only(self) -> None:
-        """From now on a write to it ends the process."""
+        """Make it read-only."""
         _protect(self._address, self._span, READ)
 
     def is_clean(self) -> bool:
-        """Whether nothing was written between the bytes and the pages around."""
+        """Whether the bytes between the buffer and the pages are unchanged."""
         before, behind = self._inside[: self._start], self._inside[self._start + self.bytes.size :]
         return bool((before == CANARY).all() and (behind == CANARY).all())
 
@@ -95,7 +95,7 @@ def _read_only(data: Array, side: str, alignment: int) -> GuardedBuffer:
 
 
 def _results(program: Program) -> list[TensorSpec]:
-    """What a program gives: outputs and checks."""
+    """Results of a program: outputs and checks."""
     return [as_code_has_it(spec) for spec in (*program.outputs, *program.checks)]
 
 
@@ -126,7 +126,7 @@ class _Run:
         )
 
     def call(self, program: Program, threads: int | None, control: Control | None) -> list[Array]:
-        """Run the program's code; its outputs."""
+        """Run the program's code and return its outputs."""
         buffers = [*self.inputs, *self.outputs, self.weights, self.workspace]
         arguments = (ctypes.c_void_p * len(buffers))(*(b.address for b in buffers))
         program.entry.threads = threads or default_threads()
@@ -144,11 +144,12 @@ def run_guarded(
     threads: int | None = None,
     control: Control | None = None,
 ) -> list[Array]:
-    """As a run of arrays as code has them, once for each of `FILLS`, with one random key.
+    """Run a program on arrays in the form of its code, once for each of `FILLS`, with one random
+    key.
 
     Raises:
-        GuardError: bytes beside a buffer were written, or results differ.
-        InputError: the data is refused.
+        GuardError: bytes next to a buffer were written, or results differ.
+        InputError: the data is invalid.
     """
     feeds = [*feeds, *(new_key() for _ in self.keys)]
     results = [_Run.of(self, feeds, *way).call(self, threads, control) for way in FILLS]
@@ -169,7 +170,7 @@ def run_guarded(
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """While it is open, all programs run between guard pages."""
+    """Run all programs between guard pages while the context is open."""
     plain = Program._run
     Program._run = run_guarded
     try:

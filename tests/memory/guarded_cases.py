@@ -1,4 +1,4 @@
-"""ONNX's node cases between guard pages, as they are and with their feeds changed."""
+"""ONNX's node cases between guard pages, with original and with mutated feeds."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ INDEXING = tuple(
     )
     for word in line.split()
 )
-"""What the names of cases contain in which data may decide what is read or written."""
+"""Substrings of the names of cases whose data may determine addresses."""
 
 
 def is_indexing(name: str) -> bool:
-    """Whether data may decide what a case reads or writes."""
+    """Whether data may determine which elements a case accesses."""
     return name.removeprefix("test_").startswith(INDEXING)
 
 
 @cache
 def node_cases() -> dict[str, Any]:
-    """ONNX's cases of single operators, with their models and feeds, by name."""
+    """Return ONNX's cases of single operators, with their models and feeds, by name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from onnx.backend.test.case import node
@@ -47,14 +47,14 @@ def node_cases() -> dict[str, Any]:
 
 
 def guarded_case(name: str) -> str | None:
-    """What is wrong with a case between guard pages; a case that fails elsewhere is well here."""
+    """Return what is wrong with a case between guard pages; other failures are ignored."""
     with guarded():
         problem = run_case(name)
     return problem if problem is not None and "GuardError" in problem else None
 
 
 def feeds_of(name: str) -> tuple[ModelProto, dict[str, Any]] | None:
-    """A case's model and first feeds by name; None if they are not arrays."""
+    """Return a case's model and first feeds by name; None if they are not arrays."""
     case = node_cases()[name]
     if not case.data_sets:
         return None
@@ -72,9 +72,9 @@ def _array(value: Any) -> Any:
 
 
 def mutated_case(label: str) -> str | None:
-    """What is wrong with a case, `name#number`, when its feeds are changed in that way.
+    """Return what is wrong with a case, `name#number`, whose feeds are mutated by that number.
 
-    A typed error is well. The label decides what is changed.
+    A typed error passes. The label selects the mutation.
     """
     name, _, _ = label.partition("#")
     given = feeds_of(name)
@@ -94,5 +94,5 @@ def mutated_case(label: str) -> str | None:
 
 
 def guarded_names() -> list[str]:
-    """All cases but whole networks."""
+    """Return all cases except whole networks."""
     return sorted(n for n, (category, _) in all_cases().items() if "Real" not in category)

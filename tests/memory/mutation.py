@@ -1,4 +1,4 @@
-"""Feeds changed for the worse: extreme and repeated numbers, nan, infinities, negative lengths."""
+"""Mutated feeds: extreme and repeated values, nan, infinities, negative lengths."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FLOATS = (np.nan, np.inf, -np.inf, 3e38, -3e38, 1e10, -1e10, 1e-45, -0.0, 0.5, 
 
 
 def mutate(feeds: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Any]:
-    """Feeds of which one or more, of any type, are changed in some elements or in all."""
+    """Return feeds of which one or more, of any type, are changed in some or all elements."""
     names = [name for name, value in feeds.items() if _is_number(value) and value.size]
     result = dict(feeds)
     if not names:
@@ -37,7 +37,7 @@ def _changed(array: Array, rng: np.random.Generator) -> Array:
         case 0:
             places = np.arange(flat.size)
         case 1:
-            # All alike, whatever it is.
+            # All elements are equal, whatever the value.
             flat[:] = _numbers(array.dtype, rng, 1)[0]
             return flat.reshape(array.shape)
         case _:

@@ -1,7 +1,7 @@
-"""Runs ONNX's cases, and cases with changed feeds, between guard pages: `make guard`.
+"""Run ONNX's cases, and cases with mutated feeds, between guard pages: `make guard`.
 
-Prints what reads or writes outside of a buffer, returns what was in memory, ends a process or
-raises anything but the project's errors; ends with 1 if there is any.
+Reports out-of-bounds accesses, results from uninitialised memory, crashes and errors other than the
+project's; exits 1 if there are any.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from memory.guarded_cases import (
 )
 
 MEMORY = 6 << 30
-"""Bytes of address space: a model may ask for no more."""
+"""Limit of the address space in bytes."""
 
 
 def _run(title: str, names: Sequence[str], work: Work, options: argparse.Namespace) -> int:
@@ -54,7 +54,7 @@ def _run(title: str, names: Sequence[str], work: Work, options: argparse.Namespa
 
 
 def main() -> int:
-    """Run what the command line asks for; 1 if there is a finding."""
+    """Run what the command line asks for; return 1 if there is a finding."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
     parser.add_argument("--filter", default="", help="only cases whose name has this regex")

@@ -1,4 +1,4 @@
-"""A seeded part of what `make guard` runs, and that the harness sees what it is there for."""
+"""A seeded sample of `make guard`, and checks that the harness detects faults."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 def _part(names: list[str], count: int) -> list[str]:
-    """Some of many, the same in every run, from all over."""
+    """Return an evenly spread sample, the same in every run."""
     rng = np.random.default_rng(1)
     return sorted(rng.choice(names, min(count, len(names)), replace=False).tolist())
 
@@ -50,7 +50,7 @@ def test_changed_feeds_between_guard_pages() -> None:
 
 
 def _touch(what: str) -> str | None:
-    """Read or write a byte in or beside a buffer of ten."""
+    """Read or write a byte in or next to a buffer of ten."""
     access, side, place = what.split()
     buffer = GuardedBuffer(10, side, 1)
     if access == "write-input":

@@ -1,4 +1,4 @@
-"""Models of one layer whose data and weights have few bits, for tests."""
+"""One-layer models whose data and weights have few bits."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from onnx.reference import ReferenceEvaluator
 
 @dataclass(frozen=True)
 class Layer:
-    """A quantised convolution, or with `kernel = 0` a product, between quantisers.
+    """A quantised convolution, or with `kernel = 0` a matrix product, between quantisers.
 
     Attributes:
         data, weights: ONNX element types.
-        numbers: what weights are drawn from.
+        numbers: possible values of weights.
         zero: the data's zero point.
-        requantised: whether the result is quantised like the data; it is real otherwise.
+        requantised: whether the result is quantised like the data, or float.
     """
 
     shape: tuple[int, ...] = (1, 64, 7, 5)
@@ -36,7 +36,7 @@ class Layer:
     gemm: bool = False
 
     def model(self, seed: int = 0) -> ModelProto:
-        """The model, from `x` to `y`."""
+        """Return the model, from `x` to `y`."""
         rng = np.random.default_rng(seed)
         values: list[TensorProto] = []
 
@@ -96,11 +96,11 @@ class Layer:
         return [convolution]
 
     def inputs(self, seed: int = 1) -> np.ndarray:
-        """Data that reaches all numbers, and beyond."""
+        """Return data that covers all values, and exceeds the range."""
         numbers = np.random.default_rng(seed).uniform(-5, 5, self.shape)
         return numbers.astype(np.float32)
 
     def expected(self, x: np.ndarray, seed: int = 0) -> np.ndarray:
-        """What ONNX's own interpreter gives."""
+        """Run ONNX's reference evaluator."""
         (y,) = ReferenceEvaluator(self.model(seed)).run(None, {"x": x})
         return np.asarray(y)

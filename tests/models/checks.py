@@ -1,4 +1,4 @@
-"""Import a model, run it by the graph interpreter, compare with onnxruntime."""
+"""Import a model, run it by the graph interpreter, and compare with onnxruntime."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tcopt.interpreters.graph import run_module
 
 onnxruntime.set_default_logger_severity(3)
 
-# Largest error allowed, as a part of the outputs' range.
+# Largest error allowed, relative to the outputs' range.
 TOLERANCE = 1e-5
 
 
@@ -29,7 +29,8 @@ def node_model(
     constants: Sequence[int] = (),
     **attributes,
 ) -> ModelProto:
-    """A model of one node. Operands x0, x1, ...; those in `constants` are initializers."""
+    """Return a model with one node. Operands are x0, x1, ...; those in `constants` are
+    initializers."""
     names = ["" if array is None else f"x{i}" for i, array in enumerate(inputs)]
     results = [f"y{i}" for i in range(outputs)]
     node = helper.make_node(op_type, names, results, name="node", **attributes)
@@ -51,9 +52,9 @@ def node_model(
 
 
 def exact_options() -> onnxruntime.SessionOptions:
-    """Options of an onnxruntime session whose products of bytes are exact.
+    """Return options of an onnxruntime session with exact byte products.
 
-    Without them, sums of two products saturate to 16 bits on CPUs with AVX2 and without VNNI.
+    Without them, sums of two products saturate to 16 bits on CPUs with AVX2 but without VNNI.
     """
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.x64quantprecision", "1")
@@ -62,7 +63,7 @@ def exact_options() -> onnxruntime.SessionOptions:
 
 
 def run_reference(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """The outputs by onnxruntime, without its optimisations."""
+    """Run onnxruntime without its optimisations."""
     options = exact_options()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options)
@@ -70,7 +71,7 @@ def run_reference(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np
 
 
 def run_imported(model: ModelProto, feeds: Mapping[str, np.ndarray], **options) -> list[np.ndarray]:
-    """The outputs by import and the graph interpreter; the module must verify."""
+    """Import the model and run the graph interpreter; the module must verify."""
     module = import_model(model, **options)
     module.verify()
     results = run_module(module, list(feeds.values()), weights=weights_of(module))
@@ -93,7 +94,7 @@ def check_model(
 def check_node(
     op_type: str, *inputs: np.ndarray | None, tolerance: float = TOLERANCE, **options
 ) -> None:
-    """`check_model` for `node_model`."""
+    """Run `check_model` on `node_model`."""
     constants = options.get("constants", ())
     feeds = {f"x{i}": a for i, a in enumerate(inputs) if a is not None and i not in constants}
     check_model(node_model(op_type, inputs, **options), feeds, tolerance)
@@ -112,12 +113,12 @@ def assert_close(ours: np.ndarray, theirs: np.ndarray, tolerance: float) -> None
 
 
 def imported_ops(module: ModuleOp) -> list[Operation]:
-    """The ops of @main, without constants and the return."""
+    """Return the ops of @main, without constants and the return."""
     (function,) = module.ops
     ops = function.regions[0].block.ops
     return [op for op in ops if op.name not in ("graph.constant", "func.return")]
 
 
 def op_names(module: ModuleOp) -> list[str]:
-    """The names of `imported_ops`, without `graph.`."""
+    """Return the names of `imported_ops`, without `graph.`."""
     return [op.name.removeprefix("graph.") for op in imported_ops(module)]

@@ -62,8 +62,8 @@ def resnet18(size: int = 224, width: int = 64, classes: int = 1000, seed: int = 
     return net.model(**{net.gemm(x, channels, classes): [1, classes]})
 
 
-# Expansion, output channels, repeats and first stride of each stage of MobileNet-V2
-# (Sandler et al. 2018, table 2).
+# Expansion, output channels, repeats and first stride of each stage of MobileNet-V2 (Sandler et al.
+# 2018, table 2).
 MOBILENET_STAGES = (
     (1, 16, 1, 1),
     (6, 24, 2, 2),
@@ -78,7 +78,7 @@ MOBILENET_STAGES = (
 def mobilenet_v2(
     size: int = 224, width: float = 1.0, classes: int = 1000, batch: int = 1, seed: int = 0
 ) -> ModelProto:
-    """MobileNet-V2 with its width multiplier; batch normalisation kept as nodes."""
+    """MobileNet-V2 with its width multiplier; batch normalisation is kept as nodes."""
 
     def scaled(channels: int) -> int:
         return max(8, int(channels * width + 4) // 8 * 8)

@@ -1,9 +1,9 @@
-"""Small valid models, changed at random: in their bytes, or in nodes, attributes and weights.
+"""Small valid models with random changes: of bytes, or of nodes, attributes and weights.
 
     python -m models.fuzzing [SECONDS [SEED]]
 
-compiles and runs changed models for some time, and prints those for which anything but a result
-or a `TcoptError` came out. A crash names the model's file; a hang ends the process after a while.
+compiles and runs mutated models for some time, and prints those with an outcome other than a result
+or a `TcoptError`. A crash names the model's file; a hang ends the process after a timeout.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ CHANGES: tuple[Change, ...] = (
 
 
 def changed_bytes(data: bytes, rng: random.Random) -> bytes:
-    """Some bytes replaced, removed or repeated."""
+    """Replace, remove or repeat some bytes."""
     changed = bytearray(data)
     for _ in range(rng.randint(1, 6)):
         place, length = rng.randrange(len(changed)), rng.randint(1, 8)
@@ -215,7 +215,7 @@ def changed_bytes(data: bytes, rng: random.Random) -> bytes:
 
 
 def example(number: int) -> bytes:
-    """A changed model; the same for the same number."""
+    """Return a mutated model, determined by the number."""
     rng = random.Random(number)
     model = rng.choice(MODELS)()
     if rng.random() < 0.2:
@@ -226,7 +226,8 @@ def example(number: int) -> bytes:
 
 
 def feeds_of(model: tcopt.Model, rng: np.random.Generator) -> dict[str, np.ndarray] | None:
-    """Values for a model's inputs, integers of all sizes among them; None if they are large."""
+    """Return values for a model's inputs, including integers of all magnitudes; None if they are
+    large."""
     feeds: dict[str, np.ndarray] = {}
     for spec in model.inputs:
         shape = tuple(size if isinstance(size, int) else 2 for size in spec.shape)
@@ -242,10 +243,10 @@ def feeds_of(model: tcopt.Model, rng: np.random.Generator) -> dict[str, np.ndarr
 
 
 def outcome(data: bytes, number: int) -> str:
-    """What became of a model: its results' shapes, or the code of its error.
+    """Return a model's outcome: its results' shapes, or the code of its error.
 
     Raises:
-        Exception: anything else, which is a fault of the compiler.
+        Exception: any other error, which is a bug of the compiler.
     """
     try:
         model = tcopt.compile(data, cache=True, workers=0, limits=LIMITS)
@@ -258,13 +259,13 @@ def outcome(data: bytes, number: int) -> str:
 
 
 def main(seconds: float, seed: int) -> int:
-    """Try examples for some time; the number of faults."""
+    """Try examples for some time; return the number of faults."""
     place = Path(tempfile.mkdtemp(prefix="tcopt-fuzz-")) / "model.onnx"
     start, number, results, faults = time.monotonic(), seed * 1_000_000, 0, 0
     first = number
     while time.monotonic() - start < seconds:
         data = example(number)
-        place.write_bytes(data)  # What a crash or a hang leaves behind.
+        place.write_bytes(data)  # File that a crash or a hang leaves behind.
         faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
         print(f"example {number}: {place}", file=sys.stderr, flush=True)
         try:

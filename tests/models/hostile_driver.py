@@ -1,8 +1,8 @@
-"""Gives every hostile model to `tcopt-compile`, in this one process; prints a JSON line for each.
+"""Run `tcopt-compile` on every hostile model in one process; print a JSON line for each.
 
     python -m models.hostile_driver FOLDER
 
-Files that are opened are watched: those of a model must lie in its folder.
+Opened files are recorded: a model may only open files in its folder.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FORBIDDEN = ("/etc/passwd", "/dev/zero")
 
 
 class OpenedFiles:
-    """Notes which files are opened that are none of a model's business."""
+    """Recorder of opened files that a model must not open."""
 
     def __init__(self, base: Path):
         self.base = f"{base}/"
@@ -76,7 +76,7 @@ def _write(model: Hostile, folder: Path) -> Path:
 
 
 def _compile(path: Path, folder: Path, *, run: bool) -> tuple[int | str, str]:
-    """The exit code, or the exception that got through, and what was printed to stderr."""
+    """Return the exit code, or the uncaught exception, and stderr."""
     written = path.with_name("compiled.tcm") if not path.is_dir() else folder / "compiled.tcm"
     printed = io.StringIO()
     with contextlib.redirect_stderr(printed), contextlib.redirect_stdout(io.StringIO()):

@@ -1,4 +1,4 @@
-"""Layers on bytes whose results are integers, so that they are exact."""
+"""8-bit layers with integer results, which are exact."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from onnx import ModelProto, TensorProto, helper
 from models.network import Network
 
 DOTS = 3
-"""Layers that add products up: a depthwise convolution multiplies one by one."""
+"""Layers that accumulate products: a depthwise convolution multiplies channel by channel."""
 
 
 def integer_products(zero: int | None, *, signed: bool = False) -> ModelProto:
-    """Products of the whole range of an input, and of what a layer quantises.
+    """Products over the whole range of an input and of a quantised layer.
 
     Args:
-        zero: the zero point of the data; None for one that is an input.
-        signed: whether data is.
+        zero: the zero point of the data; None if it is an input.
+        signed: whether the data is signed.
     """
     net, depth = Network("integers", seed=5), 8
     kind, dtype = (TensorProto.INT8, np.int8) if signed else (TensorProto.UINT8, np.uint8)
@@ -52,7 +52,7 @@ def integer_products(zero: int | None, *, signed: bool = False) -> ModelProto:
 
 
 def byte_feeds(model: ModelProto, seed: int) -> dict[str, np.ndarray]:
-    """Bytes of the whole range for each input."""
+    """Return bytes of the whole range for each input."""
     rng = np.random.default_rng(seed)
     feeds: dict[str, np.ndarray] = {}
     for value in model.graph.input:

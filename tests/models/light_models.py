@@ -12,12 +12,12 @@ LIGHT_MODELS = example_models()
 
 
 def light_model(name: str, seed: int = 0) -> ModelProto:
-    """A light model by name (`light_resnet50`), its weights filled from `seed`."""
+    """Return a light model by name (`light_resnet50`), with weights drawn from `seed`."""
     return randomize_weights(onnx.load(find_example_model(name)), seed)
 
 
 def random_inputs(model: ModelProto, seed: int = 0) -> dict[str, np.ndarray]:
-    """Seeded inputs: normal floats, ones for masks, small integers for token ids."""
+    """Return seeded inputs: normal floats, ones for masks, small integers for token ids."""
     rng = np.random.default_rng(seed)
     weights = {tensor.name for tensor in model.graph.initializer}
     feeds: dict[str, np.ndarray] = {}

@@ -1,4 +1,4 @@
-"""The builder that the test networks are written with."""
+"""The builder of the test networks."""
 
 from tcopt.frontends.onnx.building.network import Network
 

@@ -1,4 +1,4 @@
-"""Quantised models, for tests."""
+"""Quantised models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def quantised(
     element: type[np.generic] = np.int8,
     shifts: bool = False,
 ) -> onnx.ModelProto:
-    """Convolutions one after the other, with biases and activations, between quantisers.
+    """Consecutive convolutions with biases and activations, between quantisers.
 
     With `shifts` all scales are powers of two, and the last result is added to the data.
     """

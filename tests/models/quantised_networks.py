@@ -1,8 +1,8 @@
-"""Small quantised networks by a seed: what a partition between processors has to get right.
+"""Small random quantised networks, which exercise the partition between processors.
 
-A network is convolutions, sums, joins, poolings and dense layers between quantisers, each of which
-reads any values that are there: several of one value, one of several quantisers of a value, results
-in the middle.
+A network consists of convolutions, sums, concatenations, poolings and dense layers between
+quantisers. Each reads any existing values, so values have several users and quantisers, and
+intermediate values are results.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Value:
 
 @dataclass
 class QuantisedNetwork:
-    """A network in the making.
+    """A network under construction.
 
     Attributes:
         shifts: whether all scales are powers of two and all zero points zero.
-        element: bytes, with a sign or not.
+        element: signed or unsigned bytes.
     """
 
     seed: int
@@ -48,14 +48,14 @@ class QuantisedNetwork:
         self.numbers = np.random.default_rng(self.seed)
 
     def build(self, operations: int = 6) -> onnx.ModelProto:
-        """The network."""
+        """Return the network."""
         channels, size = self.rng.choice([1, 3, 5, 16, 20, 32]), self.rng.choice([5, 7, 8, 9])
         x = self.quantise("x", (1, channels, size, size), -4)
         for _ in range(operations):
             self.grow()
         if self.rng.random() < 0.4:
             self.dense()
-        # What nobody reads, and now and then what somebody does, are results.
+        # Values without users are results, and occasionally others too.
         read = {name for node in self.nodes for name in node.input}
         ends = [v for v in self.there if v.name not in read or self.rng.random() < 0.15]
         results: list[onnx.ValueInfoProto] = []
@@ -72,12 +72,12 @@ class QuantisedNetwork:
         return helper.make_model(graph, opset_imports=[opset], ir_version=8)
 
     def grow(self) -> None:
-        """One more operation on what is there."""
+        """Add a random operation on existing values."""
         kinds = [self.conv] * 4 + [self.add] * 3 + [self.join, self.pool, self.again, self.chain]
         self.rng.choice(kinds)()
 
     def conv(self, source: Value | None = None) -> Value:
-        """A convolution of any window, groups and strides."""
+        """A convolution with any window, groups and strides."""
         x = source or self.any_value()
         rng, (_, channels, *space) = self.rng, x.shape
         kernel = [rng.choice([1, 1, 3, 3, 2]) for _ in space]
@@ -99,7 +99,7 @@ class QuantisedNetwork:
         return self.activated(self.node("Conv", operands, **window), (1, outputs, *out))
 
     def add(self) -> Value:
-        """A sum of two values, one of which may first become of the other's shape."""
+        """A sum of two values, one of which may first be brought to the other's shape."""
         a = self.any_value()
         same = [v for v in self.there if v.shape == a.shape]
         b = self.rng.choice(same)
@@ -108,7 +108,7 @@ class QuantisedNetwork:
         return self.activated(self.node("Add", [self.real(a), self.real(b)]), a.shape)
 
     def same_shape(self, like: Value) -> Value:
-        """A convolution of what is as large, with so many channels."""
+        """A same-size convolution with the given number of channels."""
         x = self.rng.choice([v for v in self.there if v.shape[2:] == like.shape[2:]])
         size = self.rng.choice([1, 3])
         shape = (like.shape[1], x.shape[1], size, size)
@@ -117,7 +117,7 @@ class QuantisedNetwork:
         return self.activated(self.node("Conv", operands, **window), like.shape)
 
     def join(self) -> Value:
-        """Channels of several values one after the other."""
+        """Concatenate the channels of several values."""
         a = self.any_value()
         near = [v for v in self.there if v.shape[2:] == a.shape[2:]]
         parts = [a, self.rng.choice(near)]
@@ -125,7 +125,7 @@ class QuantisedNetwork:
         return self.activated(self.node("Concat", [self.real(v) for v in parts], axis=1), shape)
 
     def pool(self) -> Value:
-        """A pooling, whose result may be in the scale of its data."""
+        """A pooling, whose result may share the scale of its data."""
         x = self.any_value()
         if self.rng.random() < 0.2:
             return self.activated(
@@ -140,7 +140,7 @@ class QuantisedNetwork:
         pads = [rng.randrange(k) for k in kernel * 2]
         window: dict[str, Any] = {"kernel_shape": kernel, "strides": strides, "pads": pads}
         window |= {"dilations": dilations} if is_max else {"count_include_pad": rng.randrange(2)}
-        # A last window that is not whole counts, if it begins inside.
+        # A partial last window counts if it begins inside.
         rounding = rng.choice([0, 0, 1]) if is_max else 0
         out: list[int] = []
         for d, (n, step) in enumerate(zip(space, strides, strict=True)):
@@ -154,12 +154,12 @@ class QuantisedNetwork:
         return self.quantised(made, shape, like=x if is_max else None)
 
     def again(self) -> Value:
-        """The same in another scale."""
+        """Requantise to another scale."""
         x = self.any_value()
         return self.quantised(self.real(x), x.shape)
 
     def chain(self) -> Value:
-        """Convolutions one after the other, the last of which is added to the first."""
+        """Consecutive convolutions, with the first added to the last."""
         x = self.any_value()
         first = self.same_shape(x)
         second = self.same_shape(first)
@@ -167,7 +167,7 @@ class QuantisedNetwork:
         return self.activated(total, x.shape)
 
     def dense(self) -> Value:
-        """Dense layers one after the other, of means or of all elements of an image."""
+        """Consecutive dense layers, on means or on all elements of an image."""
         x, rng = self.any_value(), self.rng
         name, depth, like = self.real(x), x.shape[1], None
         if rng.random() < 0.7:
@@ -188,7 +188,7 @@ class QuantisedNetwork:
         return self.activated(self.product(x, outputs), (*x.shape[:-1], outputs))
 
     def product(self, x: Value, outputs: int) -> str:
-        """Rows times a matrix, with a bias or none."""
+        """Rows times a matrix, with optional bias."""
         if len(x.shape) == 2:
             operands = self.factors(x, (outputs, x.shape[1]), outputs)
             return self.node("Gemm", operands, transB=1)
@@ -199,15 +199,15 @@ class QuantisedNetwork:
     # Parts.
 
     def any_value(self) -> Value:
-        """One of the last values of images."""
+        """Return one of the most recent image values."""
         images = [v for v in self.there if len(v.shape) == 4]
         return self.rng.choice(images[-4:])
 
     def factors(self, x: Value, shape: Sequence[int], outputs: int, *, axis: int = 0) -> list[str]:
-        """The operands of a sum of products: data, weights, and a bias or none.
+        """Return the operands of a contraction: data, weights, and an optional bias.
 
         Args:
-            axis: which dimension of the weights the outputs are.
+            axis: the output dimension of the weights.
         """
         low, high = (-4, 5) if self.rng.random() < 0.3 else (-127, 128)
         weights = self.numbers.integers(low, high, shape, np.int8)
@@ -233,7 +233,7 @@ class QuantisedNetwork:
         return found
 
     def activated(self, name: str, shape: Sequence[int]) -> Value:
-        """What an activation makes of a value, quantised, now and then twice."""
+        """Apply an activation and quantise, occasionally twice."""
         kind = self.rng.choice(["Relu", "Relu", "Clip", ""])
         if kind == "Relu":
             name = self.node("Relu", [name])
@@ -245,7 +245,7 @@ class QuantisedNetwork:
         return self.quantised(name, shape)
 
     def quantised(self, name: str, shape: Sequence[int], like: Value | None = None) -> Value:
-        """A value in bytes."""
+        """Quantise a value to bytes."""
         if like is not None and self.rng.random() < 0.8:
             made = self.node("QuantizeLinear", [name, like.scale, like.zero])
             self.there.append(Value(made, tuple(shape), like.scale, like.zero))
@@ -263,7 +263,7 @@ class QuantisedNetwork:
         return self.there[-1]
 
     def real(self, value: Value, name: str | None = None) -> str:
-        """A value as floats, of a dequantiser of its own."""
+        """Dequantise a value by its own dequantiser."""
         return self.node("DequantizeLinear", [value.name, value.scale, value.zero], name)
 
     def node(
@@ -274,7 +274,7 @@ class QuantisedNetwork:
         return output
 
     def tensor(self, array: np.ndarray | np.generic) -> str:
-        """A constant."""
+        """Add a constant."""
         name = f"c{len(self.tensors)}"
         self.tensors.append(numpy_helper.from_array(np.asarray(array), name))
         return name
@@ -286,5 +286,5 @@ class QuantisedNetwork:
 def random_network(
     seed: int, *, shifts: bool, element: type[np.generic] = np.int8
 ) -> onnx.ModelProto:
-    """A network."""
+    """Return a network."""
     return QuantisedNetwork(seed, shifts, element).build()

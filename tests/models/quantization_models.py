@@ -1,4 +1,4 @@
-"""Small models for the tests of quantisation, with weights of their own."""
+"""Small models with fixed weights for quantisation tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Feeds = dict[str, np.ndarray]
 
 
 def residual(*, batch: int | str = 1) -> ModelProto:
-    """Convolutions with a branch around one of them, a pool, and a dense layer."""
+    """Convolutions with a skip connection, a pool, and a dense layer."""
     net = Network("residual")
     x = net.add("Relu", net.conv(net.input("x", [batch, 3, 12, 12]), 3, 8))
     y = net.conv(x, 8, 8)
@@ -23,7 +23,8 @@ def residual(*, batch: int | str = 1) -> ModelProto:
 
 
 def chain(spread: float = 1.0) -> ModelProto:
-    """Convolutions in a row, one of them by channel; `spread` is how unlike their channels are."""
+    """Consecutive convolutions, one of them depthwise; `spread` is the ratio between channel
+    ranges."""
     net = Network("chain")
     rng = np.random.default_rng(3)
     x = net.add("Relu", net.conv(net.input("x", [1, 4, 8, 8]), 4, 8))
@@ -32,7 +33,7 @@ def chain(spread: float = 1.0) -> ModelProto:
     factors = np.exp(rng.uniform(-spread, spread, 8)).astype(np.float32)
     by_name = {w.name: w for w in model.graph.initializer}
     first, _, third = (node for node in model.graph.node if node.op_type == "Conv")
-    # What one layer's channels are multiplied by, the last one's are divided by.
+    # One layer's channels are multiplied and the last one's are divided by these.
     for name, laid in (
         (first.input[1], factors.reshape(8, 1, 1, 1)),
         (first.input[2], factors),
@@ -44,16 +45,16 @@ def chain(spread: float = 1.0) -> ModelProto:
 
 
 def dense() -> ModelProto:
-    """Two products in a row: few kernels, where nothing else matters."""
+    """Two consecutive products: few kernels, for tests that need nothing else."""
     net = Network("dense")
     x = net.add("Relu", net.gemm(net.input("x", [4, 16]), 16, 32))
     return net.model(**{net.gemm(x, 32, 8): [4, 8]})
 
 
 def normalized(width: int = 32, length: int = 6) -> ModelProto:
-    """A layer norm with channels that stand out, in front of two products."""
+    """A layer norm with outlier channels before two products."""
     net = Network("normalized")
-    # Weights take as little of these channels as the norm gives much.
+    # The weights are small on channels where the norm is large.
     scale = np.ones(width, np.float32)
     scale[2], scale[7] = 60.0, 45.0
     normed = net.add(
@@ -69,7 +70,7 @@ def normalized(width: int = 32, length: int = 6) -> ModelProto:
 
 
 def images(model: ModelProto, count: int = 3, seed: int = 0) -> Feeds:
-    """Calibration data: `count` runs along an axis in front."""
+    """Calibration data: `count` samples along a leading axis."""
     rng = np.random.default_rng(seed)
     info = model.graph.input[0]
     shape = [d.dim_value or 1 for d in info.type.tensor_type.shape.dim]

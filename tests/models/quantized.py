@@ -1,4 +1,4 @@
-"""Networks quantised by onnxruntime's tools, over the range of a few random inputs."""
+"""Networks quantised with onnxruntime's tools, over the range of a few random inputs."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def quantized(
     feeds: Sequence[Mapping[str, np.ndarray]] | None = None,
     **options,
 ) -> ModelProto:
-    """A network in 8 bits.
+    """Quantise a network to 8 bits.
 
     Args:
-        kind: `QDQ` or `QOperator`, how operators on integers are written, or `dynamic`.
-        signed: whether activations are; weights always are.
-        feeds: the inputs whose range is taken; by default random ones.
-        options: of the quantiser, such as `per_channel`.
+        kind: the form of the integer operators, `QDQ` or `QOperator`, or `dynamic`.
+        signed: whether activations are signed; weights always are.
+        feeds: calibration inputs; random by default.
+        options: options of the quantiser, such as `per_channel`.
     """
     logging.getLogger().setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as folder:
@@ -67,7 +67,7 @@ def quantized(
 
 
 def output_step(model: ModelProto) -> float:
-    """The scale of the last dequantisation."""
+    """Return the scale of the last dequantisation."""
     *_, last = (node for node in model.graph.node if node.op_type == "DequantizeLinear")
     found = (w for w in model.graph.initializer if w.name == last.input[1])
     return float(numpy_helper.to_array(next(found)))

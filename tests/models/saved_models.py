@@ -1,4 +1,4 @@
-"""Saved models whose description is changed, with a right digest, as somebody with intent would."""
+"""Saved models with a modified description and a valid digest, as an attacker would write."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcopt.runtime.container import FORMAT, read_container
 from tcopt.support.digests import digest_of
 
 WRONG = [None, 3, -1, 2**62, 2**63, 1.5, "", "x", "\0", True, [], [[]], [None], ["x"], [3], {}]
-"""JSON values of every kind; `...` stands for none at all."""
+"""JSON values of every kind; `...` means that the member is removed."""
 
 
 def rewritten(
@@ -23,12 +23,12 @@ def rewritten(
     drop: int | None = None,
     facts: dict[str, Any] | None = None,
 ) -> Path:
-    """A copy of a saved model with a right digest whose description says otherwise.
+    """Copy a saved model with a modified description and a valid digest.
 
     Args:
-        text: another description.
-        drop: the number of a part that is left out.
-        facts: members of the description that have other values.
+        text: the new description.
+        drop: index of a part to omit.
+        facts: new values of members of the description.
     """
     content = read_container(source)
     parts = [part.tobytes() for n, part in enumerate(content.parts) if n != drop]
@@ -45,12 +45,12 @@ def rewritten(
 
 
 def with_facts(source: Path, path: Path, **facts: object) -> Path:
-    """A copy of an archive whose description says otherwise."""
+    """Copy an archive with a modified description."""
     return rewritten(source, path, facts=facts)
 
 
 def places_in(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The way to every member of a JSON value."""
+    """Yield the path to every member of a JSON value."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value)
     for key, inner in pairs:
         yield (*place, key)
@@ -59,7 +59,7 @@ def places_in(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ..
 
 
 def changes_of(described: dict[str, Any]) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Each member of a description, however deep, replaced by values of every kind, or left out."""
+    """Yield descriptions with each member replaced by values of every kind, or removed."""
     for place in places_in(described):
         for value in [*WRONG, ...]:
             changed = copy.deepcopy(described)

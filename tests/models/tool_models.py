@@ -29,7 +29,7 @@ def save_dense_relu(path: Path, *, op: str = "Relu", batch: int | str = 2) -> No
 
 
 def dense_relu(x: np.ndarray) -> np.ndarray:
-    """What the model of `save_dense_relu` computes."""
+    """Evaluate the model of `save_dense_relu` in numpy."""
     rng = np.random.default_rng(0)
     w = rng.standard_normal((8, 4)).astype(np.float32)
     b = rng.standard_normal(4).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Transformer test networks as the exporters write them: a ViT block and a BERT block."""
+"""Transformer test networks in the form that exporters write: a ViT block and a BERT block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights of convolutions through transformed tiles, for tests."""
+"""Weights of Winograd convolutions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tcopt.dialects.graph.types import like
 
 
 def constant(array):
-    """A value of an array's type, for ops that are evaluated on arrays."""
+    """Return a value with an array's type, for ops that are evaluated on arrays."""
     return ConstantOp.weight("v", like(array)).results[0]
 
 
 def in_groups(weights, group):
-    """Weights [..., a, b] as [..., a / group, b, group]; as they are for groups of one."""
+    """Reshape weights [..., a, b] to [..., a / group, b, group]; unchanged for groups of one."""
     if group == 1:
         return weights
     *lead, inner, outer = weights.shape
@@ -23,7 +23,8 @@ def in_groups(weights, group):
 
 
 def of_stride(w, step):
-    """Weights [O, C, k, k, a, b] for channels that a stride makes: [O, C s^2, r, r, a, b]."""
+    """Rearrange weights [O, C, k, k, a, b] for channels made by a stride: [O, C s^2, r, r, a,
+    b]."""
     outputs, inputs, taps, _, *block = w.shape
     taps //= step
     apart = w.reshape(outputs, inputs, taps, step, taps, step, *block)
@@ -32,7 +33,8 @@ def of_stride(w, step):
 
 
 def of_phases(w):
-    """Weights [O, p, p, C, r, r, a, b] of phases as those of one filter: [O, C, p r, p r, a, b]."""
+    """Rearrange weights [O, p, p, C, r, r, a, b] of phases to one filter: [O, C, p r, p r, a,
+    b]."""
     outputs, phases, _, inputs, taps, _, *block = w.shape
     return w.transpose(0, 3, 1, 4, 2, 5, 6, 7).reshape(
         outputs, inputs, *[phases * taps] * 2, *block

@@ -1,4 +1,4 @@
-"""Random networks at the graph level: convolutional ones and free ones, for hypothesis."""
+"""Random graph-level networks for hypothesis: convolutional and general ones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Net:
         return self.rng.random() < 0.5
 
     def pick(self, rank: int | None = None) -> SSAValue | None:
-        """A value of a rank, one of the newest as a rule."""
+        """Return a value of a rank, usually one of the newest."""
         fitting = [v for v in self.values if rank is None or len(shape_of(v)) == rank]
         if not fitting:
             return None
@@ -69,7 +69,7 @@ class Net:
         return op.results[0]
 
     def step(self, steps: Sequence[Step]) -> None:
-        """Take a random step; one that makes no op, or a large value, leaves nothing behind."""
+        """Take a random step; if it creates no op, or a large value, nothing is left behind."""
         try:
             op = self.choice(steps)(self)
         except VerifyException:
@@ -82,7 +82,7 @@ class Net:
                 user.drop_all_references()
 
     def module(self) -> ModuleOp:
-        """The function with the last value and one more as results."""
+        """Return the function with the last value and one more as results."""
         results = [self.values[-1]]
         other = self.pick()
         if other is not None and other not in (results[0], *self.block.args):
@@ -102,7 +102,7 @@ class Net:
 
 
 class Case(NamedTuple):
-    """A module and arrays for its inputs; printed as its text."""
+    """A module, printed as its text, and arrays for its inputs."""
 
     module: ModuleOp
     arrays: list[np.ndarray]
@@ -115,7 +115,7 @@ Step = Callable[[Net], graph.GraphOp | None]
 
 
 def convolution(net: Net) -> graph.GraphOp | None:
-    """Plain, strided, padded, dilated, grouped or depthwise."""
+    """A plain, strided, padded, dilated, grouped or depthwise convolution."""
     x = net.pick(4)
     if x is None:
         return None
@@ -146,7 +146,7 @@ def unary(net: Net) -> graph.GraphOp | None:
 
 
 def with_constant(net: Net) -> graph.GraphOp | None:
-    """Arithmetic with a constant: scalar, per channel in three spellings, per place, full."""
+    """Arithmetic with a constant: scalar, per channel in three spellings, per pixel, full."""
     x = net.pick()
     shape = shape_of(x)
     shapes = [(), (1,), shape, shape[1:], shape[-1:], tuple(1 for _ in shape)]
@@ -166,7 +166,7 @@ def residual(net: Net) -> graph.GraphOp | None:
 
 
 def pool(net: Net) -> graph.GraphOp | None:
-    """Maxima and averages, with pads and strides."""
+    """Max or average pooling, with pads and strides."""
     x = net.pick(4)
     if x is None:
         return None
@@ -183,7 +183,7 @@ def pool(net: Net) -> graph.GraphOp | None:
 
 
 def concat(net: Net) -> graph.GraphOp | None:
-    """Along any axis, of values alike in the others."""
+    """Concatenation along any axis, of values with equal other extents."""
     x = net.pick()
     shape = shape_of(x)
     axis = min(net.choice([1, 1, 1, 0, 2, 3]), len(shape) - 1)
@@ -197,7 +197,7 @@ def concat(net: Net) -> graph.GraphOp | None:
 
 
 def mean(net: Net) -> graph.GraphOp | None:
-    """Over space, keeping the dimensions or not."""
+    """Spatial reduction, keeping the dimensions or not."""
     x = net.pick(4)
     if x is None:
         return None
@@ -206,7 +206,7 @@ def mean(net: Net) -> graph.GraphOp | None:
 
 
 def reduce(net: Net) -> graph.GraphOp | None:
-    """Over one axis."""
+    """Reduction over one axis."""
     x = net.pick()
     axis = net.number(0, len(shape_of(x)) - 1)
     kind = net.choice(["mean", "max", "l2", "log_sum_exp"])
@@ -224,7 +224,7 @@ def normalization(net: Net) -> graph.GraphOp | None:
 
 
 def movement(net: Net) -> graph.GraphOp | None:
-    """Transpose, flatten, slice or pad."""
+    """A transpose, reshape, slice or pad."""
     x = net.pick()
     shape = shape_of(x)
     rank = len(shape)
@@ -247,7 +247,7 @@ def movement(net: Net) -> graph.GraphOp | None:
 
 
 def matmul(net: Net) -> graph.GraphOp | None:
-    """With a weight matrix, either way round."""
+    """Product with a weight matrix, on either side."""
     x = net.pick()
     inner, columns = shape_of(x)[-1], net.choice([1, 3, 10, 16, 17])
     transposed = net.maybe()
@@ -257,7 +257,7 @@ def matmul(net: Net) -> graph.GraphOp | None:
     return graph.MatmulOp(x, net.constant(shape, inner**-0.5), transpose_b=transposed)
 
 
-# Repeated are those that should be more frequent.
+# Repeated entries are more likely.
 CONVOLUTIONAL: tuple[Step, ...] = (
     *[convolution] * 5,
     *[unary] * 2,
@@ -282,8 +282,8 @@ def networks(
 ) -> Case:
     """A module with one function @main, and arrays for its inputs.
 
-    Only the number of steps and a seed are drawn: choices drawn one by one are, in the few
-    examples of a test, mostly the same short networks.
+    Only the number of steps and a seed are drawn: with few examples, individually drawn choices
+    mostly give the same short networks.
     """
     seed, count = draw(st.integers(0, 1 << 20)), draw(st.integers(2, max_steps))
     net = Net(random.Random(seed), channels)

@@ -1,4 +1,4 @@
-"""Layers of 1 and 2 bits by counts of bits and by tables: as ONNX's interpreter computes them."""
+"""Layers of 1 and 2 bits by popcount and by tables, against ONNX's reference evaluator."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ IN_TABLES = {
     "gemm_of_bytes": Layer((1, 200), kernel=0, data="UINT8", zero=128, gemm=True, outputs=130),
     "strides": Layer((2, 30, 9, 11), data="INT8", stride=2, dilation=2, numbers=(0, 1)),
 }
-"""Beside those that need tables, data of bytes, of which no bits are counted."""
+"""In addition to those that need tables, 8-bit data, which has no popcount form."""
 
 
 def compiled(layer: Layer, method: str = "popcount") -> tuple[tcopt.Model, list[str]]:
@@ -84,7 +84,7 @@ def compiled(layer: Layer, method: str = "popcount") -> tuple[tcopt.Model, list[
 def check(layer: Layer, model: tcopt.Model) -> None:
     x = layer.inputs()
     (y,) = model.run({"x": x})
-    # Sums of integers are exact, and scaled and rounded to f32 once; numpy rounds each product.
+    # Integer sums are exact, and scaled and rounded to f32 once; numpy rounds each product.
     np.testing.assert_allclose(y, layer.expected(x), rtol=1e-5, atol=1e-3)
 
 
@@ -132,7 +132,7 @@ def test_any_size(
 
 
 def test_integers_are_exact() -> None:
-    """Sums beyond what f32 holds exactly: the model rounds once, as integers do."""
+    """Sums beyond the exact range of f32: the model rounds once, as integers do."""
     layer = Layer(shape=(1, 512, 3, 3), data="UINT4", weights="INT4", numbers=(-8, 7), kernel=3)
     model, remarks = compiled(layer)
     assert any("done" in each for each in remarks), remarks
@@ -141,8 +141,8 @@ def test_integers_are_exact() -> None:
 
 @pytest.mark.nightly
 def test_the_estimate_chooses() -> None:
-    """A CPU that counts the bits of a vector's words does so, one with two dot products of bytes
-    in a cycle and bytes' bits only multiplies."""
+    """A CPU with vector popcount uses it; one with two byte dot products per cycle and only
+    byte-wise popcount multiplies."""
     for cpu, counts in ((CPU, True), ("cpu:neoverse-v1", False)):
         with collect_remarks() as remarks:
             tcopt.compile(Layer().model(), target=cpu, cache=False)
@@ -163,8 +163,8 @@ def test_the_estimate_chooses() -> None:
     ids=["a_row_by_signs", "a_row_by_two_bits", "a_row_by_four", "many_rows", "few_bits"],
 )
 def test_the_estimate_chooses_tables(layer: Layer, chosen: bool) -> None:
-    """Where a row meets so many weights of one or two bits that reading bytes of them takes
-    longer; not where products of bytes, or counts of bits, are faster."""
+    """Tables are used if a row meets so many one- or two-bit weights that reading them as bytes
+    takes longer, unless byte products or popcounts are faster."""
     with collect_remarks() as remarks:
         tcopt.compile(layer.model(), target=CPU, cache=False)
     done = [str(each) for each in remarks if "done: bit-serial" in str(each)]

@@ -1,7 +1,7 @@
-"""Convolutions with windows of all kinds, drawn at random, against onnxruntime.
+"""Convolutions with random windows of all kinds, against onnxruntime.
 
-Dilated windows and small images, of whose taps a part sees nothing but pads; transposed
-convolutions in groups; 16-bit floats; factors for each channel; pooling.
+Dilated windows and small images, where some taps read only padding; grouped transposed
+convolutions; 16-bit floats; per-channel factors; pooling.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from tcopt.frontends.onnx import import_model
 from tcopt.support.pipelines import parse_pipeline
 
 TOLERANCE = {np.float32: 1e-5, np.float16: 4e-3}
-"""Sums of a few thousand terms in another order, as a part of the largest value; 16-bit floats
-are rounded after each operator."""
+"""Tolerance for sums of a few thousand terms in another order, relative to the largest value;
+16-bit floats are rounded after each operator."""
 
 MOST_WORK = 2_000_000
-"""Products of a layer at most: numbers are what is checked."""
+"""Maximum number of products in a layer: results are checked, not speed."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A convolution of random weights, followed by an addition and a Relu."""
+    """A convolution with random weights, followed by an addition and a Relu."""
 
     extents: tuple[int, ...]
     kernel: tuple[int, ...]
@@ -176,8 +176,8 @@ def test_few_channels_are_sums_of_taps(layer: Layer) -> None:
 
 
 def test_few_channels_of_plain_phases_stay_plain() -> None:
-    """Phases that are not whole blocks of channels are woven on plain data, so that their products
-    are computed there."""
+    """Phases that are not whole blocks of channels are interleaved in plain layout, so their
+    products are computed in plain layout too."""
     layer = Layer((28, 28), (2, 2), (2, 2), (1, 1), (0,) * 4, inputs=64, outputs=1, transposed=True)
     module = import_model(layer.model())
     lower(module, pipeline("cpu:skylake-avx512")[:2])
@@ -209,7 +209,7 @@ def test_single_places_and_single_taps() -> None:
 @pytest.mark.parametrize("inputs", [1, 3, 12])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_groups_of_whole_blocks_read_plain_data(inputs: int, dtype: type) -> None:
-    """Windows that lie apart, and taps that see nothing, in groups that are given few channels."""
+    """Windows that do not overlap, and taps that read only padding, in groups with few channels."""
     for strides, dilations in (((2, 3), (1, 1)), ((1, 1), (5, 6))):
         layer = Layer((9, 10), (3, 3), strides, dilations, (6,) * 4, 2, 3 * inputs, 48, 3)
         check(replace(layer, dtype=dtype))
@@ -227,8 +227,8 @@ def test_16_bit_floats(seed: int) -> None:
 
 
 def test_taps_that_see_nothing_are_skipped() -> None:
-    """No pads are stored, a tile's rows of taps are asked for once each, and along a row the code
-    has no more multiply-adds than there are taps that see data."""
+    """No padding is stored, each row of taps of a tile is tested once, and along a row there are
+    only multiply-adds whose taps read data."""
     layer = Layer((16, 16), (3, 3), (1, 1), (12, 12), (12, 12, 12, 12), inputs=64, outputs=64)
     module = import_model(layer.model())
     phases = pipeline("cpu:haswell")
@@ -243,7 +243,7 @@ def test_taps_that_see_nothing_are_skipped() -> None:
         for guard in module.walk()
         if isinstance(guard, GuardOp) and tuple(guard.condition_extents) == (16,)
     ]
-    # Rows of taps, then blocks of channels, inside of the tiles of rows.
+    # Loops over rows of taps, then over blocks of channels, inside the tiles of rows.
     assert [3, 8] in [each[:2] for each in extents]
     for each in parse_pipeline("vectorize,fuse-multiply-add,unroll-loops"):
         each.apply(Context(), module)
@@ -262,7 +262,7 @@ def test_taps_that_see_nothing_are_skipped() -> None:
 @pytest.mark.parametrize(("extent", "kernel", "dilation"), [(17, 3, 12), (28, 5, 6), (5, 5, 1)])
 @pytest.mark.parametrize("groups", [1, 2, 32])
 def test_taps_of_some_columns(extent: int, kernel: int, dilation: int, groups: int) -> None:
-    """Tiles of columns that no tap divides evenly, in one and in three dimensions."""
+    """Tiles of columns that no tap's range divides evenly, in one and three dimensions."""
     pad = kernel // 2 * dilation
     for rank, more in ((1, 0), (3, 2)):
         extents = (*(2,) * more, extent)
@@ -300,7 +300,7 @@ def test_pools(seed: int) -> None:
 @pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("seed", range(8))
 def test_resizing(seed: int) -> None:
-    """Images of all widths, narrower than vectors too."""
+    """Images of all widths, including those narrower than vectors."""
     rng = np.random.default_rng(seed)
     extents = rng.integers(1, 40, 2)
     x = rng.standard_normal((1, int(rng.integers(1, 5)), *extents)).astype(np.float32)
@@ -314,7 +314,7 @@ def test_resizing(seed: int) -> None:
 
 
 def test_phases_are_woven_in_registers() -> None:
-    """Vectors lie along the phases of a narrow image, and store whole lines of the result."""
+    """Vectors are along the phases of a narrow image, and store whole rows of the result."""
     layer = Layer((9, 9), (4, 4), (2, 2), (1, 1), (1,) * 4, groups=16, transposed=True)
     module = import_model(layer.model())
     phases = pipeline("cpu:haswell")

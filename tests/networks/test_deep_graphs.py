@@ -1,4 +1,4 @@
-"""Graphs that are wide or deep: nothing recurses along them, and results are right."""
+"""Wide or deep graphs: nothing recurses along them, and results are correct."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_concatenations_of_many_parts(axis, count):
 
 
 def test_a_chain_of_3000_nodes(rng):
-    """Signs of one value: results are exact however long it gets."""
+    """A value and its negation: results are exact however long the chain."""
     x = rng.standard_normal(SHAPE).astype(np.float32)
     model = tcopt.compile(chain(["Neg", "Neg", "Relu", "Abs"], 3000), workers=0)
     np.testing.assert_array_equal(model.run({"x": x})[0], np.maximum(x, 0))
@@ -60,12 +60,12 @@ def test_a_chain_of_sums(rng):
         last = name
     weight = numpy_helper.from_array(np.float32(0.5), "c")
     model = tcopt.compile(model_of(nodes, {"x": SHAPE}, {"y": SHAPE}, [weight]), workers=0)
-    # A thousand roundings at most, each half a unit in the last place of the largest sum.
+    # At most a thousand roundings, each of half an ulp of the largest sum.
     np.testing.assert_allclose(model.run({"x": x})[0], x * 501 + 250, rtol=1e-4, atol=0.1)
 
 
 def test_views_of_views():
-    """Indices of indices: five hundred slices are one."""
+    """Gathers of gathers: five hundred slices become one."""
     count = 500
     nodes, last = [], "x"
     for number in range(count):
@@ -82,7 +82,7 @@ def test_views_of_views():
 
 
 def test_conditions_in_conditions():
-    """As deep as a file can nest them."""
+    """Conditions nested as deeply as a file allows."""
 
     def body(depth: int) -> tuple[list[onnx.NodeProto], onnx.ValueInfoProto]:
         result = helper.make_tensor_value_info(f"o{depth}", TensorProto.FLOAT, [3])

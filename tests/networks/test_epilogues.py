@@ -1,5 +1,4 @@
-"""What people write behind convolutions and products, against onnxruntime: the special rule of
-each keeps it, however often the sum is read."""
+"""Epilogues of convolutions and products keep their special rule, and match onnxruntime."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from models.light_models import random_inputs
 from models.network import Network
 from tcopt.support.remarks import collect_remarks
 
-# Largest error over the largest result, F(4x4) among them: see docs/accuracy.md.
+# Largest error relative to the largest result, including F(4x4): see docs/accuracy.md.
 TOLERANCE = 1e-5
 
 Epilogue = Callable[[Network, str, str], str]
@@ -58,7 +57,7 @@ def hard_swish(net: Network, x: str, _: str) -> str:
 
 
 def diamond(net: Network, x: str, other: str) -> str:
-    """A function's value on two paths, and the sum beside them."""
+    """A function's value on two paths, and the sum in addition."""
     value = net.add("Exp", net.add("Neg", net.add("Abs", x)))
     ratio = net.add("Div", value, net.add("Add", value, net.scalar(1)))
     return net.add("Mul", net.add("Mul", ratio, x), net.add("Sigmoid", other))
@@ -68,7 +67,7 @@ EPILOGUES = (silu, gelu_by_tanh, silu_of_a_sum, silu_and_sum, gelu, mish, hard_s
 
 
 class Form(NamedTuple):
-    """A sum of products: the node, what it reads, and the rule for it."""
+    """A contraction: the node, its operands, and its rule."""
 
     node: str
     data: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Compiled gathers, of indices that do not fit too."""
+"""Compiled gathers, including out-of-bounds indices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ X = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
     ],
 )
 def test_an_index_outside_is_refused(op_type: str, dtype: type):
-    """Such as a token that is not in the vocabulary: no other memory is read."""
+    """For example a token outside the vocabulary: no other memory is read."""
     indices = np.array([0, -3, 2, 1, -2], dtype)
     model = tcopt.compile(node_model(op_type, [X, _shaped(op_type, indices)]))
     (ours,) = model.run({"x0": X, "x1": _shaped(op_type, indices)})

@@ -1,4 +1,4 @@
-"""Convolutions in groups of any width, with what surrounds them, against onnxruntime."""
+"""Grouped convolutions of any group width, with surrounding operators, against onnxruntime."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import tcopt
 from tcopt.compiler import lower, pipeline
 from tcopt.frontends.onnx import import_model
 
-# Sums of a few hundred terms in another order, as a part of the largest value.
+# Tolerance for sums of a few hundred terms in another order, relative to the largest value.
 TOLERANCE = 1e-5
 
 
 def shuffled(channels: int, groups: int, size: int) -> onnx.ModelProto:
-    """Two convolutions of single elements in groups, a shuffle between them, and a residual."""
+    """Two grouped 1x1 convolutions with a channel shuffle between them, and a residual."""
     rng = np.random.default_rng(channels)
     weights = [rng.standard_normal((channels, channels // groups, 1, 1)) for _ in range(2)]
     weights.append(rng.standard_normal((channels, 1, 3, 3)))
@@ -41,7 +41,7 @@ def shuffled(channels: int, groups: int, size: int) -> onnx.ModelProto:
 
 
 def wide(channels: int, groups: int, size: int) -> onnx.ModelProto:
-    """A 3x3 convolution in groups, with a bias and an activation."""
+    """A grouped 3x3 convolution with a bias and an activation."""
     rng = np.random.default_rng(channels)
     weights = rng.standard_normal((channels, channels // groups, 3, 3)).astype(np.float32)
     values = {"w": weights / 16, "b": rng.standard_normal(channels).astype(np.float32)}
@@ -84,7 +84,7 @@ def graph_ops(network: onnx.ModelProto) -> list[str]:
 @pytest.mark.nightly(every=2)
 @pytest.mark.parametrize(("channels", "groups", "size"), [(136, 4, 7), (51, 3, 6)])
 def test_narrow_groups(channels, groups, size) -> None:
-    """Group widths that divide no vector: data stays plain around them."""
+    """Group widths that are not a multiple of a vector: data stays plain around them."""
     network = shuffled(channels, groups, size)
     names = graph_ops(network)
     assert names.count("graph.conv") == 2
@@ -93,7 +93,7 @@ def test_narrow_groups(channels, groups, size) -> None:
 
 
 def test_wide_groups() -> None:
-    """Groups wide enough for Winograd's tiles are computed apart, in the place of the whole."""
+    """Groups wide enough for Winograd are computed separately, each into its part of the result."""
     network = wide(128, 2, 24)
     names = graph_ops(network)
     assert names.count("graph.winograd_conv") == 2

@@ -1,4 +1,4 @@
-"""Divisions of integers that processors refuse: none of them stops a program."""
+"""Integer divisions that trap on processors do not stop a program."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from tcopt.passes.graph.layout.convert_layout import ConvertLayoutPass
 from tcopt.support.pipelines import parse_pipeline
 from tcopt.support.verify import verify
 
-# Sums of up to a few hundred terms in another order, as a part of the largest value.
+# Tolerance for sums of up to a few hundred terms in another order, relative to the largest value.
 TOLERANCE = 1e-5
 
 
@@ -54,7 +54,7 @@ def test_layouts_do_not_change_results(case, cleanup, block) -> None:
 @settings(max_examples=examples(40), suppress_health_check=list(HealthCheck))
 @given(networks(steps=CONVOLUTIONAL, channels=(1, 3, 4, 8), max_steps=12))
 def test_padding_moves_without_changing_results(case) -> None:
-    """Borders beside pools, additions, concatenations and windows of all kinds."""
+    """Borders next to pools, additions, concatenations and windows of all kinds."""
     module, arrays = case
     before = run_module(module, arrays, weights=weights_of(module))
     passes = "convert-layout{block=4},fold-constants,canonicalize,propagate-padding"
@@ -69,7 +69,7 @@ def test_padding_moves_without_changing_results(case) -> None:
 
 
 def joined_net():
-    """Concatenations of concatenations, parts of two of them, and parts with borders."""
+    """Nested concatenations, shared parts, and parts with borders."""
     net = Network("joined")
     x = net.input("x", [1, 3, 8, 8])
     first = net.add("Relu", net.conv(x, 3, 16))
@@ -104,7 +104,7 @@ def data(*shape: int) -> np.ndarray:
 
 
 def blocks(array: np.ndarray, axis: int, size: int) -> np.ndarray:
-    """Split an axis into blocks, the inner part last."""
+    """Split an axis into blocks, with the inner part last."""
     shape = (*array.shape[:axis], array.shape[axis] // size, size, *array.shape[axis + 1 :])
     return np.ascontiguousarray(np.moveaxis(array.reshape(shape), axis + 1, -1))
 
@@ -120,7 +120,7 @@ WINDOWS = {
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("form", ["full", "few", "depthwise", "groups"])
 def test_blocked_convolution_is_convolution(form: str, window: str) -> None:
-    """numpy and tensor expression of each form, against the op over plain channels."""
+    """Evaluation and tensor expression of each form, against the op on plain channels."""
     options, size = WINDOWS[window], 4
     channels, groups = {
         "full": (8, 1),
@@ -151,7 +151,7 @@ def test_blocked_convolution_is_convolution(form: str, window: str) -> None:
 @pytest.mark.parametrize("pads", [[1, 1, 1, 1], [0, 1, 1, 0]])
 @pytest.mark.parametrize("wider", [0, 1])
 def test_tiles_read_their_padding_from_a_border(tile: int, pads: list[int], wider: int) -> None:
-    """Also the last ones, which reach further than the convolution's pads."""
+    """Includes trailing windows that reach further than the convolution's pads."""
     x, w = blocks(data(1, 8, 7, 9), 1, 4), blocks(blocks(data(8, 8, 3, 3), 1, 4), 0, 4)
     (weights,) = WinogradWeightsOp(value(w), tile=tile).evaluate(w)
     op = WinogradConvOp(value(x), value(weights), tile=tile, pads=pads)
@@ -185,7 +185,7 @@ def test_other_numbers_of_spatial_dimensions(rank: int) -> None:
 
 
 def test_locations_and_names_are_kept() -> None:
-    """A converted op is still known by its ONNX node."""
+    """A converted op keeps the name of its ONNX node."""
     from models.convolutional import residual_net
     from tcopt.support.locations import is_known
 

@@ -1,4 +1,4 @@
-"""One program at every level: each level's own executor gives what the others give."""
+"""One program at every level: the interpreters of all levels agree."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tcopt.support.verify import verify
 
 Arrays = list[np.ndarray]
 
-# Largest difference as a part of the output's range: float32 sums in different orders, and
-# polynomials in place of the C library's functions. Measured below 1e-6.
+# Largest difference relative to the output's range: float32 sums in different orders, and
+# polynomials instead of the C library's functions. Measured below 1e-6.
 TOLERANCE = 1e-5
 
 NETWORKS = {
     "residual_net": lambda: convolutional.residual_net(12, 4, 5),
-    # 16 channels: convert-layout puts them in blocks.
+    # With 16 channels, convert-layout uses blocks.
     "residual_net_blocked": lambda: convolutional.residual_net(8, 16, 5),
     "unet": lambda: convolutional.unet(8, 2),
     "mobilenet_v2": lambda: convolutional.mobilenet_v2(8, 0.1, 5),
@@ -35,24 +35,24 @@ NETWORKS = {
 
 
 def run_graph(module: ModuleOp, inputs: Arrays, outputs: Arrays) -> Arrays:
-    """By numpy, op by op."""
+    """Evaluate in numpy, op by op."""
     return graph.run_module(module, inputs)
 
 
 def run_te(module: ModuleOp, inputs: Arrays, outputs: Arrays) -> Arrays:
-    """By numpy, over grids of indices."""
+    """Evaluate in numpy, over index grids."""
     return te.run_module(module, inputs)
 
 
 def run_loop(module: ModuleOp, inputs: Arrays, outputs: Arrays) -> Arrays:
-    """By the scalar interpreter; results hold NaN until they are written."""
+    """Run the scalar interpreter; results contain NaN until they are written."""
     results = [np.full_like(output, np.nan) for output in outputs]
     loop.run_module(module, [*inputs, *results])
     return results
 
 
 def run_kernel(module: ModuleOp, inputs: Arrays, outputs: Arrays) -> Arrays:
-    """By machine code."""
+    """Run machine code."""
     return build_program(module, weights_of(module)).run(inputs)
 
 
@@ -67,8 +67,8 @@ RUN = {
 
 
 def assert_close(actual: Arrays, expected: Arrays, level: str) -> None:
-    """Equal shapes, values within `TOLERANCE` of the output's range."""
-    # Behind the outputs is what says of data that it may not be given.
+    """Assert equal shapes, and values within `TOLERANCE` of the output's range."""
+    # The results after the outputs are data checks.
     assert not any(map(np.any, actual[len(expected) :]))
     for ours, theirs in zip(actual, expected, strict=False):
         assert ours.shape == theirs.shape

@@ -1,4 +1,4 @@
-"""Kernel-level modules of networks against MLIR 19: it reads them, and lowers them alike."""
+"""Kernel-level modules of networks against MLIR 19: parsed, lowered, equal results."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ pytestmark = pytest.mark.skipif(
     reason="needs mlir-opt-19 and mlir-translate-19",
 )
 
-# As a part of the output's range: MLIR's code has the same operations in the same order,
-# LLVM may choose other instructions for a few of them.
+# Tolerance relative to the output's range: MLIR's code has the same operations in the same order,
+# but LLVM may select other instructions for a few of them.
 TOLERANCE = 1e-6
 
 _NUMBERS = count()
@@ -51,27 +51,27 @@ _LOWERING = (
 
 
 def kernel_module(model) -> ModuleOp:
-    """A model lowered to the kernel level."""
+    """Return a model lowered to the kernel level."""
     module = import_model(model)
     lower(module, pipeline())
     return module
 
 
 def exported(module: ModuleOp) -> str:
-    """The text of a module after `export-to-mlir`."""
+    """Return the text of a module after `export-to-mlir`."""
     ExportToMlirPass().apply(new_context(), module)
     return str(module)
 
 
 def run_tool(*command: str, input: str) -> str:
-    """Standard output of a command that must succeed."""
+    """Return the standard output of a command that must succeed."""
     done = subprocess.run(command, input=input, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:2000]
     return done.stdout
 
 
 def run_through_mlir(text: str, program: Program, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    """The results of @main lowered by MLIR's passes, on the program's weights."""
+    """Return the results of @main lowered by MLIR's passes, on the program's weights."""
     lowered = run_tool("mlir-opt-19", *_LOWERING, input=text)
     code = run_tool("mlir-translate-19", "--mlir-to-llvmir", input=lowered)
     data = target_machine(host_target()).emit_object(parse_llvm(code))
@@ -92,7 +92,7 @@ def run_through_mlir(text: str, program: Program, inputs: list[np.ndarray]) -> l
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ["light_squeezenet"])
 def test_kernel_level_is_mlir(name: str) -> None:
-    """Exported text is read without `--allow-unregistered-dialect`."""
+    """Exported text is parsed without `--allow-unregistered-dialect`."""
     module = kernel_module(light_model(name))
     run_tool("mlir-opt-19", input=exported(module))
 

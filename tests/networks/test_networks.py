@@ -13,15 +13,15 @@ from models import convolutional, transformers
 from models.checks import run_reference
 from models.light_models import LIGHT_MODELS, light_model, random_inputs
 
-# Largest error as a part of the output's range. Both sides compute in float32 and sum in
-# different orders; measured errors are below 5e-6, and a wrong element shows above 1e-2
+# Largest error relative to the output's range. Both sides compute in float32 and sum in different
+# orders; measured errors are below 5e-6, and a wrong element shows above 1e-2
 # (`test_random_weights_make_outputs_that_tell`).
 TOLERANCE = 1e-4
 
 NETWORKS = {
     "vgg_like": convolutional.vgg_like,
     "residual_net": convolutional.residual_net,
-    # Channels that fill no vector, and a spatial size that ends odd.
+    # Channels that do not fill a vector, and an odd spatial size.
     "residual_net_narrow": lambda: convolutional.residual_net(27, 7),
     "mobilenet_v2": lambda: convolutional.mobilenet_v2(32, 0.25, 10),
     "mobilenet_v2_batch": lambda: convolutional.mobilenet_v2(32, 0.5, 10, batch=2),
@@ -29,7 +29,7 @@ NETWORKS = {
     "unet_nearest": lambda: convolutional.unet(upsample="nearest"),
     "unet_linear": lambda: convolutional.unet(upsample="linear"),
     "vit_block": transformers.vit_block,
-    # Tokens and heads that are not a multiple of a vector.
+    # Numbers of tokens and heads that are not multiples of a vector.
     "vit_block_odd": lambda: transformers.vit_block(24, 8, 30, 3),
     "bert_block": transformers.bert_block,
     "bert_block_odd": lambda: transformers.bert_block(11, 40, 5),
@@ -58,7 +58,7 @@ def check_compiled(model: ModelProto, seed: int = 0) -> None:
 )
 def test_light_models(name: str) -> None:
     check_compiled(light_model(name))
-    # What a compile leaves behind is large; the next one shall not wait for it.
+    # A compile leaves much garbage; it must be collected before the next one.
     gc.collect()
 
 
@@ -69,7 +69,7 @@ def test_built_networks(name: str) -> None:
 
 
 def test_results_do_not_depend_on_threads_or_runs() -> None:
-    """Each element is computed by one thread in one order."""
+    """Each element is computed by one thread in a fixed order."""
     model = convolutional.residual_net()
     compiled = tcopt.compile(model)
     feeds = random_inputs(model)

@@ -1,4 +1,4 @@
-"""Products of a tensor with itself: one buffer, read in two ways."""
+"""Products of a tensor with itself: one buffer with two access patterns."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _check(name: str, target: str) -> None:
     x = numbers.astype(helper.tensor_dtype_to_np_dtype(dtype))
     (ours,) = tcopt.compile(model, target).run({"x": x})
     (theirs,) = run_reference(model, {"x": x})
-    # Sums in another order; of half numbers, which onnxruntime rounds on the way.
+    # Sums in another order; for f16, onnxruntime rounds intermediates.
     assert_close(ours, np.asarray(theirs), 2e-3 if x.dtype == np.float16 else 1e-5)
 
 

@@ -1,4 +1,4 @@
-"""Products and convolutions that store their results in another order, against onnxruntime."""
+"""Products and convolutions that store permuted results, against onnxruntime."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tcopt.compiler import lower, pipeline
 from tcopt.dialects.te import CallOp
 from tcopt.frontends.onnx import import_model
 
-# Sums of a few hundred terms in another order, as a part of the largest value.
+# Tolerance for sums of a few hundred terms in another order, relative to the largest value.
 TOLERANCE = 1e-5
 
 
@@ -32,7 +32,7 @@ def model(nodes, weights, shape) -> onnx.ModelProto:
 
 
 def split_heads(batch: int, tokens: int, heads: int, width: int, perm) -> onnx.ModelProto:
-    """A dense layer whose result is taken apart into heads."""
+    """A dense layer whose result is split into heads."""
     rng = np.random.default_rng(tokens)
     weights = {
         "w": rng.standard_normal((24, heads * width)).astype(np.float32),
@@ -49,7 +49,7 @@ def split_heads(batch: int, tokens: int, heads: int, width: int, perm) -> onnx.M
 
 
 def merge_heads(batch: int, tokens: int, heads: int, width: int) -> onnx.ModelProto:
-    """A product for each head, and the heads put together."""
+    """A product for each head, and the concatenation of heads."""
     rng = np.random.default_rng(tokens)
     weights = {
         "v": rng.standard_normal((batch, heads, 24, width)).astype(np.float32),
@@ -64,7 +64,7 @@ def merge_heads(batch: int, tokens: int, heads: int, width: int) -> onnx.ModelPr
 
 
 def convolution(channels: int, size: int, after: str, kernel: int = 3) -> onnx.ModelProto:
-    """A strided convolution with an activation, and then a change of order."""
+    """A strided convolution with an activation, followed by a permutation."""
     rng = np.random.default_rng(channels)
     weights = {"w": rng.standard_normal((channels, 16, kernel, kernel)).astype(np.float32) / 8}
     out = (size - 1) // 2 + 1
@@ -88,7 +88,7 @@ def convolution(channels: int, size: int, after: str, kernel: int = 3) -> onnx.M
 
 
 def kernels(proto: onnx.ModelProto) -> list[str]:
-    """The functions that a model calls on a CPU with vectors of 256 bits."""
+    """Return the functions that a model calls on a CPU with 256-bit vectors."""
     module = import_model(proto)
     lower(module, [phase for phase in pipeline("cpu:haswell") if phase.name in ("graph", "te")])
     return [op.callee.string_value() for op in module.walk() if isinstance(op, CallOp)]

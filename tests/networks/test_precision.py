@@ -1,4 +1,4 @@
-"""Networks whose layers round their operands to bf16, against onnxruntime in f32."""
+"""Networks whose layers round operands to bf16, against onnxruntime in f32."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ from tcopt.support.errors import UnsupportedError
 from tcopt.support.phases import pipeline_text
 
 # A bf16 has 8 significant bits: rounding moves an operand by up to 2^-9 of it, a product by 2^-8.
-# Errors of a sum's terms cancel, those of a handful of layers add up: the root of their mean
-# square is at most what rounding the range once would be, and the largest of some ten thousand is
-# 8 times that.
+# Errors of a sum's terms cancel, those of several layers add up: their root mean square is at most
+# that of rounding the range once, and the largest of about ten thousand is 8 times that.
 TOLERANCE = 2.0**-9
 LARGEST = 8 * TOLERANCE
 
 HAS_DOT = added_at_once(default_target().capabilities, (bf16, bf16), f32) > 1
-"""Whether this machine adds products of bf16."""
+"""Whether this machine has bf16 dot products."""
 
 NETWORKS = {
     "residual_net": convolutional.residual_net,
@@ -50,7 +49,7 @@ def test_networks_in_bf16(name: str) -> None:
     for ours, theirs in zip(compiled.run(feeds), run_reference(model, feeds), strict=True):
         assert ours.dtype == np.float32
         errors = (ours - theirs) / np.ptp(theirs)
-        # Far less would mean that nothing was rounded.
+        # A much smaller error would mean that nothing was rounded.
         assert 2.0**-14 < np.sqrt((errors**2).mean()) <= TOLERANCE
         assert np.abs(errors).max() <= LARGEST
 
@@ -58,9 +57,9 @@ def test_networks_in_bf16(name: str) -> None:
 @pytest.mark.parametrize("target", ["cpu", "cpu:haswell", "cpu:x86-64"])
 @pytest.mark.parametrize("columns", [64, 5])
 def test_sums_of_rounded_operands_are_not_rounded(target: str, columns: int) -> None:
-    """With operands rounded beforehand, numpy in f32 gives the same.
+    """With operands rounded beforehand, numpy in f32 gives the same results.
 
-    Few columns are no dot products, and not rounded where there are such.
+    Products of few columns have no dot-product form, and are not rounded on CPUs with dot products.
     """
     rng = np.random.default_rng(0)
     weights = rng.standard_normal((48, columns), np.float32)
@@ -80,7 +79,7 @@ def test_sums_of_rounded_operands_are_not_rounded(target: str, columns: int) -> 
 def test_two_computed_matrices_are_rounded_where_dot_products_are(
     shape: tuple[int, int, int, int],
 ) -> None:
-    """As above; where the CPU has no dot product nothing is rounded."""
+    """A product of two computed matrices is rounded, but not on CPUs without dot products."""
     batch, rows, depth, columns = shape
     net = Network("attention")
     a, b = net.input("a", [batch, rows, depth]), net.input("b", [batch, depth, columns])

@@ -1,4 +1,4 @@
-"""Networks quantised to 8 bits run on integers, and give what their definition gives."""
+"""Networks quantised to 8 bits run on integers and match their definition."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tcopt.support.errors import UnsupportedError
 
 
 def residual() -> ModelProto:
-    """A residual block with a projection, small, its batch norms folded by the quantiser."""
+    """A small residual block with a projection; the quantiser folds its batch norms."""
     return convolutional.residual_net(16, 8)
 
 
 def mixed() -> ModelProto:
-    """What real numbers compute lies between layers of integers."""
+    """Float computations between integer layers."""
     net = Network("mixed", seed=3)
     x = net.input("image", [1, 4, 9, 9])
     y = net.add("Sigmoid", net.conv(x, 4, 8))
@@ -51,7 +51,7 @@ KINDS: dict[str, Callable[[ModelProto], ModelProto]] = {
 
 
 def steps_apart(model: ModelProto, target: str) -> tuple[float, float]:
-    """How far the results are from the definition's and from onnxruntime's, in steps."""
+    """Return the distance of the results from the definition's and from onnxruntime's, in steps."""
     feeds = random_inputs(model, 7)
     (ours,) = tcopt.compile(model, target).run(feeds)
     (exact,), (theirs,) = run_imported(model, feeds), run_reference(model, feeds)
@@ -66,7 +66,7 @@ def steps_apart(model: ModelProto, target: str) -> tuple[float, float]:
     [(residual, "QDQ_by_channel"), (residual, "QOperator"), (mixed, "QDQ_signed")],
 )
 def test_results(network: Callable[[], ModelProto], kind: str) -> None:
-    """Products of scales round differently from products of scaled numbers, rarely by a step."""
+    """Products of scales round differently from products of scaled values, rarely by a step."""
     exact, theirs = steps_apart(KINDS[kind](network()), "cpu")
     assert exact <= 1.01
     assert theirs <= 1.01
@@ -74,8 +74,8 @@ def test_results(network: Callable[[], ModelProto], kind: str) -> None:
 
 @pytest.mark.nightly
 def test_dynamic_results() -> None:
-    """Sums are exact, but scales are computed when the model runs: a number at a half may round
-    otherwise, by a step of 1/255 of the range."""
+    """Sums are exact, but scales are computed at run time: a value at a tie may round differently,
+    by a step of 1/255 of the range."""
     model = quantized(mixed(), "dynamic")
     feeds = random_inputs(model, 7)
     (ours,) = tcopt.compile(model).run(feeds)
@@ -109,7 +109,8 @@ def _lowered(model: ModelProto, until: str) -> ModuleOp:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_contractions_are_of_integers(kind: str) -> None:
-    """All of them, with weights in pairs and channels in blocks; nothing real is stored between."""
+    """All contractions use integers, with weights in pairs and channels in blocks; no floats are
+    stored between layers."""
     module = _lowered(KINDS[kind](residual()), "graph")
     products = [op for op in module.walk() if isinstance(op, ContractionOp)]
     assert len(products) == 7
@@ -120,7 +121,7 @@ def test_contractions_are_of_integers(kind: str) -> None:
 
 
 def test_products_become_dot_products() -> None:
-    """By the rules for contractions, in pairs of 16-bit integers."""
+    """The contraction rules use dot products of pairs of 16-bit integers."""
     module = _lowered(KINDS["QDQ"](residual()), "schedule")
     dots = [op for op in module.walk() if isinstance(op, IntrinOp)]
     assert [op.intrin.data for op in dots] == ["s16_dot"] * 7
@@ -128,7 +129,7 @@ def test_products_become_dot_products() -> None:
 
 @pytest.mark.parametrize("channels", [4, 40])
 def test_a_bias_stays_one_of_integers_however_few_it_has(channels: int) -> None:
-    """Import folds few numbers at once, but a bias that is dequantised is added to sums later."""
+    """Import folds few values at once, but a dequantised bias is added to integer sums later."""
     net = Network("bias")
     number = {name: net.weight(np.float32(2.0**-n)) for n, name in enumerate("xwb", 4)}
     zero, none = net.weight(np.int8(0)), net.weight(np.int32(0))

@@ -1,6 +1,6 @@
-"""Quantised layers on targets with dot products of bytes: which they use, and exact results.
+"""Quantised layers on targets with byte dot products: the instructions used, and exact results.
 
-Kernels for those targets run here with their instructions written out.
+Kernels for those targets run on this machine with their instructions expanded.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ TARGETS = {
 
 
 def compiled(model: ModelProto, target: str) -> tuple[ModuleOp, Counter[str], list[object]]:
-    """The planned module, the dot products that it uses, and what its contractions read."""
+    """Return the planned module, the dot products that it uses, and the element types of its
+    contractions."""
     module = import_model(model)
     module.attributes[TARGET_ATTRIBUTE] = CpuTargetAttr.of(TARGETS[target])
     dots: Counter[str] = Counter()
@@ -68,7 +69,7 @@ def compiled(model: ModelProto, target: str) -> tuple[ModuleOp, Counter[str], li
 def test_products_are_exact(
     target: str, zero: int | None, signed: bool, dots: str, element: object
 ) -> None:
-    """Padding and sums of weights are made up for to the last bit, whichever sign bytes have."""
+    """Corrections for padding and weight sums are exact, for signed and unsigned bytes."""
     model = integer_products(zero, signed=signed)
     feeds = byte_feeds(model, 7)
     module, used, data = compiled(model, target)
@@ -85,7 +86,7 @@ def test_products_are_exact(
     [
         ((5, 19), (19, 33), (np.uint8, np.int8), "u8s8_dot"),
         ((2, 3, 9, 16), (3, 16, 40), (np.int8, np.uint8), "u8s8_dot"),
-        # To make the right one signed costs more than it saves for rows that are so few.
+        # For so few rows, converting the right operand to signed bytes costs more than it saves.
         ((7, 34), (2, 1, 34, 20), (np.uint8, np.uint8), "s16_dot"),
     ],
 )
@@ -97,8 +98,8 @@ def test_products_of_two_variables_are_exact(
     dot: str,
     target: str,
 ) -> None:
-    """The right operand is stored in panels when the model runs, whatever its batch; as bytes
-    where the target multiplies them, and sums of rows and columns correct for zero points."""
+    """The right operand is packed into panels at run time, for any batch; as bytes if the target
+    multiplies them, with zero points corrected by row and column sums."""
     net = Network("variables")
     types = [TensorProto.UINT8 if kind is np.uint8 else TensorProto.INT8 for kind in kinds]
     x, w = net.input("x", left, types[0]), net.input("w", right, types[1])
@@ -118,7 +119,8 @@ def test_products_of_two_variables_are_exact(
 @pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("target", ["znver4", "avxvnni"])
 def test_hot_loops_are_dot_products(target: str) -> None:
-    """A register of sums an instruction, data from memory; nothing is widened or stored in them."""
+    """One instruction for each accumulator register, with data from memory; the loop does not widen
+    or store."""
     module, _, _ = compiled(quantized(mixed(), "QDQ"), target)
     text = emit_assembly(module, TARGETS[target])
     blocks = re.split(r"^\.?L[\w.]+:", text, flags=re.MULTILINE)
@@ -128,7 +130,7 @@ def test_hot_loops_are_dot_products(target: str) -> None:
 
 
 def test_decisions_are_told() -> None:
-    """In remarks, which `explain` shows: how data is stored, or why it is not."""
+    """Remarks, shown by `explain`, say how data is stored, or why it is not."""
     module = import_model(integer_products(131))
     before = "set-target{cpu=znver4},fake-quantization-to-integer,fold-constants"
     lower(module, [Phase("graph", before)])

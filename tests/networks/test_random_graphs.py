@@ -1,4 +1,4 @@
-"""Random networks through the whole pipeline compute what numpy computes."""
+"""Random networks through the whole pipeline match numpy."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from tcopt.dialects.target import TARGET_ATTRIBUTE
 from tcopt.interpreters.graph import run_module
 from tcopt.runtime.build import build_program
 
-# As a part of an output's largest value: float32 sums in different orders, some of values
-# that nearly cancel.
+# Relative to an output's largest value: float32 sums in different orders, some with cancellation.
 TOLERANCE = 1e-4
 
 

@@ -1,4 +1,4 @@
-"""A weight that several operators read is stored once, whatever form they read it in."""
+"""A weight with several users is stored once for each layout they share."""
 
 import numpy as np
 import onnxruntime
@@ -13,7 +13,7 @@ STEPS = 6
 def _chain(
     operator: str, weight: np.ndarray, shape: tuple[int, ...], **attributes: object
 ) -> bytes:
-    """`STEPS` times the same operator with the same weight, as an unrolled recurrence has it."""
+    """`STEPS` copies of an operator with the same weight, as in an unrolled recurrence."""
     nodes = [
         helper.make_node(operator, [f"x{step}", "w"], [f"x{step + 1}"], **attributes)
         for step in range(STEPS)
@@ -48,18 +48,18 @@ def test_weights_are_stored_once(operator, weight, shape, attributes):
     values = (scale * rng.standard_normal(weight)).astype(np.float32)
     model = _chain(operator, values, shape, **attributes)
     compiled = tcopt.compile(model)
-    # Winograd's form of a 3x3 kernel is 36 numbers for 9.
+    # Winograd stores 36 values for 9 of a 3x3 kernel.
     assert compiled.program.weights.nbytes < 4.5 * values.nbytes
     feeds = {"x0": rng.standard_normal(shape).astype(np.float32)}
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     for ours, theirs in zip(compiled.run(feeds), session.run(None, feeds), strict=True):
-        # Sums of 600 products, six times over.
+        # Tolerance for sums of 600 products, in six steps.
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=2e-5 * np.abs(theirs).max())
 
 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_an_unrolled_recurrence(rows):
-    """Inputs are multiplied by their weights at once, states one after the other."""
+    """Inputs are multiplied by their weights together, states one after the other."""
     width, steps = 160, 5
     rng = np.random.default_rng(rows)
     u, w = (0.1 * rng.standard_normal((2, width, width))).astype(np.float32)
@@ -95,7 +95,7 @@ def test_an_unrolled_recurrence(rows):
     compiled = tcopt.compile(data)
     assert compiled.program.weights.nbytes < 1.2 * (u.nbytes + w.nbytes)
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
-    # Results lie in [-1, 1]; sums of 160 products, five times over.
+    # Results are in [-1, 1]; sums of 160 products, in five steps.
     np.testing.assert_allclose(
         compiled.run(feeds)[0], session.run(None, feeds)[0], rtol=0, atol=2e-5
     )

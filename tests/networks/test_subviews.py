@@ -1,4 +1,4 @@
-"""Slices of contiguous memory as views: random graphs, loops over time, and who copies."""
+"""Contiguous slices as views: random graphs, loops over time, and which users copy."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ shapes = st.lists(st.sampled_from([1, 2, 3, 4, 8, 16]), min_size=1, max_size=4)
 
 
 def build(shape: Sequence[int], choices: Sequence[tuple[str, int, int, int]]) -> ModuleOp:
-    """A graph from a list of (kind, operand, and two numbers that choose a range)."""
+    """Return a graph from a list of (kind, operand, and two numbers that select a range)."""
     block = Block(arg_types=[tensor(shape, f32)])
     values: list[SSAValue] = [block.args[0]]
 
@@ -88,7 +88,7 @@ def inputs_of(shape: Sequence[int]) -> np.ndarray:
 
 
 def assert_near(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> None:
-    # A sum of squares or two in another order, and moved elements.
+    # A few sums of squares in another order, and moved elements.
     for a, b in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5 * float(np.abs(b).max()))
 
@@ -140,7 +140,7 @@ def calls(model: onnx.ModelProto, target: str) -> list[str]:
 
 
 def test_a_split_in_front_of_products_copies_nothing():
-    """But for the part that is returned too."""
+    """A split before products copies only the part that is also returned."""
     for target in ("cpu:haswell", "opencl"):
         names = calls(split_model(), target)
         assert [n for n in names if n.startswith(("slice", "copy"))] == ["copy_128_f32"]

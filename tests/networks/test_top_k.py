@@ -1,4 +1,4 @@
-"""Compiled choices of the greatest of many elements, however these are spread."""
+"""Compiled top-k for any distribution of the largest elements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ ROWS = 30
 
 
 def rows(extent: int) -> np.ndarray:
-    """Rows whose greatest lie anywhere, at each step of one length, in order, or are all alike."""
+    """Rows whose largest elements are anywhere, at the multiples of a stride, sorted, or all
+    equal."""
     rng = np.random.default_rng(extent)
     x = rng.normal(0, 10, (ROWS, extent)).clip(-50, 50)
     for step in range(1, ROWS - 4):

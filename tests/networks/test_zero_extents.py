@@ -1,6 +1,6 @@
-"""Tensors without elements: 0 is an extent like any other, whatever the operator.
+"""Tensors without elements: 0 is a valid extent for every operator.
 
-Shapes are those of onnxruntime; values that there are follow from empty sums and maxima.
+Shapes are those of onnxruntime; remaining values follow from empty sums and maxima.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def test_values_of_empty_sums(op_type: str):
 @pytest.mark.parametrize("op_type", GATES)
 @pytest.mark.parametrize("steps, batch", [(0, 2), (3, 0)])
 def test_recurrent_layers(op_type: str, steps: int, batch: int):
-    """Without steps, the initial state is the last one."""
+    """Without steps, the final state is the initial one."""
     gates, results = GATES[op_type]
     state = np.arange(batch * 4, dtype=F).reshape(1, batch, 4)
     weights = [ones(1, gates * 4, 3), ones(1, gates * 4, 4)]

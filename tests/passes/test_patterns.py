@@ -1,4 +1,4 @@
-"""Passes are rewrite patterns, or say why they are not."""
+"""Passes are rewrite patterns, or document why not."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_pass_classes_are_named_as_their_passes(name: str) -> None:
 
 
 def test_there_are_more_patterns_than_walks() -> None:
-    """Of the whole package: the numbers are what the docs say."""
+    """For the whole package: the counts must match the docs."""
     walks = [name for name, cls in PASSES.items() if reason_for_walk(cls)]
     patterns = {
         pattern
@@ -65,7 +65,7 @@ def test_there_are_more_patterns_than_walks() -> None:
 
 
 def _private_helpers(tree: ast.Module) -> Iterator[str]:
-    """Private functions of a file that edit as the shared ones do, and do nothing else."""
+    """Yield private functions that only forward to the shared edits."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef) or len(node.body) > 4:
             continue
@@ -81,7 +81,7 @@ def _private_helpers(tree: ast.Module) -> Iterator[str]:
 
 
 def test_passes_have_no_edit_helpers_of_their_own() -> None:
-    """What puts ops into blocks and takes them out is `support/rewriting.py`."""
+    """`support/rewriting.py` has the functions that insert and erase ops."""
     found = {
         f"{path.relative_to(ROOT)}: {name}"
         for folder in ("passes", "schedules/passes")

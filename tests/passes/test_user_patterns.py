@@ -1,4 +1,4 @@
-"""A pass in a file of a user's is made of the project's patterns and one of its own."""
+"""A pass in a user's file combines the project's patterns with its own."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ func.func @main(%x: tensor<1x4x2x8xf32>, %z: tensor<1x4x2x8xf32>) -> tensor<1x8x
 def test_patterns_of_several_passes_are_one_pass(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Scales end in weights, the concatenation at the end, and results stay."""
+    """Scales are folded into weights, the concatenation moves to the end, and results are
+    unchanged."""
     (tmp_path / "own.py").write_text(PASS)
     (tmp_path / "main.mlir").write_text(PROGRAM)
     files = [str(tmp_path / "main.mlir"), "--load", str(tmp_path / "own.py")]
@@ -171,7 +172,7 @@ func.func private @kernel(%x: memref<8xf32>, %y: memref<8xf32>) {
 def test_patterns_of_lower_levels(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Those of loops and kernels are a pass too, by the project's driver and by xDSL's."""
+    """Loop and kernel patterns also form a pass, with the project's driver and with xDSL's."""
     (tmp_path / "own.py").write_text(LEVELS)
 
     def ops(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Convolutions that are lowered to programs of the accelerator, for tests."""
+"""Convolutions that are lowered to accelerator programs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TO_PLACES = "apply-schedule,compact-buffers,lower-blocks,inject-virtual-threads,
 
 
 CLIP = ["%a = graph.add %0, %b : I", "%s = graph.shift_right %a, %n8 : I", "%c = graph.relu %s : I"]
-"""Bias, scale and limits."""
+"""Epilogue of bias, scale and clamp."""
 
 HALF_TO_EVEN = [
     "%h = graph.add %0, %b : I",
@@ -34,8 +34,8 @@ HALF_TO_EVEN = [
     "%a = graph.add %h, %o : I",
     "%c = graph.shift_right %a, %n8 : I",
 ]
-"""Sums over 256, rounded to the nearest number, ties to even: these are sums of which the bit that
-a tie would round up to is taken away."""
+"""Sums over 256, rounded to nearest even: a one is subtracted where a tie would round up to an odd
+number."""
 
 RESIDUAL = [
     *CLIP[:2],
@@ -43,20 +43,20 @@ RESIDUAL = [
     "%d = graph.shift_left %r, %n1 : I",
     "%c = graph.add %d, %s : I",
 ]
-"""Bytes of another tensor, twice, are added."""
+"""Epilogue that adds twice the bytes of another tensor."""
 
 BYTES = ["%m = graph.min %c, %n127 : I", "%q = graph.cast %m : T"]
 
 
 @dataclass(frozen=True)
 class Conv:
-    """A convolution of bytes in blocks of channels.
+    """An 8-bit convolution over channel blocks.
 
     Attributes:
-        height, width: of the data.
-        inputs, outputs: blocks of channels.
+        height, width: extents of the data.
+        inputs, outputs: numbers of channel blocks.
         kernel, stride, pad: the same along both dimensions.
-        images: how many there are.
+        images: number of images.
         block: channels of a block.
     """
 
@@ -72,7 +72,7 @@ class Conv:
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """Of data, weights and results."""
+        """Shapes of data, weights and results."""
         rows, columns = (
             (n + 2 * self.pad - self.kernel) // self.stride + 1 for n in (self.height, self.width)
         )
@@ -84,7 +84,7 @@ class Conv:
         )
 
     def module(self, target: VdlaTargetAttr) -> ModuleOp:
-        """The convolution as a graph for a machine."""
+        """Return the convolution as a graph for a machine."""
         x, w, y = ("x".join(map(str, shape)) for shape in self.shapes)
         text = f"""
             func.func @main(%x: tensor<{x}xi8>, %w: tensor<{w}xi8>) -> tensor<{y}xi32> {{
@@ -98,13 +98,13 @@ class Conv:
         return module
 
     def arrays(self, rng: np.random.Generator) -> list[Array]:
-        """Random data and weights, and results of another value."""
+        """Return random data and weights, and results filled with a sentinel."""
         x, w, y = self.shapes
         numbers = [rng.integers(-128, 128, shape, np.int8) for shape in (x, w)]
         return [*numbers, np.full(y, 77, np.int32)]
 
     def expected(self, x: Array, w: Array) -> Array:
-        """The results by numpy."""
+        """Compute the results in numpy."""
         around = (self.pad, self.pad)
         data = np.pad(x.astype(np.int64), ((0, 0), (0, 0), around, around, (0, 0)))
         _, _, rows, columns, _ = self.shapes[2]
@@ -123,11 +123,12 @@ class Conv:
 
 
 def module_text(conv: Conv, steps: list[str], result: str) -> str:
-    """A graph of a convolution and what follows its sums.
+    """Return the graph of a convolution and its epilogue.
 
     Args:
-        steps: such as `CLIP`, of values that end in their type: `T` for bytes, `I` for integers.
-        result: the value that is stored.
+        steps: epilogue such as `CLIP`; names of values end in their type: `T` for bytes, `I` for
+            integers.
+        result: name of the stored value.
     """
     x, w, y = ("x".join(map(str, shape)) for shape in conv.shapes)
     bias = f"1x{conv.outputs}x1x1x{conv.block}"
@@ -153,7 +154,7 @@ def module_text(conv: Conv, steps: list[str], result: str) -> str:
 
 
 def program_of(module: ModuleOp) -> ProgramOp:
-    """The one program that a graph for an accelerator is lowered to, without tokens."""
+    """Return the single program that an accelerator graph is lowered to, without tokens."""
     lower(module, [Phase("schedule", f"{TO_LOOP},schedule")])
     assert any(isinstance(op, SequenceOp) for op in module.ops), "no rule took it"
     lower(module, [Phase("places", TO_PLACES)])

@@ -1,4 +1,4 @@
-"""Matrix products of narrow elements, scheduled by hand with a dot product intrinsic."""
+"""Matrix products of narrow elements, manually scheduled with a dot-product intrinsic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tcopt.schedules import Schedule
 
 
 class Case(NamedTuple):
-    """Factors' and sum's dtypes of an intrinsic, as tensor expressions name them."""
+    """dtypes of an intrinsic's factors and sum, as in tensor expressions."""
 
     name: str
     left: str
@@ -58,7 +58,7 @@ def product(case: Case, rows: int, columns: int, depth: int) -> FuncOp:
 
 
 def scheduled(case: Case, rows: int, columns: int, depth: int, lanes: int) -> Schedule:
-    """The product with a tile of all rows in registers."""
+    """Schedule the product with a register tile of all rows."""
     (group,) = intrinsic(case.name).operands[1].shape
     sch = Schedule(product(case, rows, columns, depth))
     copy = sch.cache_write("mm", "register")
@@ -79,7 +79,7 @@ def scheduled(case: Case, rows: int, columns: int, depth: int, lanes: int) -> Sc
 def factors(
     case: Case, rows: int, columns: int, depth: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Random factors, the right one in groups too, and their product."""
+    """Return random factors, the right one also in groups, and their product."""
     (group,) = intrinsic(case.name).operands[1].shape
     arrays = [
         _random(_NUMPY[dtype], shape, rng)
@@ -99,7 +99,7 @@ def _random(dtype: type, shape: tuple[int, ...], rng: np.random.Generator) -> np
 
 
 def lowered(sch: Schedule, target: str = "host") -> ModuleOp:
-    """The module of a schedule's function at the kernel level."""
+    """Return the kernel-level module of a schedule's function."""
     module = ModuleOp([sch.func.clone()])
     kernel = next(phase for phase in pipeline() if phase.name == "kernel")
     lower(module, [Phase("target", f"set-target{{cpu={target}}}"), kernel.without("plan-memory")])

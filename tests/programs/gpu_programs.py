@@ -1,4 +1,4 @@
-"""Programs scheduled for GPUs, and how to run them on the kernel interpreter."""
+"""Programs scheduled for GPUs, run on the kernel interpreter."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def row_sums(rows: int, columns: int) -> loop.FuncOp:
 
 
 def share_rows(sch: Schedule, threads: int, rows: int) -> None:
-    """Several threads for each row, whose sums are combined; several rows for a block."""
+    """Several threads for each row, whose sums are combined; several rows for each block."""
     _, k = sch.get_loops("y")
     _, part = sch.split(k, [None, threads])
     partial = sch.rfactor(part)
@@ -67,15 +67,15 @@ def share_rows(sch: Schedule, threads: int, rows: int) -> None:
 
 @dataclass(frozen=True)
 class Tiling:
-    """How a matrix product is spread over threads; pairs are for rows and columns.
+    """Distribution of a matrix product over threads; pairs are for rows and columns.
 
     Attributes:
-        own: elements of a thread in one place.
+        own: contiguous elements of a thread.
         threads: threads of a block.
-        virtual: places in which a thread has elements.
-        depth: of a tile in shared memory.
-        vector: elements that are fetched at a time.
-        padding: what is added to the rows of shared tiles.
+        virtual: number of virtual threads.
+        depth: reduction extent of a tile in shared memory.
+        vector: elements loaded at a time.
+        padding: elements added to the rows of shared tiles.
     """
 
     own: tuple[int, int] = (2, 2)
@@ -89,7 +89,8 @@ class Tiling:
 
 
 def tile_matmul(sch: Schedule, tiling: Tiling) -> None:
-    """Tiles of both factors in shared memory, a tile of sums in the registers of each thread."""
+    """Schedule tiles of both factors in shared memory, and a tile of sums in each thread's
+    registers."""
     y = sch.get_block("y")
     out = sch.cache_write(y, "register")
     i, j, k = sch.get_loops(y)
@@ -122,7 +123,7 @@ def tile_matmul(sch: Schedule, tiling: Tiling) -> None:
 def fetch_together(
     sch: Schedule, copy: ScheduledBlock, at: Loop, threads: tuple[int, int], vector: int = 1
 ) -> None:
-    """Let all threads of a block fill a buffer that they share."""
+    """Let all threads of a block fill a shared buffer."""
     sch.compute_at(copy, at)
     loops = sch.get_loops(copy)
     inner = loops[loops.index(at) + 1 :]
@@ -137,7 +138,7 @@ def fetch_together(
 def kernel_of(
     function: loop.FuncOp, target: GpuTargetAttr | None = None, passes: str = LOOP_PASSES
 ) -> KernelOp:
-    """A scheduled function as a kernel."""
+    """Return a scheduled function as a kernel."""
     module = ModuleOp([function], {TARGET_ATTRIBUTE: target or named_gpu("opencl")})
     run_passes(module, f"{passes},{KERNEL_PASSES}")
     (kernel,) = module.ops
@@ -153,7 +154,7 @@ LAUNCH_PASSES = (
 
 
 def kernels_of(function: loop.FuncOp, target: GpuTargetAttr) -> list[KernelOp]:
-    """The launches of a function that the target's rules schedule, in order."""
+    """Return the launches of a function scheduled by the target's rules, in order."""
     types = list(function.body.block.arg_types)
     body = Block(arg_types=types)
     body.add_ops([loop.CallOp(function.sym_name.data, list(body.args)), ReturnOp()])
@@ -164,8 +165,8 @@ def kernels_of(function: loop.FuncOp, target: GpuTargetAttr) -> list[KernelOp]:
 
 
 def run_launches(kernels: list[KernelOp], arrays: dict[str, NDArray]) -> None:
-    """Run launches one after the other, looking for races; what one hands to the next goes by the
-    name of its argument."""
+    """Run launches in order, checking for races; values passed between them are matched by argument
+    name."""
     for kernel in kernels:
         for argument in kernel.body.block.args:
             name, type_ = argument.name_hint or "", argument.type
@@ -175,14 +176,14 @@ def run_launches(kernels: list[KernelOp], arrays: dict[str, NDArray]) -> None:
 
 
 def run_on_threads(kernel: KernelOp, *inputs: NDArray, shape: tuple[int, ...]) -> NDArray:
-    """What a kernel with one result makes of inputs; RaceError where threads disturb others."""
+    """Run a kernel with one result; raise RaceError if threads race."""
     result = np.full(shape, np.nan, np.float32)
     run_kernel(kernel, [*inputs, result])
     return result
 
 
 def without_barrier(kernel: KernelOp, number: int) -> KernelOp:
-    """A copy of a kernel with one barrier less."""
+    """Copy a kernel without one of its barriers."""
     copy = kernel.clone()
     barrier = [op for op in copy.walk() if op.name == "gpu.barrier"][number]
     barrier.detach()
@@ -191,12 +192,12 @@ def without_barrier(kernel: KernelOp, number: int) -> KernelOp:
 
 
 def barriers_of(kernel: KernelOp) -> int:
-    """How many barriers a kernel has."""
+    """Return the number of barriers of a kernel."""
     return sum(op.name == "gpu.barrier" for op in kernel.walk())
 
 
 def scheduled(function: loop.FuncOp, steps: Callable[[Schedule], None]) -> loop.FuncOp:
-    """A function after some steps of a schedule."""
+    """Apply schedule steps to a function."""
     sch = Schedule(function)
     steps(sch)
     return sch.func

@@ -1,4 +1,4 @@
-"""Kernel-level modules for tests: parsing them, and elementwise ones around given ops."""
+"""Kernel-level modules for tests: parsing, and elementwise kernels around given ops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KERNEL_DIALECTS = ("builtin", "func", "scf", "memref", "arith", "math", "vector"
 
 
 def kernel_context() -> Context:
-    """A context with the dialects of the kernel level."""
+    """Return a context with the dialects of the kernel level."""
     context = Context()
     factories = all_dialects()
     for name in KERNEL_DIALECTS:
@@ -34,10 +34,10 @@ def parse_kernel(text: str) -> ModuleOp:
 def elementwise(
     body: str, inputs: Sequence[str], output: str, size: int = 64, lanes: int = 0
 ) -> str:
-    """A kernel `@k` that computes `%r` from `%a`, `%b`, ... for each element.
+    """Return a kernel `@k` that computes `%r` from `%a`, `%b`, ... for each element.
 
-    `body` may name types as `$0`, `$1`, ... (of the inputs) and `$r`. With `lanes` it works
-    on vectors of that many elements, with 0 on scalars.
+    `body` may use the types `$0`, `$1`, ... (of the inputs) and `$r`. With `lanes` it works on
+    vectors of that many elements, with 0 on scalars.
     """
     names = "abcdef"
     memrefs = [f"memref<{size}x{type}>" for type in (*inputs, output)]
@@ -86,7 +86,7 @@ def run_elementwise(
 
 
 def aligned(shape: Sequence[int], dtype: object = np.float32) -> np.ndarray:
-    """An uninitialised array whose data starts at a multiple of 64 bytes."""
+    """Return an uninitialised array aligned to 64 bytes."""
     kind = np.dtype(dtype)  # pyright: ignore
     size = int(np.prod(shape)) * kind.itemsize
     raw = np.empty(size + 64, np.uint8)

@@ -1,4 +1,4 @@
-"""Loop programs that the tests of the lowering share, and what running them needs."""
+"""Loop programs shared by the tests of the lowering, and helpers to run them."""
 
 # ruff: noqa: E501 (lines of IR)
 from __future__ import annotations
@@ -324,7 +324,7 @@ PROGRAMS = {
 
 
 def context() -> Context:
-    """A context with every dialect of the project."""
+    """Return a context with every dialect of the project."""
     result = Context()
     for name, factory in all_dialects().items():
         result.register_dialect(name, factory)
@@ -332,19 +332,19 @@ def context() -> Context:
 
 
 def parse(text: str) -> ModuleOp:
-    """A verified module."""
+    """Return a verified module."""
     module = Parser(context(), text).parse_module()
     verify(module)
     return module
 
 
 def function_of(module: ModuleOp) -> loop.FuncOp:
-    """The only loop function of a module."""
+    """Return the only loop function of a module."""
     return next(op for op in module.ops if isinstance(op, loop.FuncOp))
 
 
 def apply(module: ModuleOp, *passes: str, **options: object) -> ModuleOp:
-    """Apply passes by name, verifying after each; options go to the last one."""
+    """Apply passes by name, verifying after each; options apply to the last one."""
     for name in passes:
         pass_class = all_passes()[name]()
         arguments = options if name == passes[-1] else {}
@@ -354,7 +354,7 @@ def apply(module: ModuleOp, *passes: str, **options: object) -> ModuleOp:
 
 
 def random_arguments(function: loop.FuncOp, seed: int = 0) -> list[Array]:
-    """One array for each argument."""
+    """Return one array for each argument."""
     rng = np.random.default_rng(seed)
     arrays: list[Array] = []
     for argument in function.body.block.args:
@@ -366,12 +366,12 @@ def random_arguments(function: loop.FuncOp, seed: int = 0) -> list[Array]:
 
 
 def results(module: ModuleOp, seed: int = 0, **options: Any) -> list[Array]:
-    """All arguments of the module's only function after running it."""
+    """Return all arguments of the module's only function after running it."""
     function = function_of(module)
     return run_func(function, random_arguments(function, seed), **options)
 
 
 def assert_same(expected: Sequence[Array], actual: Sequence[Array]) -> None:
-    """Equal integers, close floats."""
+    """Assert equal integers and close floats."""
     for a, b in zip(expected, actual, strict=True):
         np.testing.assert_allclose(b.astype(np.float64), a.astype(np.float64), rtol=2e-5, atol=2e-5)

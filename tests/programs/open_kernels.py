@@ -1,4 +1,4 @@
-"""Small kernels of all kinds, for tests of what rules leave open."""
+"""Small kernels of all kinds, for tests of schedule spaces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
 from tcopt.dialects.graph.winograd import WinogradConvOp
 
-# An operator, and its operands.
+# An operator and its operands.
 CASES: dict[str, Callable[[], tuple]] = {
     "matmul": lambda: (MatmulOp, data(37, 20), data(20, 40, seed=1)),
     "batched": lambda: (MatmulOp, data(3, 19, 24), data(3, 24, 33, seed=1)),

@@ -1,4 +1,4 @@
-"""Random loop functions as text: what no tensor expression would make is among them."""
+"""Random loop functions as text, including forms that no tensor expression produces."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 EXTENTS = (1, 2, 3, 4, 5)
 BUFFERS = {"x": (12,), "y": (16,), "z": (6, 7), "w": (5, 5)}
 DATA = "memref<12xindex>"
-"""Indices that come from data; they lie in [0, 4)."""
+"""Data-dependent indices, in [0, 4)."""
 
 
 @dataclass
@@ -28,7 +28,7 @@ class _Writer:
 
 
 def random_function(seed: int) -> str:
-    """The text of a function @f over a few small buffers that any nest may read and write."""
+    """Return a function @f over a few small buffers that any nest may read and write."""
     w = _Writer(random.Random(seed))
     arguments = ", ".join(f"%{name}: {_type(shape)}" for name, shape in BUFFERS.items())
     w.line(0, f"loop.func @f({arguments}, %p: {DATA}) {{")
@@ -42,8 +42,8 @@ def random_function(seed: int) -> str:
 
 
 def random_stages(seed: int) -> str:
-    """The text of a function @f whose nests each write a buffer of their own, as stages of a
-    tensor expression do, but at odder places and in odder ways."""
+    """Return a function @f whose nests each write their own buffer, like stages of a tensor
+    expression, but with more irregular indices and loops."""
     w = _Writer(random.Random(seed))
     results: list[str] = []
     count = w.rng.choice((2, 3, 3, 4))
@@ -99,7 +99,7 @@ def _type(shape: tuple[int, ...]) -> str:
 
 
 def _nest(w: _Writer, depth: int, loops: list[tuple[str, int]]) -> None:
-    """Loops around one block, now and then with something beside it."""
+    """Loops around one block, occasionally with other code next to it."""
     added = w.rng.choice((1, 1, 2, 2, 3)) if not loops else w.rng.choice((0, 1, 1))
     around = list(loops)
     for number in range(added):
@@ -119,7 +119,7 @@ def _nest(w: _Writer, depth: int, loops: list[tuple[str, int]]) -> None:
 
 
 def _loose(w: _Writer, depth: int, around: list[tuple[str, int]]) -> None:
-    """A store outside of blocks."""
+    """A store outside blocks."""
     name, extent = w.rng.choice(around)
     shape = w.buffers["y"]
     value, index = w.name("v"), f"%{name} + {w.rng.randrange(shape[0] - extent)}"
@@ -177,7 +177,7 @@ def _body(
     reduces: bool,
     readable: Mapping[str, tuple[int, ...]] | None = None,
 ) -> None:
-    """Loads, what is made of them, and the store; seldom with the element's old value."""
+    """Loads, a computation on them, and the store, which rarely uses the element's old value."""
     rng = w.rng
     place = f"%{target}[{store}] : {_type(w.buffers[target])}"
     if reduces and rng.random() < 0.85:
@@ -242,7 +242,7 @@ def _takes_data(shape: tuple[int, ...]) -> bool:
 
 
 def _place(w: _Writer, buffer: str, variables: list[_Variable]) -> str | None:
-    """Indices that lie in a buffer, over some of the variables."""
+    """In-bounds indices over some of the variables."""
     rng = w.rng
     exprs: list[str] = []
     rest = list(variables)

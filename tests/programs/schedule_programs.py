@@ -1,4 +1,4 @@
-"""Loop functions to schedule, made from tensor expressions, and how to run them."""
+"""Loop functions to schedule, made from tensor expressions, and helpers to run them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def matmul(m: int = 5, n: int = 19, depth: int = 14) -> FuncOp:
 
 
 def conv() -> FuncOp:
-    """A padded convolution, the padding a stage of its own, and a ReLU."""
+    """A padded convolution with the padding as a separate stage, and a ReLU."""
     x = te.placeholder((2, 7, 9), name="x")
     w = te.placeholder((3, 2, 3, 3), name="w")
     c, r, s = (te.reduce_axis(n, name) for n, name in ((2, "c"), (3, "r"), (3, "s")))
@@ -75,7 +75,7 @@ PROGRAMS: dict[str, Callable[[], FuncOp]] = {
 
 
 def run(function: FuncOp, *, shuffle_seed: int | None = None) -> np.ndarray:
-    """The last argument of the function after a run on the same random inputs each time."""
+    """Return the function's last argument after a run on fixed random inputs."""
     rng = np.random.default_rng(7)
     arrays = [
         rng.standard_normal(type_.get_shape()).astype(np.float32)  # pyright: ignore
@@ -86,7 +86,7 @@ def run(function: FuncOp, *, shuffle_seed: int | None = None) -> np.ndarray:
 
 
 def check(function: FuncOp, expected: np.ndarray) -> None:
-    """The function verifies, and computes what it did, in any order of parallel loops."""
+    """Check that the function verifies and computes the same, in any order of parallel loops."""
     verify(ModuleOp([function.clone()]))
     np.testing.assert_allclose(run(function), expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(run(function, shuffle_seed=1), expected, rtol=1e-4, atol=1e-5)

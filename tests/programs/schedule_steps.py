@@ -1,4 +1,4 @@
-"""Random steps of a schedule."""
+"""Random schedule steps."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Step = tuple[str, Callable[[], object]]
 
 
 def random_schedule(rng: random.Random, sch: Schedule, count: int) -> list[str]:
-    """Try so many steps; those that are refused must leave everything alone.
+    """Try the given number of steps; rejected ones must leave everything unchanged.
 
     Returns:
-        The names of the steps that were taken.
+        The names of the accepted steps.
     """
     taken: list[str] = []
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""Random tensor-expression programs, each with its numpy value beside every tensor."""
+"""Random tensor-expression programs with the numpy value of every tensor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Program:
         return self.draw(st.integers(low, high))
 
     def pick(self, rank=None):
-        """A tensor of a rank, or of any but 0, with its value."""
+        """Return a tensor of a rank, or of any rank but 0, with its value."""
         fitting = [t for t in self.pool if t[0].ndim == rank or (rank is None and t[0].ndim)]
         return self.draw(st.sampled_from(fitting)) if fitting else None
 

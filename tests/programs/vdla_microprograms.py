@@ -1,5 +1,5 @@
-"""Random programs of the accelerator for machines whose matrix unit is 2 x 2: all instructions, in
-a random order, with the tokens that they need."""
+"""Random VDLA programs for machines with a 2 x 2 matrix unit: all instructions, in random order,
+with the required tokens."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SMALL = {
 """A machine with 16 inputs, 8 weights, 12 registers and 32 micro-ops."""
 
 _INPUTS, _WEIGHTS, _REGISTERS, _SHIFTS = 16, 8, 8, 4
-"""Registers behind the first 8 hold numbers that the alu may shift by."""
+"""Registers after the first 8 hold valid shift amounts."""
 
 _AT_ONCE = 2
 """Micro-ops of a kernel."""
@@ -34,7 +34,7 @@ _TILE = 8
 
 
 def random_machine(seed: int) -> VdlaTargetAttr:
-    """A machine with a random port, random queues and random times."""
+    """Return a machine with random port, queues and latencies."""
     numbers = random.Random(f"machine {seed}")
     rewrite = numbers.choice([1, 1, 2, 3])
     facts = {
@@ -54,7 +54,7 @@ def random_machine(seed: int) -> VdlaTargetAttr:
 
 
 class MicroprogramWriter:
-    """Writes a random program for a machine."""
+    """Writer of a random program for a machine."""
 
     def __init__(self, seed: int, target: VdlaTargetAttr):
         self.numbers, self.target = random.Random(seed), target
@@ -63,7 +63,7 @@ class MicroprogramWriter:
         self.names: dict[str, list[str]] = {"gemm": [], "alu": [], "shift": []}
 
     def write(self) -> Stream:
-        """The program, with tokens."""
+        """Return the program, with tokens."""
         self._kernel("gemm", [8], [[1], [0], [0]], [[0, 0, 0]], "all")
         for kind, ends in (
             ("gemm", (_REGISTERS, _INPUTS, _WEIGHTS)),
@@ -112,7 +112,7 @@ class MicroprogramWriter:
         )
 
     def _random_kernel(self, kind: str, ends: tuple[int, ...], name: str) -> None:
-        """One of two micro-ops in two loops, with fields below these ends."""
+        """One of two micro-ops in two loops, with fields below these bounds."""
         numbers = self.numbers
         while True:
             loops = [numbers.randint(1, 3), numbers.randint(1, 3)]
@@ -134,7 +134,7 @@ class MicroprogramWriter:
     def _rewrites(
         self, loops: Sequence[int], steps: Sequence[int], uops: Sequence[Sequence[int]]
     ) -> bool:
-        """Whether a register is written again sooner than the machine takes."""
+        """Whether a register is written again sooner than the machine's latency allows."""
         written = [
             uop[0] + i * steps[0] + j * steps[1]
             for i in range(loops[0])
@@ -162,7 +162,7 @@ class MicroprogramWriter:
         self.steps.append(numbers.choice(made))
 
     def _load(self, memory: str, buffer: str, entries: int) -> str:
-        """A load of a tile that fits, in half of all with pads."""
+        """A load of a tile that fits, padded in half of the cases."""
         numbers = self.numbers
         while True:
             rows, columns = numbers.randint(1, 2), numbers.randint(1, 3)
@@ -198,12 +198,12 @@ class MicroprogramWriter:
 
 
 def microprogram(seed: int, target: VdlaTargetAttr) -> Stream:
-    """A random program of a machine such as `SMALL`."""
+    """Return a random program for a machine such as `SMALL`."""
     return MicroprogramWriter(seed, target).write()
 
 
 def arrays(seed: int) -> list[np.ndarray]:
-    """Values of the buffers of a microprogram; results have values of their own."""
+    """Return the values of a microprogram's buffers; results start with a sentinel."""
     rng = np.random.default_rng(seed)
     x, w, c = (
         rng.integers(-128, 128, (n, m)).astype(np.int8) for n, m in ((24, 2), (10, 4), (20, 2))

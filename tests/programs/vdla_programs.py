@@ -1,4 +1,4 @@
-"""Programs of the accelerator for tests: tiled convolutions as VTA's schedules have them."""
+"""VDLA programs for tests: tiled convolutions in the form of VTA's schedules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BLOCK = 16
 
 
 class Writer:
-    """Writes a program; kernels that are equal are one, and are loaded when they are first used."""
+    """Program writer; equal kernels are shared, and loaded at their first use."""
 
     def __init__(self, name: str, shapes: dict[str, tuple[tuple[int, ...], int]]):
         self.name = name
@@ -71,10 +71,10 @@ class Writer:
 
 @dataclass(frozen=True)
 class Conv:
-    """A convolution of one image, channels in blocks of 16, and how it is tiled.
+    """A convolution of one image with channel blocks of 16, and its tiling.
 
     Attributes:
-        tile_h, tile_w: of the output. tile_ci, tile_co: blocks of channels.
+        tile_h, tile_w: tile extents of the output. tile_ci, tile_co: channel blocks of a tile.
         oc_threads, h_threads: virtual threads along output channels and rows.
         alu: whether sums are shifted, clipped and stored as bytes.
     """
@@ -110,7 +110,7 @@ class Conv:
         return self.oc_threads * self.h_threads
 
     def arrays(self, seed: int = 0) -> list[NDArray[np.generic]]:
-        """Random inputs and weights, and an output of another value."""
+        """Return random inputs and weights, and an output filled with a sentinel."""
         rng = np.random.default_rng(seed)
         bytes_ = [
             rng.integers(-128, 128, shape, np.int8)
@@ -127,7 +127,7 @@ class Conv:
         }
 
     def reference(self, x: NDArray[np.generic], w: NDArray[np.generic]) -> NDArray[np.generic]:
-        """What the program computes, by numpy."""
+        """Compute the program's result in numpy."""
         padded = np.pad(x.astype(np.int32), ((0, 0), (self.pad,) * 2, (self.pad,) * 2, (0, 0)))
         y = np.zeros(self.shapes()["y"][0], np.int64)
         end = (self.out - 1) * self.stride + 1
@@ -140,7 +140,7 @@ class Conv:
 
 @dataclass(frozen=True)
 class Tile:
-    """A thread's tile of the output: its first row, column and block of channels."""
+    """A thread's tile of the output: its first row, column and channel block."""
 
     thread: int
     row: int
@@ -149,19 +149,19 @@ class Tile:
 
 
 class ConvWriter:
-    """Writes a convolution as VTA's schedule has it.
+    """Writer of a convolution in the form of VTA's schedule.
 
-    The threads' tiles lie in slots of the memories, and their instructions are interleaved. With
-    tokens they are VTA's: from the units of neighbouring statements of each thread, so that a
-    thread waits for its own last gemm before it loads anything.
+    The threads' tiles are in memory slots, and their instructions are interleaved. Tokens are
+    inserted by VTA's rule: between the units of adjacent statements of each thread, so that a
+    thread waits for its own last gemm before it loads.
     """
 
     def __init__(self, conv: Conv, *, tokens: bool = True):
         self.conv = conv
         self.tokens = tokens
         self.out = Writer("conv", conv.shapes())
-        # The last rows and columns of pads may not be read by any tap.
-        # Of a strided 1x1 convolution, rows that no output needs are not loaded.
+        # The last padding rows and columns may not be read by any tap. For a strided 1x1
+        # convolution, unused rows are not loaded.
         self.row_step = 1 if conv.kernel == 1 else conv.stride
         self.skipped = conv.stride // self.row_step
         self.rows_in = (conv.tile_h - 1) * self.row_step + conv.kernel
@@ -183,7 +183,7 @@ class ConvWriter:
             for tile in tiles:
                 self.store(tile)
         pops = [Unit.STORE] if self.tokens else []
-        # Each thread's last store has sent a token, one of which finish itself takes.
+        # Each thread's last store has sent a token, one of which finish itself consumes.
         for _ in steps[-1][:-1]:
             kernel = self.out.kernel(KernelKind.GEMM, [], [[], [], []], [(0, 0, 0)])
             self.out.add(GemmOp(kernel, reset=True), pops)
@@ -191,7 +191,7 @@ class ConvWriter:
         return self.out.program()
 
     def steps(self) -> list[list[Tile]]:
-        """The tiles of all threads, step by step."""
+        """Yield the tiles of all threads, step by step."""
         conv = self.conv
         found: list[list[Tile]] = []
         for row in range(0, conv.out, conv.tile_h * conv.h_threads):
@@ -234,7 +234,7 @@ class ConvWriter:
         for n in range(conv.tile_ci):
             offset = ((k + n) * conv.size + first_row + top) * conv.size + first_column + left
             place = tile.thread * self.inp_slot + n * self.rows_in * self.columns_in
-            # Whole rows without pads are one.
+            # Consecutive unpadded rows are a single one.
             whole = columns == conv.size and not left and not right and self.skipped == 1
             shape = (1, rows * columns) if whole and not top and not bottom else (rows, columns)
             self.add(
@@ -331,5 +331,5 @@ PUBLISHED = [
     (Conv(128, 28, 256, 1, 2, 0, 7, 14, 1, 8, 2, 1, alu=True), 102_900),
     (Conv(256, 14, 512, 1, 2, 0, 7, 7, 1, 16, 2, 1, alu=True), 108_100),
 ]
-"""What TVM published for VTA on a Pynq board at 100 MHz, and the schedules it was measured with:
-TopHub's file vta_v0.10.log. Milliseconds, here as cycles."""
+"""TVM's published results for VTA on a Pynq board at 100 MHz, and the measured schedules: TopHub's
+file vta_v0.10.log. Milliseconds, here as cycles."""

@@ -1,4 +1,4 @@
-"""The tokens of a stream, and streams without one of them."""
+"""The tokens of a stream, and streams with one token removed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from tcopt.dialects.vdla.stream import Stream
 
 
 def token_pairs(stream: Stream) -> list[tuple[int, int]]:
-    """Who sends and who takes each token: the n-th of a queue by the n-th."""
+    """Return sender and receiver of each token: the n-th send of a queue is matched by the n-th
+    wait."""
     sent: dict[tuple[Unit, Unit], list[int]] = defaultdict(list)
     taken: dict[tuple[Unit, Unit], list[int]] = defaultdict(list)
     for number, each in enumerate(stream.instructions):

@@ -1,4 +1,4 @@
-"""A reference for token insertion: from the entries that instructions access, by pairs of units."""
+"""Reference implementation of token insertion: from accessed entries, by pairs of units."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tcopt.dialects.vdla.tasks.reading import tasks_of
 
 
 def insert_tokens(program: ProgramOp, target: VdlaTargetAttr) -> int:
-    """Give a program without tokens those that it needs; how many there are.
+    """Insert the required tokens into a program; return their number.
 
-    For each pair of neighbours, each consumer needs the last producer that it conflicts with; a
-    token is sent only where that is later than all that were waited for before. What load and
-    store share in memory is ordered through an instruction of the compute unit between them, and
-    the end waits for the last instructions of both.
+    For each pair of adjacent units, a consumer depends on the last conflicting producer; a token is
+    sent only if that producer is later than all that were waited for. Conflicts of load and store
+    in memory are ordered through a compute instruction between them, and the end waits for the last
+    instructions of both.
     """
     stream = stream_of(program)
     tasks, _ = tasks_of(stream, target)
@@ -66,7 +66,7 @@ def _sorted(units: set[Unit]) -> tuple[Unit, ...]:
 
 
 def conflict(first: Task, second: Task) -> bool:
-    """Whether two tasks touch an entry that one of them writes."""
+    """Whether two tasks access the same entry and at least one writes it."""
     pairs = (
         (first.writes, second.writes),
         (first.writes, second.reads),

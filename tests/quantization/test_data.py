@@ -1,4 +1,4 @@
-"""Calibration data: which forms are taken, and what is said of others."""
+"""Calibration data: supported forms, and errors for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes are layers, and which values share a scale."""
+"""Which nodes are quantisable layers, and which values share a scale."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_products_of_data_and_products_that_are_scaled() -> None:
     net.add("Gemm", both, net.normal([4, 4], 1.0), alpha=2.0)
     left = net.add("MatMul", net.normal([3, 4], 1.0), both)
     operators, values = _annotated(net.model(**{left: [3, 4]}))
-    # A Gemm that scales its sums is none.
+    # A Gemm with alpha is not a layer.
     assert operators == ["MatMul", "MatMul"]
     assert values == {x: x, both: both}
 
@@ -127,8 +127,8 @@ def test_what_is_no_function_of_one_value_or_costs_little_stays_in_floats() -> N
     scaled = net.add("Mul", net.conv(both, 4, 4), net.normal([4, 1, 1], 1.0))
     model = net.model(**{net.add("Sigmoid", net.conv(net.add("Tanh", scaled), 4, 4)): [1, 4, 8, 8]})
     found = _beside(model)
-    # The gate has a function; two of `used` are one; scales by channel are not of one value, and
-    # nothing reads integers behind the model's own result.
+    # The gate has a function; two users of `used` count as one; per-channel scales are not shared,
+    # and nothing reads integers after the model's own result.
     assert [len(each) for each in found] == [0, 2, 2, 0, 0]
 
 

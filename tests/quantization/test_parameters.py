@@ -1,4 +1,4 @@
-"""Scales and zero points, and the ranges that calibration gives."""
+"""Scales and zero points, and ranges from calibration."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def test_values_in_the_range_come_back_within_half_a_step(
     low, high = min(low, 0.0), max(high, 0.0)
     x = np.random.default_rng(seed).uniform(low, high, 50).astype(np.float32)
     scale = float(made.scale)
-    # The ends of the range are rounded to the zero point's step, so they lie half a step outside;
-    # 1e-5 is for the rounding of quotients in single precision.
+    # The ends of the range are rounded to the zero point's step, so they are up to half a step
+    # outside; 1e-5 is for rounded f32 quotients.
     inside = (x > low + 0.5 * scale) & (x < high - 0.5 * scale)
     error = np.abs(made.rounded(x) - x)
     assert (error[inside] <= scale * (0.5 + 1e-5)).all()
@@ -87,9 +87,9 @@ def test_a_method_gives_a_range_within_the_values(method: str, symmetric: bool) 
     settings = RangeSettings(symmetric=symmetric, percentile=99.0)
     low, high = chosen_range(method, values, settings)
     assert low < 0 < high
-    # A symmetric range is that of the wider side, on the other side there may be no values.
+    # A symmetric range extends to the larger side; the other side may have no values.
     assert high <= values.high * 1.001 and low >= -values.high * 1.001
-    # All but the plain one leave the value that stands out behind.
+    # All methods but the plain one clip the outlier.
     assert (high > 39) == (method == "minmax")
 
 
@@ -110,7 +110,7 @@ def test_percentile_keeps_its_part() -> None:
 
 
 _SPAN = st.just(0.0) | st.floats(2**-10, 1e3, width=32)
-"""Of values that numpy can tell 64 parts of."""
+"""Spans of values: zero, or wide enough for numpy to divide them into 64 bins."""
 
 
 @given(st.lists(st.tuples(_REAL, _SPAN), min_size=1, max_size=5))

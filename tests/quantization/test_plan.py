@@ -1,4 +1,4 @@
-"""The choice of layers by error and time, and the plan of a model as the tool shows it."""
+"""The selection of layers by error and time, and a model's plan as the tool prints it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_plan_is_made_shown_and_reported(
 ) -> None:
     for name in ("_RUNS", "_ROUNDS"):
         monkeypatch.setattr(measuring, name, 2)
-    # Whether 8 bits pay on this machine is not this test's business: -o may be refused for it.
+    # Whether 8 bits are faster depends on the machine, so -o may be rejected.
     arguments = ("--data", "data.npz", "--json", "plan.json", "--samples", "1")
     code = _run(files, "model.onnx", *arguments, "-o", "planned.onnx")
     shown = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""`tcopt.quantize`: what it makes runs here and in onnxruntime, near the model in floats."""
+"""`tcopt.quantize`: its models run here and in onnxruntime, close to the float model."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def test_a_quantized_model_is_a_standard_one(settings: dict[str, object]) -> Non
     expected = _reference(model, feeds)
     ours = tcopt.compile(found.model).run(feeds)[0]
     theirs = _reference(found.model, feeds)
-    # Steps of 8 bits, of powers of two twice as large, through four layers.
+    # Steps of 8 bits, doubled for powers of two, through four layers.
     assert _error(ours, expected) < 0.1
     assert found.plan.error < 0.1
-    # Both compute the same integers; a value between two steps may be rounded either way.
+    # Runtimes compute the same integers, but a value near a tie may round either way.
     assert _error(ours, theirs) < 0.02
 
 
@@ -88,7 +88,7 @@ def test_functions_and_sums_behind_layers_run_elsewhere_in_integers(tmp_path: Pa
     ours = tcopt.compile(found).run(feeds)[0]
     assert _error(ours, expected) < 0.05
     assert _error(ours, theirs) < 0.02
-    # All convolutions but the last give integers, whose scales are numbers, not vectors of one.
+    # All convolutions but the last return integers, with scalar scales rather than vectors of one.
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
@@ -109,7 +109,7 @@ def test_names_and_metadata_survive() -> None:
     assert list(found.graph.input) == list(model.graph.input)
     assert list(found.graph.output) == list(model.graph.output)
     kept = {node.name for node in found.graph.node}
-    # Batch normalisation became part of the convolution before it.
+    # Batch normalisation was folded into the convolution before it.
     own = {node.name for node in model.graph.node if node.op_type != "BatchNormalization"}
     assert own <= kept
 
@@ -139,7 +139,7 @@ def test_open_extents_and_old_opsets_are_taken() -> None:
     model = residual(batch="batch")
     del model.opset_import[:]
     model.opset_import.append(helper.make_opsetid("", 11))
-    # Weights were inputs too; as integers they are constants, and nothing is left of the floats.
+    # Weights were inputs too; as integers they are constants, and no float copy remains.
     facts = {w.name: (w.data_type, list(w.dims)) for w in model.graph.initializer}
     infos = [helper.make_tensor_value_info(name, *facts[name]) for name in facts]
     model.graph.input.extend(infos)

@@ -1,4 +1,4 @@
-"""How many random examples a property is tried with."""
+"""Number of random examples for each property."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def is_nightly(config: pytest.Config) -> bool:
 
 
 def set_daily(daily: bool) -> None:
-    """Choose between a part of the examples and all of them, before tests are imported."""
+    """Select the examples before tests are imported."""
     _daily[0] = daily
 
 
 def examples(count: int) -> int:
-    """All of `count` in a nightly run; otherwise a third of them, at least 3."""
+    """Return `count` in a nightly run; otherwise a third of it, at least 3."""
     return max(min(count, 3), count // 3) if _daily[0] else count

@@ -1,9 +1,9 @@
 """Run Python programs and the project's tools as forks of a process that has imported them.
 
 Starting Python and importing the compiler takes longer than most tests. A fork takes a few
-milliseconds, and is a process like any other: it has its own registries, environment, working
-folder, streams and exit status. lit forks itself (`lit_tests/lit.cfg.py`). pytest, which has
-threads, asks a `ForkServer`.
+milliseconds and is a normal process: it has its own registries, environment, working folder,
+streams and exit status. lit forks itself (`lit_tests/lit.cfg.py`). pytest, which has threads, uses
+a `ForkServer`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PRELOADED = ("onnx", "onnx.parser", "tcopt.compiler.driver", "tcopt.frontends.o
 
 
 def preload() -> None:
-    """Import what the tools need, so that forks find it imported."""
+    """Import what the tools need before forking."""
     for module in (*TOOLS.values(), *_PRELOADED):
         importlib.import_module(module)
     from tcopt.support.registry import all_passes
@@ -49,7 +49,7 @@ def preload() -> None:
 
 
 def body_of(command: Sequence[str]) -> Callable[[], object] | None:
-    """The function that a command runs; None for a command that has to be a real process."""
+    """Return the function that a command runs; None for a command that needs a real process."""
     name, *arguments = command
     name = os.path.basename(name)
     if (module := TOOLS.get(name)) is not None:
@@ -74,7 +74,7 @@ def become(
     environment: Mapping[str, str],
     streams: Sequence[int],
 ) -> None:
-    """Run `body` in this process, a new fork, as `command` would run, and end it.
+    """Run `body` in this process, a new fork, as `command` would, and exit.
 
     Args:
         streams: file descriptors for standard input, output and errors.
@@ -84,7 +84,7 @@ def become(
         os.chdir(cwd)
         os.environ.clear()
         os.environ.update(environment)
-        # Copies first, since a descriptor may be one that is about to be replaced.
+        # Duplicate first, since a descriptor may be one that is about to be replaced.
         for target, source in enumerate([os.dup(stream) for stream in streams]):
             os.dup2(source, target)
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
@@ -103,14 +103,14 @@ def become(
 
 
 def _argv(command: Sequence[str]) -> list[str]:
-    """The value that `sys.argv` has in a program."""
+    """Return the value of `sys.argv` in a program."""
     if os.path.basename(command[0]).startswith("python"):
         return list(command[2 if command[1] == "-m" else 1 :])
     return list(command)
 
 
 def _status(body: Callable[[], object]) -> int:
-    """The exit status of a console script's function."""
+    """Return the exit status of a console script's function."""
     try:
         result = body()
     except SystemExit as stop:
@@ -148,7 +148,7 @@ class ForkServer:
     ) -> subprocess.CompletedProcess[str]:
         """Run a command as `subprocess.run(..., capture_output=True, text=True)` would.
 
-        A command for which there is no function runs as a real process.
+        A command without a function runs as a real process.
         """
         env = dict(os.environ if environment is None else environment)
         if body_of(command) is None:
@@ -184,7 +184,7 @@ class ForkServer:
 
 
 def _serve() -> None:
-    """Answer each request, a line of JSON, by the exit status of its command."""
+    """Answer each request, a line of JSON, with the exit status of its command."""
     preload()
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -201,7 +201,7 @@ def _serve() -> None:
 
 
 def _wait(pid: int, timeout: float) -> int | None:
-    """The exit status of a child, which is killed after `timeout` seconds; then None."""
+    """Return the exit status of a child; None if it was killed after `timeout` seconds."""
     end = time.monotonic() + timeout
     while time.monotonic() < end:
         ended, status = os.waitpid(pid, os.WNOHANG)

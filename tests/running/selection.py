@@ -1,13 +1,13 @@
-"""Choose which tests run, and in which order.
+"""Select and order tests.
 
-Tests marked `nightly` repeat what cheaper tests check, on more models, machines or random inputs.
+Tests marked `nightly` repeat the checks of cheaper tests on more models, machines or random inputs.
 They run with `--nightly`, and alone with `--nightly-only`. `nightly(daily=[...])` names the
 parameter sets that always run, `nightly(only=[...])` those that do not; with `nightly(every=4)`,
-one in four runs.
-`--quick` runs the files that take less than `QUICK_SECONDS`, and the tests marked `quick`.
+one in four runs. `--quick` runs the files that take less than `QUICK_SECONDS`, and the tests marked
+`quick`.
 
-Tests run longest file first, by the CPU times that `--record-times` wrote last, so that no worker
-is left with a long file at the end. `--shuffle SEED` runs them in a random order instead.
+Tests run longest file first, by the CPU times last recorded with `--record-times`, so that no
+worker is left with a long file at the end. `--shuffle SEED` runs them in a random order instead.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _KEY = "cpu_seconds"
 _recorded: defaultdict[str, float] = defaultdict(float)
 
 QUICK_SECONDS = 0.8
-"""CPU time of a whole file, at most, for `--quick`."""
+"""Maximum CPU time of a file for `--quick`."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With `--quick`, files that are too long and mark no test `quick` are not even imported."""
+    """With `--quick`, files that are too long and mark no test `quick` are not imported."""
     if not config.getoption("quick") or collection_path.suffix != ".py":
         return None
     name = collection_path.relative_to(config.rootpath).as_posix()
@@ -84,7 +84,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if (seed := config.getoption("shuffle")) is not None:
         random.Random(seed).shuffle(kept)
     else:
-        # Files without a record go first, since nothing bounds their time.
+        # Files without a record go first, since their time is unknown.
         kept.sort(key=lambda item: -times.get(_file_of(item.nodeid), float("inf")))
     items[:] = kept
 
@@ -93,7 +93,7 @@ def _is_daily(item: pytest.Item, position: int) -> bool:
     """Whether a test runs without `--nightly`.
 
     Args:
-        position: of its parameters among those of its function.
+        position: index of its parameters among those of its function.
     """
     mark = item.get_closest_marker("nightly")
     if mark is None:
@@ -113,7 +113,7 @@ def _file_of(nodeid: str) -> str:
 
 
 def _cpu_seconds() -> float:
-    """CPU time of this process and of the children that it has waited for."""
+    """Return the CPU time of this process and of the children that it has waited for."""
     return sum(os.times()[:4])
 
 
@@ -143,7 +143,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the record, in the process that sees all reports."""
+    """Write the record in the process that receives all reports."""
     if session.config.getoption("record_times") and "PYTEST_XDIST_WORKER" not in os.environ:
         times = {name: round(seconds, 1) for name, seconds in sorted(_recorded.items())}
         _TIMES.write_text(json.dumps(times, indent=0) + "\n")

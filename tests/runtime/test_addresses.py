@@ -1,4 +1,4 @@
-"""Addresses of arrays, as compiled code is given them."""
+"""Addresses of arrays as passed to compiled code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tcopt.runtime import addresses
 
 @pytest.mark.parametrize("read", [addresses.address_of, addresses._asked, addresses._read])
 def test_addresses_are_those_of_numpy(read):
-    """Of arrays that own their data, views, constants, subclasses and single elements."""
+    """Arrays that own their data, views, constants, subclasses and single elements."""
     whole = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     constant = np.frombuffer(b"12345678", np.int16)
     matrix = whole[1].view(np.recarray)

@@ -1,4 +1,4 @@
-"""Saved models: what is written is read again, and what is not a saved model says so."""
+"""Saved models round-trip, and other files are rejected with an error."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_mapped_weights_compute_the_same(original, saved):
 
 
 def test_a_loaded_model_does_not_need_its_file(original, saved, tmp_path):
-    """Neither a change nor the end of the file reaches a model that was loaded from it."""
+    """Changing or deleting the file does not affect a loaded model."""
     path = tmp_path / "net.tcm"
     path.write_bytes(saved.read_bytes())
     feeds = random_inputs(convolutional.residual_net())
@@ -175,7 +175,7 @@ def test_a_copy_made_by_these_tests_is_a_saved_model(original, saved, tmp_path):
 
 @pytest.mark.parametrize("number", [0, 1, -1])
 def test_missing_parts(saved, tmp_path, number):
-    """Without its entry, a kernel or its weights."""
+    """A saved model without its entry, a kernel or its weights is rejected."""
     count = len(read_container(saved).parts)
     with pytest.raises(TcoptError):
         load(rewritten(saved, tmp_path / "x.tcm", drop=number % count))
@@ -224,7 +224,7 @@ FREE = (
     "vector_bits",
     "fma_units",
 )
-"""What of the target only cost models read, and names."""
+"""Target facts used only by cost models, and names."""
 
 
 def test_descriptions_with_wrong_entries(saved, tmp_path):
@@ -315,7 +315,7 @@ def test_truncated_files(saved, tmp_path):
 
 @pytest.mark.parametrize("mapped", [False, True])
 def test_every_flipped_bit_is_refused(saved, tmp_path, mapped):
-    """Anywhere: in the header, the description, code, padding, weights and the digest."""
+    """Bits are flipped in the header, description, code, padding, weights and digest."""
     data, chosen = saved.read_bytes(), random.Random(0)
     path = tmp_path / "x.tcm"
     places = [*range(64), *range(len(data) - 40, len(data)), *chosen.sample(range(len(data)), 400)]
@@ -336,7 +336,7 @@ def test_bytes_that_change_places_are_found(saved, tmp_path):
         load(tmp_path / "x.tcm")
 
 
-# What is not a file.
+# Paths that are not files.
 
 
 def test_pipes_devices_and_links(saved, tmp_path):
@@ -352,7 +352,7 @@ def test_pipes_devices_and_links(saved, tmp_path):
 
 
 def test_files_larger_than_memory(tmp_path):
-    """Sparse files take no room on the disk; their size alone is not a reason to take memory."""
+    """Sparse files take no disk space, so their size does not justify allocating memory."""
     size = 2**42
     with (tmp_path / "x.tcm").open("wb") as stream:
         stream.write(struct.pack("<12sIQQ", b"tcopt-model\n", FORMAT, 100, size))

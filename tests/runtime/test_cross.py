@@ -52,7 +52,7 @@ int main(void) {
 
 
 def run_library(library: Path, feeds: dict[str, np.ndarray], runner: list[str]) -> list[np.ndarray]:
-    """The results of a saved library, called by a C program that `runner` runs."""
+    """Return the results of a saved library, called by a C program that `runner` runs."""
     folder, target = library.parent, json.loads(Path(f"{library}.json").read_text())
     arguments: list[str] = []
     results: list[tuple[str, list[int]]] = []
@@ -116,8 +116,8 @@ def test_models_on_other_cpus(target: str, model: str, tmp_path: Path):
 @pytest.mark.parametrize("numbers", [(-1, 1), (-1, 0, 1)], ids=["signs", "ternary"])
 @pytest.mark.parametrize("method", ["popcount", "lookup"])
 def test_few_bits(target: str, numbers: tuple[int, ...], method: str, tmp_path: Path):
-    """Layers of two and one bits, and of two and two, on CPUs that count bits, or look bytes up,
-    in other ways."""
+    """Layers with 2-bit data and 1- or 2-bit weights, on CPUs with other popcount or table
+    instructions."""
     if method == "lookup" and lookup_of(named_target(target).capabilities) is None:
         pytest.skip(f"{target} does not look bytes up in registers")
     runner = runner_for(target)
@@ -132,7 +132,7 @@ def test_few_bits(target: str, numbers: tuple[int, ...], method: str, tmp_path: 
     np.testing.assert_allclose(ours, layer.expected(x), rtol=1e-5, atol=1e-3)
 
 
-# How many times the error of direct convolutions tiles may have: see test_winograd_rounded.py.
+# Error limit relative to direct convolutions: see test_winograd_rounded.py.
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("proto", "accuracy", "growth", "said"),
@@ -145,7 +145,7 @@ def test_few_bits(target: str, numbers: tuple[int, ...], method: str, tmp_path: 
 def test_dot_products_of_bf16(
     proto: ModelProto, accuracy: str, growth: int, said: str, tmp_path: Path
 ):
-    """Convolutions and products run by the bf16 instructions of a CPU that has them."""
+    """Convolutions and products run by a CPU's bf16 instructions."""
     runner = runner_for("neoverse-v1")
     library = tmp_path / "neoverse-v1.so"
     options = {"precision": "bf16", "accuracy": accuracy}
@@ -159,12 +159,12 @@ def test_dot_products_of_bf16(
     }
     (theirs,) = _reference(proto, feeds)
     (ours,) = run_library(library, feeds, runner)
-    # Rounded operands move a product by up to 2^-8; see tests/networks/test_precision.py.
+    # Rounded operands change a product by up to 2^-8; see tests/networks/test_precision.py.
     assert np.abs(ours - theirs).max() <= growth * 2 * 2.0**-8 * np.ptp(theirs)
 
 
 def test_dot_products_of_bytes(tmp_path: Path):
-    """Layers of integers are exact on Arm's dot products of bytes, whatever the zero point."""
+    """Integer layers are exact with Arm's byte dot products, for any zero point."""
     runner = runner_for("neoverse-v1")
     proto = integer_products(131)
     library = tmp_path / "neoverse-v1.so"
@@ -176,7 +176,7 @@ def test_dot_products_of_bytes(tmp_path: Path):
 
 
 def test_tables_of_bytes(tmp_path: Path):
-    """Functions of bytes are looked up by Arm's instructions as numpy looks them up."""
+    """Table lookups by Arm's instructions match numpy."""
     runner = runner_for("neoverse-v1")
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
         f (uint8[3, 100] x) => (uint8[3, 100] y)

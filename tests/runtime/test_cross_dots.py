@@ -1,4 +1,4 @@
-"""Dot product instructions run as such: Arm's, under qemu where this is another machine."""
+"""Dot-product instructions of Arm, natively or under qemu."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_products_on_arm(
 ) -> None:
     rows, columns, depth = 3, 22, 16
     runner, target = runner_for(TARGET), named_target(TARGET)
-    # Vectors of 6 are a whole instruction and half of one.
+    # Six lanes are one and a half instructions.
     module = lowered(scheduled(case, rows, columns, depth, lanes=6), TARGET)
     assert f"\t{instruction}\t" in emit_assembly(module)
     for op in module.ops:
@@ -66,5 +66,5 @@ def test_products_on_arm(
     if case.total == "i32":
         np.testing.assert_array_equal(result, expected)
     else:
-        # Pairs are rounded to odd, and their sums once more: 8 of each, in f32.
+        # Products are rounded to odd in pairs, and their sums once more: 8 of each, in f32.
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Explanations: remarks find their kernels, and reasons are those of the case."""
+"""Explanations: remarks are assigned to kernels, with the right reasons."""
 
 from __future__ import annotations
 

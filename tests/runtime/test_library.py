@@ -67,7 +67,7 @@ def test_library_runs_from_c(tmp_path: Path) -> None:
         capture_output=True,
     )
     result = np.frombuffer(done.stdout, np.float32).reshape(32, 96)
-    # Sums of 64 products in another order: a few units of the last place of the largest term.
+    # Sums of 64 products in another order: a few ulp of the largest term.
     np.testing.assert_allclose(result, np.maximum(x @ weight, 0), rtol=1e-4, atol=1e-4)
 
 

@@ -1,4 +1,4 @@
-"""A compiled model at run time: feeds, outputs, threads, and several threads at once."""
+"""A compiled model at run time: feeds, outputs, threads, and concurrent use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tcopt.support.errors import InputError, TcoptError
 
 
 def two_outputs() -> ModelProto:
-    """sum = a + b and product = a * b, of [3, 4], and the integers plus one."""
+    """Return a model: sum = a + b and product = a * b, of [3, 4], and the integers plus one."""
     net = Network("two_outputs")
     a, b = net.input("a", [3, 4]), net.input("b", [3, 4])
     n = net.input("n", [2], TensorProto.INT64)
@@ -49,7 +49,7 @@ def feeds(rng) -> dict[str, np.ndarray]:
 
 
 def check(model: Model, feeds: dict[str, Any], meant: dict[str, np.ndarray] | None = None) -> None:
-    """Compare what a model gives for some feeds; `meant` are they as plain arrays."""
+    """Compare a model's results for some feeds; `meant` are the feeds as plain arrays."""
     plain = meant or feeds
     expected = plain["a"] + plain["b"], plain["a"] * plain["b"], plain["n"] + 1
     for actual, value in zip(model.run(feeds), expected, strict=True):
@@ -149,7 +149,7 @@ def test_feeds_that_do_not_fit_are_errors(model, feeds, change, message):
 
 
 class Foreign:
-    """Gives an array of itself, or fails at it."""
+    """Object that converts to an array, or fails to."""
 
     def __init__(self, array):
         self.array = array
@@ -178,7 +178,7 @@ def test_what_is_no_feeds(model, feeds):
 
 
 def test_arrays_of_any_kind(model, feeds):
-    """However an array lies in memory, and whatever class it has."""
+    """Feeds may have any memory layout and array subclass."""
     a = feeds["a"]
     unaligned = np.frombuffer(b"x" + a.tobytes(), np.uint8)[1:].view(np.float32).reshape(a.shape)
     for value in (
@@ -256,7 +256,7 @@ def test_models_do_not_share_their_number_of_threads(model, feeds):
 
 
 def test_one_model_from_several_threads(rng):
-    """Runs of one model wait for each other: they share its workspace."""
+    """Runs of one model are serialised, because they share its workspace."""
     model = tcopt.compile(convolutional.residual_net())
     images = rng.standard_normal((6, 1, 3, 32, 32)).astype(np.float32)
     expected = [model.run({"image": image})[0] for image in images]
@@ -267,7 +267,7 @@ def test_one_model_from_several_threads(rng):
 
 
 def test_an_open_model_from_several_threads():
-    """Each shape is compiled once, whoever asks first."""
+    """Each shape is compiled once, whoever requests it first."""
     net = Network("open")
     x = net.input("x", ["n"])
     compiles: list[str] = []
@@ -292,7 +292,7 @@ def test_two_models_at_the_same_time(rng):
 
 
 def test_memory_of_results_is_used_again_when_nobody_holds_them(model, feeds):
-    """A view of a result keeps its memory; without any, the next run writes there."""
+    """A view of a result keeps its memory; without views, the next run reuses it."""
     total = model.run(feeds)[0]
     address, row = total.ctypes.data, total[1:, ::2]
     kept = row.copy()
@@ -321,8 +321,8 @@ def test_repr_names_target_inputs_and_outputs(model):
 
 
 def test_shapes_seen_before_are_checked_and_found_again():
-    """Open shapes: a second run with known shapes refuses what the first would, and an evicted
-    program is made again."""
+    """Dynamic shapes: a second run with known shapes rejects the same feeds as the first, and an
+    evicted program is compiled again."""
     net = Network("open")
     total = net.add("Add", net.input("a", ["n"]), net.input("b", ["n"]))
     compiled = tcopt.compile(net.model(**{total: ["n"]}), programs_kept=1)

@@ -1,4 +1,4 @@
-"""Memory of results is used again, but never while anyone can see it."""
+"""Memory of results is reused, but never while it is referenced."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ def pool() -> OutputPool:
 
 
 def test_arrays_have_shape_type_and_alignment() -> None:
-    """An array is what the output says, at an aligned address."""
+    """The array has the output's type and shape, at an aligned address."""
     array = pool().take()[0]
     assert (array.shape, array.dtype) == ((8, 100), np.dtype(np.float32))
     assert array.ctypes.data % ALIGNMENT == 0
 
 
 def test_a_dropped_result_gives_its_memory_to_the_next() -> None:
-    """Run after run, one block serves."""
+    """Consecutive runs reuse the memory of a dropped result."""
     results = pool()
     address = results.take()[0].ctypes.data
     assert all(results.take()[0].ctypes.data == address for _ in range(3))
 
 
 def test_results_in_use_are_left_alone() -> None:
-    """Results that are kept, or views of them, share no memory with later ones."""
+    """Results or views that are kept alive share no memory with later results."""
     results = pool()
     kept = [results.take()[0] for _ in range(4)]
     for number, array in enumerate(kept):
@@ -45,7 +45,7 @@ def test_results_in_use_are_left_alone() -> None:
 
 
 def test_weights_are_released_as_they_are_packed() -> None:
-    """Memory never holds all weights twice."""
+    """The weights are never in memory twice."""
     values = {name: np.full((4, 8), name == "b", np.float32) for name in ("a", "b", "unused")}
     arrays = [weakref.ref(array) for array in values.values()]
     block = pack_weights({"b": (0, 128), "a": (192, 128)}, values, 320)

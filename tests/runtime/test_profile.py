@@ -1,4 +1,4 @@
-"""Profiles: every kernel call is timed and names its ONNX nodes; traces; wrong uses."""
+"""Profiles: every kernel call is timed with its ONNX nodes; traces; incorrect use."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_calls_say_what_they_compute(profile):
 
 
 def test_calls_in_a_loop_count_each_turn() -> None:
-    """What a recurrent layer computes in a step is computed in each of its steps."""
+    """The kernels of a recurrent layer's step are called in each step."""
     net = Network("recurrent", seed=1)
     x = net.input("x", [7, 1, 16])
     weights = [net.normal([1, 4 * 16, 16], 0.3) for _ in range(2)]

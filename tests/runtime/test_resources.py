@@ -1,4 +1,4 @@
-"""Too little memory is a typed error wherever it shows; forks do not wait for other threads."""
+"""Insufficient memory is a typed error everywhere; forks do not deadlock on other threads."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ tcopt.compile(model(EXPAND.replace("1000000", "10")), cache=False).run(column)
 
 
 def run(script: str, timeout: float = 100) -> str:
-    """What a Python program prints; it must end by itself."""
+    """Return the output of a Python program, which must end by itself."""
     done = subprocess.run(
         [sys.executable, "-c", _COMMON + script],
         capture_output=True,
@@ -77,7 +77,7 @@ def test_lacking_memory_is_told_with_its_size(script: str, size: str) -> None:
 
 
 def test_threads_and_their_buffers_are_done_without_or_told() -> None:
-    """A limit on everything from nothing on: each run is right or a typed error."""
+    """For every memory limit, each run is correct or raises a typed error."""
     printed = run(
         """
 m = tcopt.compile(model(PRODUCT), cache=False)
@@ -99,7 +99,7 @@ for mib in range(2, 60, 6):
 
 
 def test_a_fork_beside_running_threads_can_run_and_compile() -> None:
-    """Whatever the other threads hold: the model's lock, the pool, LLVM."""
+    """A fork works while other threads hold the locks of the model, the pool and LLVM."""
     printed = run(
         """
 m = tcopt.compile(model(PRODUCT), cache=False)

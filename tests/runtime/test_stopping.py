@@ -1,4 +1,4 @@
-"""Runs that end before they are done: time limits, handles, Ctrl-C."""
+"""Runs that are interrupted: time limits, handles, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STEPS = """(float[16384] x) => (float[16384] y) <int64 n = {3000000}, bool c = {
 
 @pytest.fixture(scope="module")
 def steps() -> tuple[tcopt.Model, Feeds]:
-    """Millions of calls of a short kernel."""
+    """A model with millions of calls of a short kernel."""
     model = tcopt.compile(
         onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]>\ng {STEPS}')
     )
@@ -41,7 +41,7 @@ def steps() -> tuple[tcopt.Model, Feeds]:
 
 @pytest.fixture(scope="module")
 def product() -> tuple[tcopt.Model, Feeds]:
-    """One long call."""
+    """A model with one long call."""
     model = compiled(
         "(float[2000, 2500] x, float[2500, 3000] w) => (float[2000, 3000] y)", "y = MatMul(x, w)"
     )
@@ -50,7 +50,7 @@ def product() -> tuple[tcopt.Model, Feeds]:
 
 
 def seconds(run: Callable[[], object], expected: type[TcoptError]) -> float:
-    """How long it takes until a run raises an error."""
+    """Return the time until a run raises an error."""
     start = time.monotonic()
     with pytest.raises(expected):
         run()
@@ -83,7 +83,7 @@ def test_a_handle_ends_runs_from_another_thread(steps: tuple[tcopt.Model, Feeds]
     threading.Timer(0.05, handle.cancel).start()
     assert seconds(lambda: model.run(feeds, cancellation=handle), CancelledError) < 1
     assert handle.cancelled
-    # Those that come later end at once; others are left alone.
+    # Later runs with the same handle end at once; runs with another are not affected.
     small = compiled("(float[4] x) => (float[4] y)", "y = Relu(x)")
     four = {"x": np.ones(4, np.float32)}
     with pytest.raises(CancelledError, match=r"^cancelled: the run was cancelled; "):
@@ -119,7 +119,7 @@ def test_what_is_no_time_is_refused(timeout: object) -> None:
 
 
 def test_stages_end_too() -> None:
-    """The stage behind one whose result says how much there is."""
+    """The stage after a data-dependent shape."""
     model = compiled(
         "(float[16384] x) => (float[?] y)",
         """i = NonZero(x) a = Shape(i) r = Squeeze(i) z = Gather<axis=0>(x, r)
@@ -133,7 +133,7 @@ def test_stages_end_too() -> None:
 
 
 def test_a_stale_signal_does_no_harm() -> None:
-    """A variable that was set when nothing ran makes a run start again."""
+    """A stop request made while nothing runs is cleared when a run starts."""
     model = compiled("(float[4, 4] x) => (float[4, 4] y)", "a = Softmax(x) y = MatMul(a, x)")
     feeds = {"x": np.eye(4, dtype=np.float32)}
     (expected,) = model.run(feeds)
@@ -188,7 +188,7 @@ print("fine")
 
 
 def test_ctrl_c_ends_a_run_at_once() -> None:
-    """And a handler that lets the program go on gets the run's result."""
+    """A signal handler that returns lets the run finish with its result."""
     done = subprocess.run(
         [sys.executable, "-c", CTRL_C], capture_output=True, text=True, timeout=120, check=False
     )
@@ -206,7 +206,7 @@ def test_the_command_has_a_limit(run_tool, tmp_path) -> None:
 
 
 def test_a_library_can_be_cancelled(tmp_path) -> None:
-    """From C: the entry point returns what `tcopt_cancel` was given."""
+    """When cancelled, a library's entry point returns the value passed to `tcopt_cancel`."""
     import ctypes
 
     from tcopt.backends.llvm.machine.host import default_target

@@ -1,4 +1,4 @@
-"""Kernels written by hand: `y = x + x` on 4096 floats, done well, slowly, and in all wrong ways."""
+"""Handwritten kernels: `y = x + x` on 4096 floats, fast, slow, and wrong in every way."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORKLOAD = Workload("double", ARGUMENTS, EXPECTED)
 
 
 def _loop(body: str, count: int = SIZE, name: str = "loop") -> str:
-    """`body` for each %i, whatever it is."""
+    """Run `body` for each %i, whatever it contains."""
     return f"""
   br label %{name}
 {name}:
@@ -51,7 +51,7 @@ def _double(limit: int = SIZE, source: str = "x") -> str:
 
 
 def _waste(count: int) -> str:
-    """So many loads before the work."""
+    """Precede the work with this many loads."""
     return f"""
   br label %waste
 waste:
@@ -107,7 +107,7 @@ TEXTS = {
     "hang": _text("  br label %for_ever\nfor_ever:\n  br label %for_ever\nnever:"),
     "greedy": _text(_GREEDY, "declare ptr @malloc(i64)"),
     "ends": _text("  call void @abort()" + _double(), "declare void @abort()"),
-    # As a system does that is short of memory.
+    # Killed, as by a system that is out of memory.
     "killed": _text(
         "  %me = call i32 @getpid()\n  %done = call i32 @kill(i32 %me, i32 9)" + _double(),
         "declare i32 @getpid()\ndeclare i32 @kill(i32, i32)",
@@ -117,7 +117,7 @@ TEXTS = {
 
 
 def planted(name: str) -> Code:
-    """The code of one of them."""
+    """Return the code of a planted kernel."""
     called = {"greedy": ("malloc",), "ends": ("abort",), "killed": ("getpid", "kill")}
     externals = called.get(name, ())
     workspace = (Argument((SIZE,), "float32", WORKSPACE),) if name == "old workspace" else ()
@@ -126,7 +126,7 @@ def planted(name: str) -> Code:
 
 
 def planted_task(name: str = "double") -> Task:
-    """A task that they are for."""
+    """Return a task for the planted kernels."""
     return Task(
         key=name,
         anchor=name,
@@ -152,7 +152,7 @@ te.func @double(%x: tensor<4096xf32>) -> tensor<4096xf32> {
 
 
 class PlantedBuilder:
-    """Builds what the rule of a candidate names; the default is slow."""
+    """Builder of the kernel that a candidate's rule names; the default is slow."""
 
     def __init__(self) -> None:
         self.stopped = False

@@ -1,4 +1,4 @@
-"""Searches of spaces whose times follow a formula: what a session does, without code or clock."""
+"""Searches of spaces with synthetic times: sessions without code or clock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tcopt.tuner.task_search import Strategy, TaskSearch, Trial
 MACHINE = MachineFacts(cores=2, registers=32, vector_bytes=64, l1=32 << 10, l2=1 << 20, l3=32 << 20)
 
 NOISE = 0.02
-"""Of a time, as a standard deviation of its logarithm."""
+"""Noise of a time, as a standard deviation of its logarithm."""
 
 
 def new_search(
@@ -29,7 +29,7 @@ def new_search(
 
 
 def measured(search: TaskSearch, proposals: Sequence[Proposal]) -> list[Trial]:
-    """What measuring would give: some noise, and no time for tiles of 15 rows."""
+    """Return a noisy measurement; tiles of 15 rows fail."""
     found: list[Trial] = []
     for proposal in proposals:
         arm = search.proposer.arm(proposal.rule)
@@ -60,7 +60,7 @@ def measured(search: TaskSearch, proposals: Sequence[Proposal]) -> list[Trial]:
 def simulate(
     search: TaskSearch, trials: int, others: Sequence[Group] = (), batch: int = 8
 ) -> list[float]:
-    """Search with so many trials; the best speed so far after each, without noise."""
+    """Run a search with the given trials; return the best noise-free speed after each."""
     ranker = Ranker(Settings(trees=25, seed=search.seed))
     while len(search.trials) < trials:
         if search.strategy is Strategy.MODEL:
@@ -73,7 +73,7 @@ def simulate(
 
 
 def true_speeds(search: TaskSearch) -> list[float]:
-    """How many times as fast as the default the best of the first n trials is."""
+    """Return the speed-up over the default of the best of the first n trials."""
     arm = search.arms[0]
     assert isinstance(arm.space, ProductSpace)
     default = arm.space.time_ns(arm.space.point(arm.default)[None])[0]
@@ -83,7 +83,7 @@ def true_speeds(search: TaskSearch) -> list[float]:
 
 
 def best_speed(space: ProductSpace) -> float:
-    """The optimum of a small space."""
+    """Return the optimum of a small space."""
     arm = Arm("cpu-matmul", space, MACHINE)
     assert arm.enumeration is not None
     times = space.time_ns(arm.enumeration.points)

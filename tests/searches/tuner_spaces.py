@@ -1,4 +1,4 @@
-"""A space whose times follow a known formula, for tests of what searches: no code is run."""
+"""A space with synthetic times by a formula, for tests of searches without code."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ REGISTERS = 32
 
 
 class ProductSpace(Space):
-    """Tiles of a product of matrices.
+    """Tiles of a matrix product.
 
     Args:
-        height, width, depth: of the product.
-        wide: with more knobs, and billions of choices.
+        height, width, depth: extents of the product.
+        wide: whether there are more knobs, with billions of choices.
     """
 
     def __init__(self, height: int, width: int, depth: int, *, wide: bool = False):
@@ -52,7 +52,7 @@ class ProductSpace(Space):
         return k.rows * k.vectors + k.vectors + 1 <= REGISTERS
 
     def estimate(self, k: Point) -> Column:
-        """Only the tile: what a rule would say, and not all that counts."""
+        """Estimate by the tile alone, like a rule's: it ignores other factors."""
         waste = self._waste(k)
         return waste * (1 + 4 / (k.rows * k.vectors) + 1 / k.vectors)
 
@@ -99,7 +99,7 @@ class ProductSpace(Space):
         return rows * ceil_div(width, k.vectors * LANES) * k.vectors * LANES / width
 
     def time_ns(self, points: NDArray[np.int64]) -> NDArray[np.float64]:
-        """How long choices take, by a formula that the estimate knows a part of."""
+        """Return the times of choices by a formula that the estimate approximates."""
         k = self.at(points)
         height, width, depth = self.sizes
         work = height * width * depth / 64

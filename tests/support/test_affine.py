@@ -110,9 +110,9 @@ def test_compact_map_drops_only_unused_dimensions(exprs, ranges):
         ((d0 * 4 + d1) // 4, (8, 4, 1), "d0"),
         ((d0 * 4 + d1) % 4, (8, 4, 1), "d1"),
         ((d0 // 7) * 7 + d0 % 7, (100, 1, 1), "d0"),
-        # An axis of one point is its only value.
+        # An axis of extent 1 is its only value.
         (d0 + d2, (8, 1, 1), "d0"),
-        # Common factors leave a division.
+        # Common factors cancel, leaving a division.
         ((d0 * 6) // 4, (8, 1, 1), "((d0 * 3) floordiv 2)"),
         (d0 // 2 // 3, (100, 1, 1), "(d0 floordiv 6)"),
     ],

@@ -1,4 +1,4 @@
-"""The garbage collector leaves a compile alone, stays on, and is left as it was."""
+"""The garbage collector is paused during a compile, and its state is restored."""
 
 import gc
 import weakref
@@ -15,7 +15,7 @@ from tcopt.support.collector import quiet_collector
 
 
 class _Node:
-    """An object in a cycle."""
+    """An object in a reference cycle."""
 
     def __init__(self) -> None:
         self.itself = self
@@ -23,7 +23,7 @@ class _Node:
 
 @pytest.fixture(autouse=True)
 def _thresholds() -> Iterator[None]:
-    """An enabled collector with Python's own thresholds, and what was there before at the end."""
+    """Enable the collector with Python's default thresholds, and restore its state at the end."""
     was, before = gc.isenabled(), gc.get_threshold()
     gc.enable()
     gc.set_threshold(700, 10, 10)
@@ -49,7 +49,7 @@ def test_nothing_is_collected_inside() -> None:
 
 
 def test_the_collector_stays_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever makes a great deal of garbage inside has it collected."""
+    """Code that creates much garbage inside is still collected."""
     monkeypatch.setattr(collector, "_SELDOM", 20_000)
     with quiet_collector():
         node = _Node()
@@ -97,7 +97,7 @@ def test_the_last_of_several_threads_leaves_it_as_it_was() -> None:
 
 
 def test_a_compile_leaves_the_collector_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is neither switched off nor frozen, and no collection is asked for."""
+    """The collector is neither disabled nor frozen, and no collection is requested."""
     for name in ("disable", "freeze", "unfreeze", "collect"):
         monkeypatch.setattr(gc, name, None)
     frozen = gc.get_freeze_count()

@@ -1,4 +1,4 @@
-"""A digit is the value that it is a digit of, at every point."""
+"""A digit equals its definition at every point."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIZES = st.integers(1, 9)
 
 @st.composite
 def quotients(draw: st.DrawFn) -> AffineExpr:
-    """A dimension or a sum of two, divided and reduced in some order."""
+    """A dimension or a sum of two, with divisions and remainders in some order."""
     expr: AffineExpr = AffineDimExpr(0)
     if draw(st.booleans()):
         expr = expr * draw(SIZES) + AffineDimExpr(1)

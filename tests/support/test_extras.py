@@ -1,4 +1,4 @@
-"""A package of an extra that is not installed is named with the extra."""
+"""The error for a missing optional package names the extra that provides it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, and what is not a file is never replaced."""
+"""Files are written atomically, and special files are never replaced."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_permissions(tmp_path):
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o640
     (tmp_path / "new").chmod(0o600)
     with open_output(tmp_path / "new") as stream:
-        # Not even for a moment may others read what takes the place of a private file.
+        # A private file's replacement is never readable by others, not even briefly.
         (part,) = {n for n in names_in(tmp_path) if n != "new"}
         assert stat.S_IMODE((tmp_path / part).stat().st_mode) == 0o600
         stream.write(b"y")

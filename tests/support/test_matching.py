@@ -1,4 +1,4 @@
-"""Regular expressions of RegexFullMatch: RE2's syntax, linear time, errors of patterns."""
+"""Regular expressions of RegexFullMatch: RE2's syntax, linear time, pattern errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_malformed_and_large_patterns_are_refused(pattern: str):
 
 
 def test_no_string_makes_a_pattern_slow():
-    # Exponential in a matcher that backtracks.
+    # Exponential in a backtracking matcher.
     assert not matcher_of("(a*)*b|(a|aa)+$x")("a" * 5000)
     assert not matcher_of("(?:a?){30}a{30}")("a" * 29)
 

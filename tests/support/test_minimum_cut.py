@@ -1,4 +1,4 @@
-"""Minimum cuts against all cuts there are."""
+"""Minimum cuts compared with all cuts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pipelines as data: text and back, options, and passes that are added."""
+"""Pipelines as data: text round trip, options, and added passes."""
 
 import pytest
 from hypothesis import given
@@ -45,7 +45,7 @@ def test_a_phase_takes_text_or_passes() -> None:
 
 
 def test_options_are_replaced_by_name_alone() -> None:
-    """A pass whose name is a part of another's keeps what it has."""
+    """A pass whose name contains another's keeps its own options."""
     phases = [Phase("one", "pack,pack-dots{most=2 other=x},pack-dots")]
     changed = configured(phases, "pack-dots", most=3)
     assert pipeline_text(changed) == "pack,pack-dots{other=x most=3},pack-dots{most=3}"

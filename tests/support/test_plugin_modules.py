@@ -1,4 +1,4 @@
-"""Which modules a plugin in a package is made of, and that their sources are what runs."""
+"""The modules of a plugin package, and that the running code matches their sources."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def mine(b, x):
 
 @pytest.fixture(autouse=True)
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder on the path, in which a package is; nothing of it is left at the end."""
+    """A folder on the import path for a package; removed completely at the end."""
     monkeypatch.setenv("TCOPT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("TCOPT_CACHE", "1")
     monkeypatch.syspath_prepend(tmp_path)
@@ -54,7 +54,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def write(site: Path, **files: str) -> None:
-    """Write modules of the package; two underscores are a folder."""
+    """Write modules of the package; two underscores separate folders."""
     for name, text in files.items():
         path = site / PACKAGE / f"{name.replace('__', '/') if name != 'init' else '__init__'}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,8 @@ def names(plugin: str) -> list[str]:
 
 
 def test_what_a_module_imports_of_its_package_belongs_to_it(site: Path) -> None:
-    """By any form of import, in functions too; what is beside does not, nor is anything run."""
+    """Modules imported in any form belong to the plugin, also inside functions; unrelated imports
+    do not count, and no code is run."""
     write(
         site,
         init="raise AssertionError",
@@ -107,7 +108,7 @@ def test_what_decides_beside_the_sources(site: Path) -> None:
 
 
 def exp_of(*plugins: str, operator: str = "Exp") -> tuple[bool, float]:
-    """Whether a model was found, and what it gives for 1."""
+    """Return whether a model was a cache hit, and its result for 1."""
     model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 21]>
     net (float[4] x) => (float[4] y) {{ y = {operator}(x) }}""")
     compiled = tcopt.compile(model, plugins=plugins, workers=0)
@@ -117,8 +118,8 @@ def exp_of(*plugins: str, operator: str = "Exp") -> tuple[bool, float]:
 
 
 def test_a_change_beside_the_plugin_is_seen(site: Path) -> None:
-    """At once, also where nothing but a digit in a file of the same time changes; with others of
-    the package, as they have the same modules."""
+    """A change is noticed immediately, even if only a digit changes in a file with the same
+    timestamp, and for every plugin that shares the module."""
     plugin = EXPANSION.format(origin=f"{PACKAGE}.table", name="NUMBER", op="ExpOp")
     beside = EXPANSION.format(origin=".table", name="NUMBER", op="LogOp")
     write(site, init="", plugin=plugin, beside=beside, table="NUMBER = 1.0")
@@ -140,7 +141,7 @@ def test_a_change_beside_the_plugin_is_seen(site: Path) -> None:
 
 
 def test_workers_have_the_same_modules(site: Path) -> None:
-    """Whatever is on their disk."""
+    """Workers use the modules of this process, whatever is on their disk."""
     plugin = EXPANSION.format(origin=".table", name="NUMBER", op="ExpOp")
     write(site, init="", plugin=plugin, table="NUMBER = 1.0")
     with plugins_loaded([f"{PACKAGE}.plugin"]):
@@ -154,7 +155,7 @@ def test_workers_have_the_same_modules(site: Path) -> None:
 
 
 def test_what_was_imported_before_is_not_told(site: Path) -> None:
-    """It may have been another text then."""
+    """The file may have had another text when it was loaded."""
     plugin = EXPANSION.format(origin=".table", name="NUMBER", op="ExpOp")
     write(site, init="", plugin=plugin, table="NUMBER = 1.0")
     __import__(f"{PACKAGE}.table")

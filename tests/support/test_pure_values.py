@@ -1,4 +1,4 @@
-"""A pure value is made once, and only for what computes the same."""
+"""A pure value is created once, and shared only by equal computations."""
 
 from xdsl.dialects import arith, test
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, f64, i32
@@ -8,7 +8,7 @@ from tcopt.support.pure_values import PureValues, is_pure
 
 
 def test_equal_values_are_made_once() -> None:
-    """What differs in operands, type or properties is another value; zeros have signs."""
+    """Differing operands, types or properties make another value; zeros have signs."""
     made: list[Operation] = []
     values = PureValues()
 
@@ -28,7 +28,7 @@ def test_equal_values_are_made_once() -> None:
 
 
 def test_known_values() -> None:
-    """An op's value is that of the first which computes the same; attributes count."""
+    """An op has the value of the first equal one; attributes count."""
     values = PureValues()
     first, second = (arith.ConstantOp(IntegerAttr(1, i32)) for _ in range(2))
     marked = arith.ConstantOp(IntegerAttr(1, i32))
@@ -38,6 +38,6 @@ def test_known_values() -> None:
 
 
 def test_purity() -> None:
-    """It is asked of the class's traits."""
+    """Purity is determined by the traits of an op's class."""
     assert is_pure(arith.AddiOp) and is_pure(test.TestPureOp)
     assert not is_pure(test.TestOp)

@@ -1,4 +1,4 @@
-"""What the quick forms build is what xDSL's own methods build."""
+"""The fast constructors build the same IR as xDSL's own methods."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -44,7 +44,7 @@ BUFFER = MemRefType(f32, [8, 8])
 
 
 def _facts(op: Operation) -> dict[str, Any]:
-    """All that an op has, and how it is used and placed."""
+    """Return everything about an op, its uses and its position."""
     return {
         "kind": type(op),
         "operands": [id(value) for value in op.operands],
@@ -214,7 +214,7 @@ def _constants(count: int) -> list[Operation]:
 
 
 def _links(block: Block) -> tuple[list[Operation], list[Operation]]:
-    """The ops of a block forwards and backwards."""
+    """Yield the ops of a block forwards and backwards."""
     back: list[Operation] = []
     op = block.last_op
     while op is not None:
@@ -255,7 +255,7 @@ def test_the_only_op_is_erased() -> None:
 
 
 def _module() -> ModuleOp:
-    """Loops in a function, one of them without anything inside."""
+    """Loops in a function, one of them with an empty body."""
     zero = arith.ConstantOp(IntegerAttr(0, IndexType()))
     inner = scf.ForOp(zero, zero, zero, [], Region(Block([scf.YieldOp()], arg_types=[IndexType()])))
     outer_body = Block([*_constants(2), inner, scf.YieldOp()], arg_types=[IndexType()])

@@ -1,4 +1,4 @@
-"""Memoised reachability: the answers of a plain search, each node expanded once."""
+"""Memoised reachability equals a plain search and expands each node once."""
 
 from __future__ import annotations
 

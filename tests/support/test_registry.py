@@ -1,4 +1,4 @@
-"""Discovery: definitions are found from their files and loaded only when asked for."""
+"""Discovery: definitions are found from their files and loaded only on request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcopt.tools.universe import UNIVERSE
 
 @pytest.mark.parametrize("name", own_passes())
 def test_every_pass_loads(name: str) -> None:
-    """The file named as a pass defines it, a class of its name that says what it does."""
+    """A pass's file defines a documented class with its name."""
     cls = own_passes()[name]()
     assert cls.name == name
     assert cls.__name__ == "".join(word.capitalize() for word in name.split("-")) + "Pass"
@@ -22,7 +22,7 @@ def test_every_pass_loads(name: str) -> None:
 
 @pytest.mark.parametrize("name", own_dialects())
 def test_every_dialect_loads(name: str) -> None:
-    """A dialect carries the name of its module, and its ops and attributes their docstrings."""
+    """A dialect has its module's name, and ops and attributes have docstrings."""
     dialect = own_dialects()[name]()
     assert dialect.name == name
     for definition in (*dialect.operations, *dialect.attributes):
@@ -42,7 +42,7 @@ def test_ours_replace_those_of_the_same_name() -> None:
 
 
 def test_universe_has_no_name_that_xdsl_defines() -> None:
-    """Stock xdsl-opt refuses two definitions of one name, and so loads ours with its own."""
+    """Stock xdsl-opt rejects duplicate names, so it loads our dialects with its own."""
     from xdsl.universe import XDSL_UNIVERSE, Universe
 
     assert not UNIVERSE.all_dialects.keys() & XDSL_UNIVERSE.all_dialects.keys()
@@ -51,7 +51,7 @@ def test_universe_has_no_name_that_xdsl_defines() -> None:
 
 
 def test_start_up_imports_no_definition() -> None:
-    """Listing everything must not import it, or every start of `tcopt` would be slow."""
+    """Listing must not import definitions, or every start of `tcopt` would be slow."""
     code = (
         "import sys; from tcopt.support.registry import *; import tcopt.tools.tcopt;"
         "all_passes(), all_dialects(), all_targets();"

@@ -1,4 +1,4 @@
-"""Remarks: kept only where someone listens, with the op's name and location."""
+"""Remarks: recorded only if requested, with the op's name and location."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewrite patterns: which ops they are asked about, in which order, and what is kept."""
+"""Rewrite patterns: which ops they match, the order, and preserved properties."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def names(module: ModuleOp) -> list[str]:
 
 @dataclass
 class Note(RewritePattern):
-    """Notes the ops that it is asked about."""
+    """Pattern that records the ops it is applied to."""
 
     seen: list[Operation] = field(default_factory=list)
 
@@ -57,7 +57,7 @@ class Note(RewritePattern):
 
 
 class AnyOp(RewritePattern):
-    """A plain pattern that declares no class of ops."""
+    """A plain pattern that declares no op class."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         if isinstance(op, arith.MuliOp):
@@ -65,7 +65,7 @@ class AnyOp(RewritePattern):
 
 
 class AddToOr(RewritePattern):
-    """a + b as a | b."""
+    """Rewrite a + b to a | b."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: arith.AddiOp, rewriter: PatternRewriter) -> None:
@@ -73,7 +73,7 @@ class AddToOr(RewritePattern):
 
 
 class OrToAdd(RewritePattern):
-    """a | b as a + b."""
+    """Rewrite a | b to a + b."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: arith.OrIOp, rewriter: PatternRewriter) -> None:
@@ -81,7 +81,7 @@ class OrToAdd(RewritePattern):
 
 
 class DoubleByShift(RewritePattern):
-    """a * a as (a + a) << 1, which is another number, with a helper op in front."""
+    """Rewrite a * a to (a + a) << 1, which has another value, with a helper op before it."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: arith.MuliOp, rewriter: PatternRewriter) -> None:
@@ -113,7 +113,7 @@ def test_a_pattern_can_name_its_classes_at_run_time() -> None:
 
 
 def test_patterns_run_in_either_driver() -> None:
-    """What is written for one driver gives the same ops in the other."""
+    """Patterns written for one driver give the same ops in the other."""
     ours, theirs = parse(), parse()
     assert rewrite(ours, [AnyOp(), AddToOr()])
     for pattern in (AnyOp(), AddToOr()):
@@ -122,7 +122,7 @@ def test_patterns_run_in_either_driver() -> None:
 
 
 def test_new_ops_and_users_are_visited_again() -> None:
-    """The sum that the product became is rewritten as well, and then its user asked again."""
+    """The sum that replaced the product is rewritten too, and then its user is visited again."""
     module = parse()
     note = Note()
     rewrite(module, [DoubleByShift(), AddToOr(), note])
@@ -132,7 +132,7 @@ def test_new_ops_and_users_are_visited_again() -> None:
 
 
 class EraseUnused(RewritePattern):
-    """A sum that nothing uses goes."""
+    """A sum without users is removed."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: arith.AddiOp, rewriter: PatternRewriter) -> None:
@@ -141,7 +141,7 @@ class EraseUnused(RewritePattern):
 
 
 class EraseEmptyLoop(RewritePattern):
-    """A loop that does nothing goes."""
+    """A loop without effect is removed."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
@@ -150,7 +150,7 @@ class EraseEmptyLoop(RewritePattern):
 
 
 def test_a_loop_is_visited_again_when_its_body_has_changed() -> None:
-    """Both loops: the inner one makes the outer one empty."""
+    """Both loops are removed: without the inner one, the outer one is empty."""
     module = parse("""func.func @f(%n: index, %a: i32) {
       scf.for %i = %n to %n step %n {
         scf.for %j = %n to %n step %n {
@@ -171,7 +171,7 @@ def test_once_leaves_what_patterns_insert() -> None:
 
 
 def test_locations_and_names_go_to_what_replaces() -> None:
-    """New ops have the place of the op they replace; its name is that of the result alone."""
+    """New ops have the location of the replaced op; only the result keeps its name."""
     module = parse(TEXT.replace("%1", "%square"))
     rewrite(module, [DoubleByShift()])
     shift = next(op for op in module.walk() if isinstance(op, arith.ShLIOp))
@@ -198,7 +198,7 @@ def test_patterns_that_undo_each_other_are_an_error() -> None:
 
 
 def test_erasing_what_is_used_is_an_error() -> None:
-    """The message names the op, its place and who uses it; the op is still there."""
+    """The error names the op, its location and its users; the op is still there."""
     module = parse()
     product = next(op for op in module.walk() if isinstance(op, arith.MuliOp))
     with pytest.raises(PassFailedError, match=r"'arith.muli'.*'arith.addi' uses it.*f.mlir:3:3"):
@@ -216,7 +216,7 @@ def test_erasing_what_is_used_is_an_error() -> None:
 
 
 def test_equal_ops_are_inserted_once() -> None:
-    """A second user gets the op that the first had inserted; one that comes before does not."""
+    """A later user reuses the op that an earlier one inserted, but not vice versa."""
 
     class SubtractSquare(RewritePattern):
         @op_type_rewrite_pattern
@@ -232,7 +232,7 @@ def test_equal_ops_are_inserted_once() -> None:
 
 
 def test_ops_can_be_visited_backward() -> None:
-    """Users come before what they use, and inner ops before those around them."""
+    """Users come before their operands, and inner ops before those around them."""
     seen: list[str] = []
 
     class See(RewritePattern):
@@ -255,7 +255,7 @@ def test_ops_can_be_visited_backward() -> None:
     ],
 )
 def test_rewrites_can_be_limited(limit: str, kept: int, last: str) -> None:
-    """So many happen and no more; those of other patterns do not count."""
+    """The limit is exact, and rewrites of other patterns do not count."""
     module = parse()
     with limit_rewrites(limit) as counter:
         rewrite(module, [AnyOp(), AddToOr()])

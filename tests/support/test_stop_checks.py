@@ -1,4 +1,4 @@
-"""Host functions end soon after a stop: they ask whether they should, whatever they compute."""
+"""Host functions end soon after a stop request: they check for it, whatever they compute."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CASES: dict[str, tuple[str, dict[str, Any], list[str] | np.ndarray]] = {
 
 
 class Stop:
-    """A check that ends the run when it is asked for the nth time."""
+    """A check that ends the run on the n-th call."""
 
     def __init__(self, calls: int):
         self.left = calls

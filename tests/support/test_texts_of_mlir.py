@@ -1,4 +1,4 @@
-"""Texts and pipelines as mlir-opt writes them, and the errors of what cannot be read."""
+"""Texts and pipelines in mlir-opt's syntax, and parse errors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_resources_are_printed_as_such(op: str, generic: bool):
     assert printed.count('w0: "0x040000000000803F000000400000404000008040"') == 1
     again = parsed(printed)
     assert again.is_structurally_equivalent(parsed(text))
-    # A literal of other values has no part in it.
+    # A literal of other values is not changed.
     assert "resource" not in print_module(parsed("builtin.module {}"), options)
 
 

@@ -1,4 +1,4 @@
-"""The matrices of minimal filtering, exactly."""
+"""The matrices of minimal filtering are exact."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tcopt.support.winograd_tables import (
 
 
 def correlate(data, taps, tables):
-    """`AT [(G g) * (BT d)]` in rational arithmetic."""
+    """Compute `AT [(G g) * (BT d)]` in rational arithmetic."""
 
     def times(matrix, vector):
         return [
@@ -41,7 +41,7 @@ def correlate(data, taps, tables):
     st.lists(st.integers(-9, 9), min_size=3, max_size=3),
 )
 def test_any_points_filter_exactly(points, data, taps):
-    # Entries are rounded to doubles, which fractions over small powers of two survive.
+    # Entries are rounded to doubles, which is exact for fractions over small powers of two.
     binary = [Fraction(round(point * 8), 8) for point in points]
     if len(set(binary)) < len(binary):
         return
@@ -103,7 +103,7 @@ def test_tables_of_integers_give_a_multiple(taps):
 def test_the_usual_tile_of_integers_takes_16_bits_of_bytes():
     tables = whole_tables(4)
     assert (tables.scale, growth(tables.input), growth(tables.weight)) == (24, 10, 7)
-    # Of differences of bytes, and of weights of 8 bits.
+    # For differences of bytes, and 8-bit weights.
     assert growth(tables.input) ** 2 * 255 < 1 << 15
     assert growth(tables.weight) ** 2 * 128 < 1 << 15
 

@@ -1,4 +1,4 @@
-"""A named CPU lists the instructions that LLVM uses for its name: what a machine must have."""
+"""A named CPU lists LLVM's instruction sets for that name, which a machine must have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tcopt.targets.cpu import MACHINES
 
 CLANG = "clang-19"
-# What code may be made of without being asked to, and what clang calls it.
+# Features used by default, and clang's names for them.
 X86 = re.compile(r"#define __(AVX\w*|FMA|F16C|BMI2?|LZCNT|POPCNT|MOVBE|GFNI)__ 1")
 ARM = {
     "__ARM_FEATURE_DOTPROD": "dotprod",
@@ -21,7 +21,7 @@ ARM = {
     "__ARM_FEATURE_SVE": "sve",
     "__ARM_FEATURE_SVE2": "sve2",
 }
-# Follow from avx2, or are asked for only by name.
+# Implied by avx2, or used only on request.
 LEFT_OUT = {"avx", "avx512vp2intersect"}
 
 

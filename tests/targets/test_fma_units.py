@@ -1,4 +1,4 @@
-"""Multiply-adds that a core begins in a cycle: known by the CPU's name, and what follows."""
+"""Multiply-adds that a core issues per cycle: derived from the CPU's name, and consequences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESIDENT = 46 << 20
     ("name", "features", "units"),
     [
         ("znver4", ("avx2", "avx512f", "avx512vl"), 1),
-        # With AVX-512 masked out by a hypervisor vectors are computed whole.
+        # If a hypervisor masks AVX-512, vectors are computed at full width.
         ("znver4", ("avx2",), 2),
         ("sapphirerapids", ("avx2", "avx512f", "avx512vl"), 2),
         ("unheard-of", ("avx2", "avx512f", "avx512vl"), 2),
@@ -37,7 +37,8 @@ def test_this_machine_has_what_its_name_says(
 
 
 def chosen(cpu: str, channels: int, size: int) -> int:
-    """The output tile by which a layer of ResNet-18 is estimated to be fastest; 0 for none."""
+    """Return the tile estimated to be fastest for a layer of ResNet-18; 0 for a direct
+    convolution."""
     costs = CpuTargetAttr.of(MACHINES[cpu]).convolution_costs
     assert costs is not None
     layer = Layer(1, size, size, channels, channels, RESIDENT)
@@ -47,8 +48,8 @@ def chosen(cpu: str, channels: int, size: int) -> int:
 
 
 def test_tiles_suit_cores_that_compute_less_while_they_read() -> None:
-    """As measured on a Zen 4, where direct convolutions of 512 channels take 1.5 times as long as
-    F(2x2), and F(4x4) has too many weights."""
+    """As measured on Zen 4: direct convolutions of 512 channels take 1.5 times as long as F(2x2),
+    and F(4x4) has too many weights."""
     layers = [(64, 56), (128, 28), (256, 14), (512, 7)]
     assert [chosen("znver4", *layer) for layer in layers] == [4, 4, 4, 2]
     assert [chosen("skylake-avx512", *layer) for layer in layers] == [4, 4, 2, 0]

@@ -1,4 +1,4 @@
-"""The target of docs/adding_a_target.md outside of the tree: every tool, with the cache on."""
+"""The target of docs/adding_a_target.md outside the tree, with every tool and the cache on."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SIZES = {"x": (1, 3, 8, 8), "w": (4, 3, 3, 3), "v": (4, 4)}
 
 @pytest.fixture
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The file of the target, outside of the tree, and a cache that keeps programs."""
+    """The target's file outside the tree, and a cache that stores programs."""
     monkeypatch.setenv("TCOPT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("TCOPT_CACHE", "1")
     monkeypatch.chdir(tmp_path)
@@ -64,7 +64,7 @@ def feeds() -> dict[str, np.ndarray]:
 @pytest.mark.nightly(daily=["toy:wide"])
 @pytest.mark.parametrize("machine", ["toy", "toy:wide", "wide"])
 def test_a_model_computes_what_it_does_on_a_cpu(toy: Path, model: Path, machine: str) -> None:
-    # Weights are inputs here, so that blocks of channels need a kernel that reorders them.
+    # Weights are inputs here, so blocked channels need a kernel that reorders them.
     count = 4 if machine == "toy" else 5
     expected = tcopt.compile(model).run(feeds())
     compiled = tcopt.compile(model, machine, plugins=[toy])
@@ -79,7 +79,7 @@ def test_a_model_computes_what_it_does_on_a_cpu(toy: Path, model: Path, machine:
 
 
 def test_what_a_machine_says_of_its_vectors_decides_on_layouts(toy: Path) -> None:
-    """Blocks of channels and panels of weights, for a target that is none of the package's."""
+    """Blocked channels and packed weights, for a third-party target."""
     load_plugins([toy])
     rng = np.random.default_rng(1)
     proto = onnx.parser.parse_model(MODEL)
@@ -139,7 +139,7 @@ def test_its_facts_are_read_back(toy: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_what_an_edit_of_the_file_changes_is_seen(toy: Path, model: Path) -> None:
-    """In one process, with the cache on; and nothing of it stays when it is unloaded."""
+    """In one process, with the cache on; unloading the target removes everything."""
     first = tcopt.compile(model, "toy", plugins=[toy]).run(feeds())[0]
     changed = toy.read_text().replace('"add": "{} + {}"', '"add": "{} - {}"')
     toy.write_text(changed)

@@ -1,4 +1,4 @@
-"""Every op of this project's dialects, as the lit tests use it."""
+"""Every op of the project's dialects, as used in the lit tests."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _PACKAGE = "tcopt.dialects"
 
 @cache
 def own_ops() -> tuple[str, ...]:
-    """The names of all ops that this project defines, in a fixed order.
+    """Return the names of all ops of the project, in a fixed order.
 
-    Steps of schedules are left out: they are recorded, and have texts of their own.
+    Schedule steps are excluded: they are recorded, and have their own textual form.
     """
     dialects = [factory() for name, factory in own_dialects().items() if name != "sched"]
     ops = [op for dialect in dialects for op in dialect.operations]
@@ -30,7 +30,8 @@ def own_ops() -> tuple[str, ...]:
 
 @cache
 def _smallest() -> dict[str, str]:
-    """For each op the text of a valid module that holds it: one function of a lit case."""
+    """Return for each op the text of a valid module that contains it: one function of a lit
+    case."""
     found: dict[str, str] = {}
     missing = set(own_ops())
     for text in sorted(lit_cases(), key=len):
@@ -48,7 +49,7 @@ def _smallest() -> dict[str, str]:
 
 
 def _part_with(name: str, module: ModuleOp) -> ModuleOp:
-    """The first function with an op of that name alone, or the module if that is not valid."""
+    """Return the first function with such an op alone, or the module if that is not valid."""
     part = next(top for top in module.ops if any(op.name == name for op in top.walk()))
     alone = ModuleOp([part.clone()], module.attributes)
     try:
@@ -59,12 +60,12 @@ def _part_with(name: str, module: ModuleOp) -> ModuleOp:
 
 
 def parse(text: str) -> ModuleOp:
-    """The module of a text."""
+    """Return the module of a text."""
     return Source("text.mlir", text.encode(), "mlir").parse(new_context())
 
 
 def sample(name: str) -> tuple[ModuleOp, Operation]:
-    """A valid module, and an op of a name in it."""
+    """Return a valid module, and an op of a name in it."""
     text = _smallest().get(name)
     assert text is not None, f"no lit test has a valid {name}: one is needed to show its text"
     module = parse(text)

@@ -1,4 +1,4 @@
-"""Random attributes, made from the definition of an op and from what it holds."""
+"""Random attributes, derived from an op's definition and current attributes."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ _FLOATS = (f16, bf16, f32, f64)
 
 
 def integers_of(type: Any) -> Strategy:
-    """Numbers of an integer type, the largest among them."""
+    """Values of an integer type, including the largest."""
     bits = 64 if isinstance(type, IndexType) else type.width.data
     least, most = -(1 << bits - 1), (1 << bits - 1) - 1
     return st.sampled_from([least, most, 0, most // 2]) | st.integers(least, most)
 
 
 def floats_of(type: AnyFloat) -> Strategy:
-    """Numbers that a float type has, those that are none among them."""
+    """Values of a float type, including nan and infinities."""
 
     def rounded(value: float) -> float:
         try:
@@ -65,7 +65,7 @@ def floats_of(type: AnyFloat) -> Strategy:
 
 
 def numbers() -> Strategy:
-    """Attributes of one number."""
+    """Attributes with one number."""
     integer = st.sampled_from(_INTEGERS).flatmap(
         lambda t: integers_of(t).map(lambda v: IntegerAttr(v, t))
     )
@@ -91,7 +91,7 @@ def _symbols() -> Strategy:
 
 
 def affine_exprs(dims: int) -> Strategy:
-    """Index expressions; some divide by what is not a divisor."""
+    """Index expressions, some of which divide by a non-divisor."""
     leaves = st.integers(-70, 70).map(AffineExpr.constant)
     if dims:
         leaves = leaves | st.integers(0, dims - 1).map(AffineExpr.dimension)
@@ -109,7 +109,7 @@ def affine_exprs(dims: int) -> Strategy:
 
 
 def others() -> Strategy:
-    """Attributes of any kind, such as anybody may put on an op."""
+    """Attributes of any kind, as users may attach to an op."""
     simple = (
         numbers()
         | texts.map(StringAttr)
@@ -130,7 +130,7 @@ def others() -> Strategy:
 
 
 def like(attribute: Attribute) -> Strategy:
-    """Attributes of the kind of another."""
+    """Attributes of the same kind as another."""
     match attribute:
         case EnumAttribute():
             kind: Any = type(attribute)
@@ -156,7 +156,7 @@ def like(attribute: Attribute) -> Strategy:
 
 
 def of_kind(kind: type[Attribute]) -> Strategy:
-    """Attributes of a class, or of any where nothing is known of it."""
+    """Attributes of a class, or of any class if it is unknown."""
     if issubclass(kind, EnumAttribute):
         enum: Any = kind
         return st.sampled_from(list(enum.enum_type)).map(enum)
@@ -177,7 +177,7 @@ def of_kind(kind: type[Attribute]) -> Strategy:
 
 
 def property_changes(op: IRDLOperation) -> Strategy:
-    """Values for some of an op's properties; None takes an optional one away."""
+    """Values for some of an op's properties; None removes an optional one."""
     choices: dict[str, Strategy] = {}
     for name, definition in op.get_irdl_definition().properties.items():
         present = op.properties.get(name)

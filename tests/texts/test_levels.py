@@ -1,4 +1,4 @@
-"""Texts of whole programs, at every level of a compile, parse back to the same module."""
+"""Whole programs at every level of a compile round-trip through text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FORMS = (PrintOptions(), PrintOptions(generic=True))
 
 
 def check(module: ModuleOp, what: str) -> None:
-    """The module is valid, and its texts parse back."""
+    """Check that the module is valid and its texts round-trip."""
     verify(module)
     for form in FORMS:
         text = print_module(module, form)
@@ -37,7 +37,7 @@ def check(module: ModuleOp, what: str) -> None:
 
 
 def check_levels(module: ModuleOp, target: str, context: Context) -> None:
-    """The same after each phase of a target's pipeline."""
+    """Check the texts after each phase of a target's pipeline."""
     check(module, "import")
     for phase in pipeline(target):
         for each in make_passes(phase.passes):

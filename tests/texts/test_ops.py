@@ -1,7 +1,6 @@
-"""Every op prints, in both forms, what parses back to the same op.
+"""Every op round-trips in both textual forms.
 
-What ops there are, and what they may hold, is asked of their definitions; a new op needs a lit
-test and nothing here.
+Ops and their attributes are derived from the definitions; a new op needs only a lit test.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ ODD = 'é "x" \\ \n\t\x00 日本'
 
 @pytest.fixture(scope="module", autouse=True)
 def described_accelerator() -> Iterator[None]:
-    """Programs of accelerators are for one that a file describes."""
+    """Accelerator programs belong to an accelerator defined in a file."""
     with plugins_loaded([Path(__file__).parents[2] / "examples" / "tile_accelerator.py"]):
         yield
 
 
 def check(module: ModuleOp) -> None:
-    """The module's texts parse back."""
+    """Check that the module's texts round-trip."""
     for form in FORMS:
         text = print_module(module, form)
         again = parse(text)
@@ -84,7 +83,7 @@ def test_random_properties_and_attributes(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(own_ops()))
     module, op = sample(name)
     _change(op, data)
-    # What does not verify need not print, but it must say so.
+    # An invalid op need not print, but then it must raise an error.
     if not _is_valid(module):
         return
     added = st.dictionaries(texts.filter(bool), others(), max_size=2)

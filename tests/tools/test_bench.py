@@ -1,4 +1,4 @@
-"""tcopt-bench and benchmarks/run.py: what they measure, write, print and reject."""
+"""tcopt-bench and benchmarks/run.py: measurements, files, output and errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_model_is_measured_against_a_peer(model, tmp_path, capsys):
     assert main([*arguments, "--json", str(result), "--memory"]) == 0
     written = json.loads(result.read_text())
     report = written[model]
-    # x [2, 8] @ w [8, 4] + b [4]; of the weights, each takes a multiple of 64 bytes.
+    # x [2, 8] @ w [8, 4] + b [4]; each weight takes a multiple of 64 bytes.
     assert report["flops"] == 2 * 2 * 8 * 4
     assert report["bytes"] == 4 * (2 * 8 + 2 * 4) + report["weight_bytes"]
     assert [run["threads"] for run in report["runs"]] == [1, 2]
@@ -58,7 +58,7 @@ def test_a_model_is_measured_against_a_peer(model, tmp_path, capsys):
 
 
 def test_open_dimensions_limits_and_weights_in_files(tmp_path, capsys):
-    """Dimensions are fixed by name; weights in another file are found, by peers too."""
+    """Dimensions are fixed by name; external weights are found, by other runtimes too."""
     path = tmp_path / "model.onnx"
     save_dense_relu(path, batch="batch")
     model = onnx.load(str(path))
@@ -117,13 +117,13 @@ def test_sides_take_turns_and_each_order_comes_up():
     calls: list[str] = []
     sides = {name: lambda name=name: calls.append(name) for name in "ab"}
     times = take_turns(sides, rounds=2, burst_s=0.0)
-    # Two runs to learn how long one takes, then bursts of two, of which one is timed.
+    # Two runs to estimate the duration, then bursts of two, of which one is timed.
     assert "".join(calls) == "aabb" + "aabb" + "bbaa"
     assert all(len(t.seconds) == 2 and t.least <= t.median for t in times.values())
 
 
 def test_sides_are_compared_round_by_round():
-    # In the second round and the fourth the machine is half as fast, for one side a little later.
+    # In the second and fourth round the machine runs at half speed, slightly later for one side.
     ours = Times(((1.0, 1.0), (2.0, 2.0), (1.0, 1.0), (2.0, 2.0), (2.0, 2.0)))
     theirs = Times(((1.5, 1.5), (3.0, 3.0), (1.5, 1.5), (3.0, 3.0), (1.5, 1.5)))
     assert (ours.median, theirs.median) == (2.0, 1.5)
@@ -177,7 +177,7 @@ def run(command: list[str]) -> str:
 def test_the_search_for_slow_cases_draws_shrinks_and_groups(tmp_path):
     output = tmp_path / "cliffs.json"
     command = [sys.executable, "benchmarks/cliffs.py", "--only", "product", "--cases", "1"]
-    # Nothing is a thousand times as fast, so the case is shrunk.
+    # A thousandfold speed-up cannot be real, so the case is shrunk.
     text = run(
         [*command, "--slow", "1000", "--shrinks", "1", "--rounds", "1", "--output", str(output)]
     )

@@ -1,4 +1,4 @@
-"""`tcopt-check` and `check_model`: everything that is wrong, at once."""
+"""`tcopt-check` and `check_model` report all problems at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def model_of(*nodes: NodeProto, outputs: str = "y", shape=(2, 3), opset: int = 1
 
 
 def found(model: ModelProto) -> dict[str | None, TcoptError]:
-    """The problems of a model, by node."""
+    """Return the problems of a model, by node."""
     return {error.where: error for error in check_model(model).problems}
 
 
@@ -103,7 +103,7 @@ def test_problems_inside_bodies_and_functions() -> None:
 
 
 def test_opsets_of_other_domains() -> None:
-    """Errors tell the version of the operator's domain, of which a function may have its own."""
+    """Errors give the version of the operator's domain, which a function may override."""
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("mine", 2)]
     inner = helper.make_node("Foo", ["a"], ["b"], name="n_inner", domain="mine")
     function = helper.make_function("own", "F", ["a"], ["b"], [inner], opsets)
@@ -149,7 +149,7 @@ def test_missing_files_are_all_named(tmp_path: Path) -> None:
 
 
 def test_values_that_come_with_a_run() -> None:
-    """A shape from an input is not a problem: the model is compiled for the values of a run."""
+    """A shape given by an input is not a problem: the model is compiled for the values of a run."""
     report = check_model(
         model_of(
             node("Reshape", "x s"), node("Custom", "y", "z", domain="com.example"), outputs="z"
@@ -163,7 +163,7 @@ def test_values_that_come_with_a_run() -> None:
 
 
 def test_open_dimensions_are_tried() -> None:
-    """A size at which the model imports is found, and told."""
+    """A dimension for which the model imports is found and reported."""
     net = residual_net(16, 4)
     del net.graph.value_info[:]
     for index in (0, 2, 3):
@@ -232,7 +232,7 @@ def test_bad_arguments(tmp_path: Path, capsys: Output) -> None:
 
 
 def test_all_tools_tell_the_node(tmp_path: Path, capsys: Output) -> None:
-    """Node, operator, inputs, opset and advice are in the message of whatever compiles."""
+    """The message of every compiling tool has node, operator, inputs, opset and advice."""
     path = tmp_path / "bad.onnx"
     onnx.save(model_of(node("Flatten", axis=7)), str(path))
     for tool in (tcopt_run, tcopt_compile):

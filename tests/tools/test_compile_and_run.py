@@ -1,4 +1,4 @@
-"""`tcopt-compile` and `tcopt-run`: what they do, and what they say about bad input."""
+"""`tcopt-compile` and `tcopt-run`: behaviour, and messages for invalid input."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def x(tmp_path: Path) -> str:
-    """An `--input` argument with a value for x."""
+    """Return an `--input` argument with a value for x."""
     np.save(tmp_path / "x.npy", np.linspace(-1, 1, 16, dtype=np.float32).reshape(2, 8))
     return f"x=@{tmp_path}/x.npy"
 
 
 def test_compile_then_run(model: Path, x: str, tmp_path: Path, capsys: Output) -> None:
-    """The saved model gives what numpy gives; the results go to a file."""
+    """The saved model agrees with numpy; the results go to a file."""
     compiled = tmp_path / "dense.tcm"
     assert tcopt_compile.main([str(model), "-o", str(compiled)]) == 0
     assert re.match(r".*dense.tcm: \d+\.\d MB for cpu in ", capsys.readouterr().out)
@@ -43,7 +43,7 @@ def test_compile_then_run(model: Path, x: str, tmp_path: Path, capsys: Output) -
 
 
 def test_run_judges_accuracy(model: Path, x: str, tmp_path: Path, capsys: Output) -> None:
-    """A right expectation passes; a wrong one is exit code 1 and says where and how far."""
+    """A correct expectation passes; a wrong one exits with 1 and reports where and by how much."""
     expected = dense_relu(np.load(tmp_path / "x.npy"))
     np.save(tmp_path / "y.npy", expected)
     arguments = [str(model), "--input", x, "--expected-output", f"y=@{tmp_path}/y.npy"]
@@ -66,7 +66,7 @@ def test_run_against_onnxruntime(model: Path, capsys: Output) -> None:
 
 
 def test_open_shapes(tmp_path: Path, x: str, capsys: Output) -> None:
-    """A model with an open batch runs on the shape given, by value or by option."""
+    """A model with an open batch runs on the given shape, set by value or by option."""
     model = tmp_path / "open.onnx"
     save_dense_relu(model, batch="batch")
     assert tcopt_run.main([str(model), "--input", x]) == 0
@@ -86,7 +86,7 @@ def test_open_shapes(tmp_path: Path, x: str, capsys: Output) -> None:
 
 
 def test_printed_pipeline_makes_the_same_code(model: Path, tmp_path: Path, capsys: Output) -> None:
-    """Import, print, and give the text and the printed pipeline to `tcopt`: the same kernels."""
+    """Import, print, and pass the text and the printed pipeline to `tcopt`: the same kernels."""
     graph = tmp_path / "elsewhere" / "graph.mlir"
     graph.parent.mkdir()
     assert tcopt_compile.main([str(model), "--compile-to", "import", "-o", str(graph)]) == 0
@@ -106,7 +106,7 @@ def test_precision_is_an_option(capsys: Output) -> None:
 
 @pytest.mark.parametrize("phase", ["import", "graph", "te", "loop", "schedule", "kernel"])
 def test_stopping_at_a_level(phase: str, model: Path, tmp_path: Path, capsys: Output) -> None:
-    """Each level's text is read again, verified and printed alike."""
+    """Each level's text round-trips and verifies."""
     text = tmp_path / f"{phase}.mlir"
     assert tcopt_compile.main([str(model), "--compile-to", phase, "-o", str(text)]) == 0
     again = tmp_path / f"{phase}.again.mlir"
@@ -125,7 +125,7 @@ def test_every_pass_keeps_the_results(model: Path, capsys: Output) -> None:
 
 
 def test_dumps_can_be_replayed(model: Path, tmp_path: Path, capsys: Output) -> None:
-    """A dump names weights that lie beside it, so any pass can be run again from there."""
+    """A dump names weights stored next to it, so any pass can be rerun from there."""
     folder = tmp_path / "dump"
     assert tcopt.main([str(model), "-p", "fold-constants,fuse-ops", "--dump-ir", str(folder)]) == 0
     final = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The commands on devices, and what they say where there is none."""
+"""The commands on devices, and their messages without one."""
 
 from __future__ import annotations
 

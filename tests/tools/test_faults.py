@@ -15,7 +15,7 @@ CHOSEN = [
 
 @pytest.mark.parametrize("fault", CHOSEN, ids=lambda fault: fault.title)
 def test_is_found(fault: SourceFault) -> None:
-    """The clean program passes; the fault's message names the culprit."""
+    """The clean program passes, and the fault's message names the culprit."""
     assert not message_of(fault)
     with planted(fault):
         assert fault.culprit in message_of(fault)

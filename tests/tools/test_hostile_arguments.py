@@ -1,4 +1,4 @@
-"""Whatever a tool is given, it ends with one message and an exit code, and in little time."""
+"""For any arguments, a tool ends soon with one message and an exit code."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     np.save("object.npy", np.array([{}], object), allow_pickle=True)
     good = Path("good.npy").read_bytes()
     Path("cut.npy").write_bytes(good[:-8])
-    # A header that asks for far more than the file, and than memory, has.
+    # A header that requests far more than the file, or memory, has.
     Path("huge.npy").write_bytes(good.replace(b"(2, 4), ", b"(2**50,4),"[:8]))
     np.savez_compressed("bomb.npz", x=np.zeros(10**6, np.float64))
     return tmp_path
@@ -154,7 +154,7 @@ def in_time() -> Iterator[None]:
 
 
 def code_of(tool: str, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> int:
-    """How a tool ends; what it says is one message without a stack."""
+    """Run a tool; its error must be one message without a stack trace."""
     main = importlib.import_module(f"tcopt.tools.{TOOLS[tool][0]}").main
     signal.alarm(SECONDS)
     try:

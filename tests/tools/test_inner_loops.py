@@ -1,4 +1,4 @@
-"""benchmarks/inner_loops.py: which loops it cuts out of assembly, and what it says of them."""
+"""benchmarks/inner_loops.py: the loops it extracts from assembly, and its report."""
 
 import importlib.util
 import json
@@ -15,7 +15,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 def _load(name: str) -> ModuleType:
-    """A file of the benchmarks, whose folder has names that tests have, too."""
+    """Load a file of the benchmarks, whose folder shares module names with the tests."""
     spec = importlib.util.spec_from_file_location(f"benchmarks_{name}", BENCHMARKS / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
@@ -100,7 +100,7 @@ def test_a_loop_may_end_with_a_jump_behind_the_way_out_of_it():
     first, second = assembly.innermost_loops(ROTATED)
     assert len(first.lines) == 3
     assert first.carried_bits == 512
-    # Sums that begin and end in a round are not a reduction, however many there are.
+    # Sums that start and end within an iteration are not a reduction, whatever their number.
     assert second.carried_bits == 0
     assert assembly.hottest_loops(ROTATED)["tcopt.f"] == first
 
@@ -156,7 +156,7 @@ def test_loops_of_two_targets_are_compared(tmp_path: Path):
         assert row["products"] >= 8
         assert 0.5 < row["share"] <= 1.02
         assert 0 < row["loads_each"] <= 1.5
-        # What rows broadcast and what vectors are, of 64 terms each.
+        # Row broadcasts and vectors, for 64 terms each.
         assert len(row["tile_bytes"]) == 2
         assert row["level"] == 1
     assert "of peak" in done.stdout

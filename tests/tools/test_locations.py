@@ -1,4 +1,4 @@
-"""Ops know where they came from, and keep it through rewrites."""
+"""Ops know their source locations and keep them through rewrites."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_parser_sets_locations_and_respects_written_ones() -> None:
 
 
 def test_set_and_nearest_location() -> None:
-    """A location is given to ops without one; an op without one is placed by its parent."""
+    """A location is given to ops without one; an op without one uses its parent's."""
     function = parse()
     *_, last = function.walk()
     last.location = UnknownLoc()

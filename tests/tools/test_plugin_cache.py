@@ -1,4 +1,4 @@
-"""What plugins make is kept and given to workers as far as their source says all that they do."""
+"""Kernels of plugins are cached and compiled by workers as far as their source determines them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def cached_run(path: Path | None, **options: object) -> tuple[bool, np.ndarray]:
 
 
 def test_what_a_plugin_made_is_found_again() -> None:
-    """As long as it is the same; what others made is not taken for it."""
+    """Entries are found while the source is the same; those of others are not used."""
     exp, shifted = -np.exp(X), -(X + 1)
     first = plugin(SCALED.format(number=1.0))
     for expected in (False, True):
@@ -100,7 +100,7 @@ def test_a_plugin_that_asks_its_surroundings_is_not_kept(folder: Path) -> None:
 
 
 def test_what_changes_after_loading_ends_the_cache() -> None:
-    """A global variable of the plugin, or what it registers later."""
+    """A global variable of the plugin, or a later registration."""
     text = SCALED.format(number="NUMBER") + "\n\nNUMBER = 1.0\n\ndef later():\n"
     text += "    from xdsl.dialects import arith\n    expands(arith.NegfOp)(mine)\n"
     (module,) = load_plugins([plugin(text)])
@@ -139,7 +139,7 @@ def test_workers_have_the_same_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     request = {"phases": [], "name": "f", "text": "", "plugins": plugin_sources()}
     unload(path)
     assert not keyed_sources()
-    assert worker._answer(json.dumps(request).encode())[:1] == b"-"  # The text is not a unit.
+    assert worker._answer(json.dumps(request).encode())[:1] == b"-"  # Not a compile unit.
     assert keyed_sources() == [plain] and not is_extended()
     take_sources([])
     assert not keyed_sources()

@@ -1,5 +1,5 @@
-"""One of each kind of registered thing is changed in a plugin between two compiles, with the cache
-on: the change is seen, and what was made before it is found again after it is taken back."""
+"""One registered object of each kind is changed in a plugin between two compiles with the cache on:
+the change takes effect, and earlier cache entries are found again when it is undone."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ net (float[8, 32] x, float[32, 64] w) => (float[8, 64] y) { y = MatMul(x, w) }""
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of registered thing.
+    """A kind of registered object.
 
     Attributes:
-        text: a plugin with one, in which `NUMBER` is 1.0 or 2.0.
-        model: what is compiled.
-        options: of the compile.
+        text: source of a plugin with such an object, in which `NUMBER` is 1.0 or 2.0.
+        model: the compiled model.
+        options: compile options.
     """
 
     text: str
@@ -310,7 +310,8 @@ DEVICES["mine"] = DEVICES["mali" if NUMBER == 1.0 else "opencl"]
 
 
 class Plugin:
-    """A plugin of a kind, as a file or as an installed package with the thing in a module of it."""
+    """A plugin of a kind, as a file or as an installed package with the object in one of its
+    modules."""
 
     def __init__(self, kind: Kind, root: Path, packaged: bool):
         self._text = kind.text
@@ -352,7 +353,7 @@ def make(
 
 
 def made_by(kind: Kind, name: str | Path) -> tuple[bool, object]:
-    """Whether it was found, and the code."""
+    """Return whether the model was a cache hit, and its code."""
     compiled = tcopt.compile(
         onnx.parser.parse_model(kind.model), plugins=[name], workers=0, **kind.options
     )
@@ -360,7 +361,7 @@ def made_by(kind: Kind, name: str | Path) -> tuple[bool, object]:
     program: Any = compiled.program
     if hasattr(program, "objects"):
         return program.cached, program.objects
-    # Of programs for devices, kernels are kept.
+    # For device programs, kernels are cached.
     return program.kernels_compiled == 0, [source.text for source in program.sources]
 
 

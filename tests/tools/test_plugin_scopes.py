@@ -1,4 +1,4 @@
-"""Memory scopes of plugins: steps, passes and interpreters take them as ours."""
+"""Memory scopes of plugins work like built-in ones in steps, passes and interpreters."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def scope(sharing: str = "THREAD", space: object = 7, capacity: object = 4096) -
 
 
 def test_a_memory_scope_is_one_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
-    """Steps take it, passes and the interpreters of both levels handle it, code has its space."""
+    """Steps, passes and the interpreters of both levels accept the scope; code uses its address
+    space."""
     Path("in.mlir").write_text(SCHEDULED)
     assert driver.main(["in.mlir", "-p", "apply-schedule"]) == 1
     assert "'tile' is not one of the memory scopes global, shared" in capsys.readouterr().err
@@ -92,7 +93,7 @@ def test_a_memory_scope_has_a_capacity(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_threads_of_a_block_share_what_a_scope_says() -> None:
-    """Each thread reads what another one wrote: there is a barrier, and has to be."""
+    """Each thread reads what another one wrote, so a barrier is required and present."""
     load_plugins([scope("BLOCK")])
     module = TextParser(
         new_context(),

@@ -1,4 +1,4 @@
-"""Plugins from outside of the tree, one of each kind, with the cache on: none is stale or left."""
+"""Plugins outside the tree, one of each kind, with the cache on: no stale entries or leftovers."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_an_operator_of_a_domain_of_its_own() -> None:
 
 
 def test_mistakes_of_a_handler_are_its_own() -> None:
-    """Not those of the model."""
+    """Errors in a handler's code are reported as bugs of the handler, not of the model."""
     text = GATE.replace("ctx.input(0)", "ctx.inputs_of_all(0)")
     line = next(n for n, each in enumerate(text.splitlines(), 1) if "inputs_of_all" in each)
     message = rf"handler of my.company.Triple, .*plugin.py:{line}, raised AttributeError"

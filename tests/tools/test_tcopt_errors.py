@@ -1,4 +1,4 @@
-"""Every kind of bad input to `tcopt` gives one message on stderr and exit code 1."""
+"""Every kind of invalid input to `tcopt` gives one message on stderr and exit code 1."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_one_message_and_exit_code_1(
 
 
 def test_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    """An option that does not exist is one line, not the whole usage."""
+    """An unknown option is reported in one line, without the whole usage."""
     with pytest.raises(SystemExit) as stop:
         main(["--no-such-option"])
     assert stop.value.code == 1
@@ -120,14 +120,14 @@ def test_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
 def test_traceback_on_request(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """--traceback shows where an internal error came from."""
+    """--traceback shows the origin of an internal error."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FUNCTION.encode())))
     assert main(["--load", str(PASSES / "bad_passes.py"), "-p", "raise-error", "--traceback"]) == 1
     assert "bad_passes.py" in capsys.readouterr().err
 
 
 def test_help_lists_no_thousand_passes(capsys: pytest.CaptureFixture[str]) -> None:
-    """Help stays one page; the passes have an option of their own."""
+    """Help fits on one page; the passes are listed by a separate option."""
     with pytest.raises(SystemExit) as stop:
         main(["--help"])
     assert stop.value.code == 0

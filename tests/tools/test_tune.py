@@ -34,9 +34,9 @@ TARGET = "cpu:haswell"
 
 
 class ScheduleMeasurer:
-    """Writes the schedules of candidates, and makes up their times: fewer rows are faster.
+    """Records the schedules of candidates and invents their times: fewer rows are faster.
 
-    Nothing is compiled nor run.
+    Nothing is compiled or run.
     """
 
     def __init__(self, gain: float = 0.1):
@@ -93,7 +93,7 @@ def db(tmp_path: Path) -> str:
 
 @pytest.fixture
 def faster(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What comparisons of models come to, one after the other."""
+    """Results of consecutive model comparisons."""
     pytest.importorskip("lightgbm", reason="the model is LightGBM's")
     speeds: list[float] = []
 
@@ -144,7 +144,7 @@ def test_the_same_command_goes_on(model: Path, db: str, faster: list[float]) -> 
     faster[:] = [1.2]
     found = tcopt.tune(model, measurer=ScheduleMeasurer(), **(given | {"trials": 1}))
     assert found.path is not None
-    # What the default was is known from the records.
+    # The default is known from the records.
     assert "rows 6 -> " in found.path.read_text()
     assert tcopt_tune.summary(found).startswith("1 trials in ")
 

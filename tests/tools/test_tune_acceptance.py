@@ -1,4 +1,4 @@
-"""Whether a tuned model is kept."""
+"""Whether a tuned model is accepted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESULT = [np.linspace(0, 1, 100, dtype=np.float32)]
 
 @pytest.fixture
 def times(monkeypatch: pytest.MonkeyPatch) -> Callable[[float, float], None]:
-    """Says how long runs take: the clock of the machine that tests run on is not part of them."""
+    """Returns scripted run times, so that tests do not depend on the machine's clock."""
 
     def set_times(untuned: float, tuned: float) -> None:
         def turns(
@@ -76,7 +76,7 @@ def test_all_of_the_interval_has_to_be_above(low: float, difference: str, accept
 
 
 def test_rounds_are_compared_one_by_one() -> None:
-    """A machine that is slow for a while is slow for both."""
+    """A temporary slowdown of the machine affects both sides."""
     slow, quick = Times(((2.0,), (20.0,))), Times(((1.0,), (10.0,)))
     assert ratios(quick, slow) == [2.0, 2.0]
 

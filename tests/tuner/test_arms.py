@@ -1,4 +1,4 @@
-"""The rules that take a task, from its text."""
+"""The rules that apply to a task, from its text."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_rules_of_a_task_have_spaces_features_and_schedules(
 
 
 def test_a_rule_that_writes_what_another_does_is_left_out(tmp_path: Path) -> None:
-    """Windows are tiled alike by the rules of contractions and of reductions."""
+    """The rules of contractions and of reductions tile windows in the same way."""
     net = Network("depthwise")
     x = net.input("x", [1, 32, 7, 7])
     y = net.conv(x, 32, 32, 3, 1, groups=32, bias=False)
@@ -63,7 +63,7 @@ def test_what_is_no_task_is_refused() -> None:
 
 
 class _Template:
-    """A template for any function, asked only where schedules are searched."""
+    """A template for any function, used only when schedules are searched."""
 
     name = "test-template"
     template = True

@@ -1,4 +1,4 @@
-"""Builder processes: whatever a rule of somebody's does, it ends as a typed outcome."""
+"""Builder processes: any behaviour of a third-party rule ends as a typed outcome."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Generator[Task]:
 def test_a_rule_that_fails_is_a_typed_outcome(task: Task):
     builders = LocalBuilders(1)
     try:
-        builders.build([Candidate(task)], 60.0)  # The process is there.
+        builders.build([Candidate(task)], 60.0)  # The process exists.
         numbers = [0, 1, 2, 3, 4, 5, 6, 7, 0]
         candidates = [Candidate(task, "planted", {"fault": n}) for n in numbers]
         made = builders.build(candidates, 2.0)
@@ -113,7 +113,7 @@ def test_a_rule_that_fails_is_a_typed_outcome(task: Task):
 
 
 def product() -> onnx.ModelProto:
-    """With weights, which are in turn."""
+    """A task with weights, which rotate."""
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
     g (float[16, 24] x) => (float[16, 40] y) { y = MatMul(x, w) }""")
     value = np.random.default_rng(0).standard_normal((24, 40)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""A campaign in which all goes wrong that can: each failure is a record, and the best wins."""
+"""A campaign with every kind of failure: each is recorded, and the best candidate wins."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ SETTINGS = MeasureSettings(
 )
 BATCHES = (
     ("slow", "crash", "wrong"),
-    # While these are measured, somebody else has the database.
+    # While these are measured, another process locks the database.
     ("hang", "very slow", "greedy"),
-    # And while these are, the disk is full.
+    # While these are measured, the disk is full.
     ("killed", "good", "takes for ever"),
 )
 STATUSES = {
@@ -48,13 +48,13 @@ STATUSES = {
 
 
 def pages(store: Store, limit: int) -> None:
-    """Let the database have so many pages, as on a disk with so much room."""
+    """Limit the database's pages, like a disk with that much space."""
     with store._engine.connect() as connection:  # pyright: ignore
         connection.exec_driver_sql(f"PRAGMA max_page_count={limit}")
 
 
 def test_a_campaign_ends_with_typed_records_and_the_best_schedule(tmp_path: Path):
-    # Records are long, so that none finds room on a full disk.
+    # Records are long, so that none fits on a full disk.
     task, setting = planted_task(), Setting({"cpu": "planted"}, "version", "x" * 50_000)
     path = tmp_path / "records.db"
     other = sqlite3.connect(path, isolation_level=None)

@@ -1,4 +1,4 @@
-"""Features of choices, from formulas alone."""
+"""Features of choices, computed from formulas alone."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def test_columns_say_what_a_tile_does() -> None:
     named = _named(SpaceFeatures("rule", space, MACHINE), choice)
     expected = {
         "accumulators": 24,
-        # A vector of the right operand for each of 4, and an element of the left for each of 6,
-        # for each of two steps.
+        # A vector of the right operand for each of 4, and an element of the left for each of 6, for
+        # each of two steps.
         "registers_left": 32 - 24 - 2 * (4 + 6),
         "iterations.tile": 6 * 64 * 2,
         "output.bytes.tile": 6 * 64 * 4,
@@ -40,7 +40,7 @@ def test_columns_say_what_a_tile_does() -> None:
         "multiply_adds_per_load": 48 / 20,
         "second.stride.last": 4,
         "second.stride.inner": 768 * 4,
-        # The panel of the right operand fits the second cache, and comes once for each tile.
+        # The panel of the right operand fits in L2, and is loaded once for each tile.
         "second.traffic.l2": 192 / 6 * 768 * 768 * 4,
         "second.traffic.l3": 768 * 768 * 4,
         "rest.bytes.task": 0,

@@ -1,4 +1,4 @@
-"""What nests touch at their levels, against counting."""
+"""Footprints of loop nests at each level, compared with counting."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcopt.tuner.footprints import behind, extent_of, measure_nest, strides, suf
 
 
 def _count(levels: list[LoopLevel], operand: Operand, start: int) -> int:
-    """Elements that the loops from `start` inwards touch, one by one."""
+    """Count the elements accessed by the loops from `start` inwards."""
     inner = levels[start:]
     steps_of = [0] * len(levels)
     done = [1] * 8
@@ -49,7 +49,7 @@ def test_what_is_touched_is_counted(levels: list[LoopLevel]) -> None:
     nest = measure_nest(levels, [rows, window], 1)
     for start in range(len(levels) + 1):
         assert nest.elements[0][start, 0] == _count(levels, rows, start)
-        # The box of a window has all its elements, and no more than what can be reached.
+        # The bounding box of a window has all its elements, and no unreachable ones.
         assert nest.elements[1][start, 0] >= _count(levels, window, start)
         assert nest.elements[1][start, 0] <= window.shape[0]
     assert nest.iterations[0, 0] == np.prod(sizes)

@@ -1,4 +1,4 @@
-"""Choices about operators of the graph: found, searched, and obeyed from a lock file."""
+"""Choices for graph operators: found, searched, and applied from a lock file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TARGET = "cpu:skylake-avx512"
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A convolution that is transformed by default, and one of single taps."""
+    """A convolution that uses Winograd by default, and a 1x1 convolution."""
     net = Network("two")
     x = net.input("x", [1, 32, 20, 20])
     y = net.add("Relu", net.conv(x, 32, 32, 3, 1, bias=False))
@@ -58,7 +58,7 @@ def test_operators_have_the_choices_that_passes_have(model: Path) -> None:
 
 
 def test_a_choice_reaches_the_pass_that_obeys_it(model: Path, tmp_path: Path) -> None:
-    """Also where passes in front put others in an operator's place."""
+    """A choice reaches its pass even if earlier passes replace the operator."""
     first, _ = operators_of(model, TARGET)
     texts = {
         tile: _texts(
@@ -104,7 +104,7 @@ def _convolution(kernel: int, stride: int, *, transposed: bool) -> onnx.ModelPro
 def test_tiles_are_offered_to_all_filters_that_have_them(
     source: onnx.ModelProto, target: str, tiles: set[int], tmp_path: Path
 ) -> None:
-    """What is offered makes kernels of its own, which compute through tiles."""
+    """The offered choices make separate kernels, which use Winograd tiles."""
     operator = operators_of(source, target)[0]
     offered = {choice["winograd"] for choice in operator.choices if "winograd" in choice}
     assert offered == tiles
@@ -135,7 +135,7 @@ def _verdict(speed: float) -> Verdict:
 
 
 class _Models:
-    """Models whose speed is the product of what choices bring."""
+    """Simulated models whose speed is the product of the choices' gains."""
 
     def __init__(self, gains: dict[tuple[str, str, int], float]):
         self.gains = gains
@@ -172,7 +172,7 @@ def test_what_makes_the_model_faster_is_kept() -> None:
     found = search.run([first, _operator("b", {"panel": 32}, {"panel": 99})], 100.0)
     assert [(each.key, dict(each.choice)) for each in found] == [("a", {"winograd": 4})]
     assert found[0].gain == pytest.approx(1.3 / 1.1)
-    assert models.compared == 5  # What changes no kernel is not compared.
+    assert models.compared == 5  # Choices that do not change a kernel are not compared.
     assert any("no such panel" in line for line in told)
 
 
@@ -211,7 +211,7 @@ _REDUCTIONS = {
 @pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("kind", _REDUCTIONS)
 def test_a_long_reduction_may_be_in_parts(kind: str, tmp_path: Path) -> None:
-    """Chosen from a lock file, it has a kernel more, and the same results."""
+    """Chosen from a lock file, it has one more kernel, and the same results."""
     net = Network("long", opset=18)
     x = net.input("x", [2, 3, 8192])
     path = tmp_path / "long.onnx"

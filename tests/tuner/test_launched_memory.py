@@ -1,4 +1,4 @@
-"""Code on devices that kernels are launched on: what runs, how often, and how long it may take."""
+"""Kernels launched on devices during tuning: which run, how often, and time limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tcopt.tuner.tasks import tasks_of
 
 
 class Counting(HostMemoryDevice):
-    """Notes which weights each launch is given."""
+    """Records which weights each launch is given."""
 
     name = "counting"
 
@@ -63,7 +63,8 @@ def kernel(device: Counting) -> Any:
 def test_so_many_calls_are_timed_with_weights_in_turn(
     device: Counting, kernel: Any, calls: int, launched: int, weights: int
 ):
-    """Few are not rounded up to a turn of all weights: a slow one would be taken for a hang."""
+    """A few runs are not rounded up to a whole rotation of weights: a slow kernel would be taken
+    for a hang."""
     kernel.time(calls, 1)
     assert len(device.weights) == launched
     assert len(set(device.weights)) == weights
@@ -72,7 +73,8 @@ def test_so_many_calls_are_timed_with_weights_in_turn(
 @pytest.mark.nightly
 @needs_device
 def test_a_device_may_compile_when_it_launches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """PoCL does, unless it has kept the kernel, which takes many times as long as these run."""
+    """PoCL compiles at the first launch unless the kernel is cached; that takes far longer than
+    these runs."""
     monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path))
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
         f (float[37, 45] x, float[45, 53] w) => (float[37, 53] y) { y = MatMul (x, w) }""")

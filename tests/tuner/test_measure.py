@@ -1,4 +1,4 @@
-"""Candidates checked and timed: whatever one does ends as a typed outcome."""
+"""Candidates checked and timed: any behaviour ends as a typed outcome."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_code_that_is_faster_than_the_machine_is_wrong():
 def test_the_limit_is_measured_again_before_a_time_is_beyond_it(
     runner: Runner, limits: list[float], status: str
 ):
-    """A machine that was busy when its limit was measured makes no result wrong."""
+    """A machine that was busy when its limit was measured does not invalidate results."""
     from dataclasses import replace
 
     from tcopt.tuner.measure.turns import Turns

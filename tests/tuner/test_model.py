@@ -15,7 +15,7 @@ pytest.importorskip("lightgbm", reason="the model is LightGBM's")
 
 
 def _group(count: int, seed: int, workload: str = "own", sign: float = 1.0) -> Group:
-    """Speeds that follow from two of the columns."""
+    """Speeds that depend on two of the columns."""
     rng = np.random.default_rng(seed)
     features = rng.random((count, len(NAMES)), np.float32) * 8
     speeds = np.exp(sign * (0.1 * features[:, 3] - 0.2 * features[:, 7])).astype(np.float64)
@@ -66,8 +66,7 @@ def test_too_little_teaches_nothing() -> None:
 
 
 def test_what_others_teach_fades() -> None:
-    """What a task tells itself overrules another that tells the opposite, the more of it there
-    is."""
+    """A task's own data overrides contradicting data of another, increasingly with its amount."""
     others, own = _group(1000, 1, "other", -1.0), _group(128, 2)
     unseen = _group(300, 3)
 

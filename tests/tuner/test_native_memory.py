@@ -1,4 +1,4 @@
-"""Memory in which CPU kernels are checked and timed: what may be read and written around it."""
+"""Memory in which CPU kernels are checked and timed: access rights in and around it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tcopt.tuner.measure.native_memory import NativeMemory
 
 
 def rights(address: int) -> str:
-    """What this process may do at an address, as Linux tells."""
+    """Return this process's access rights to an address, from Linux."""
     with open("/proc/self/maps") as lines:
         for line in lines:
             span, allowed, *_ = line.split()
@@ -27,7 +27,7 @@ def test_what_lies_around_a_region_may_be_read_for_a_while():
     region.let_read(True)
     assert (rights(front), rights(region.start), rights(behind)) == ("r-", "rw", "r-")
     assert ctypes.c_uint8.from_address(behind + REACH - 1).value == 0
-    # An address that is far off is a mistake, whoever reads there.
+    # An address that is far off is an error of the kernel.
     assert rights(front - REACH) == rights(behind + REACH) == "--"
     region.let_read(False)
     assert (rights(front), rights(region.start), rights(behind)) == ("--", "rw", "--")
@@ -35,7 +35,7 @@ def test_what_lies_around_a_region_may_be_read_for_a_while():
 
 
 def test_kernels_are_timed_with_memory_around_and_checked_without():
-    """Masked lanes cost hundreds of cycles where memory is forbidden, and nothing elsewhere."""
+    """Masked lanes cost hundreds of cycles on inaccessible memory, and nothing elsewhere."""
     memory = NativeMemory(WORKLOAD)
     memory.fill(0)
     kernel = memory.load(planted("good"))

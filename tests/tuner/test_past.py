@@ -1,4 +1,4 @@
-"""What a session knows of earlier ones."""
+"""A session's knowledge of earlier ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tasks(tmp_path_factory: pytest.TempPathFactory) -> list[Task]:
 
 
 def _keep(past: Past, task: Task, count: int, *, version: str = "") -> list[dict[str, int]]:
-    """Keep made-up outcomes of drawn choices; the first is the best, every fifth fails."""
+    """Record invented outcomes of drawn choices; the first is the best, every fifth fails."""
     arm = arms_of(task)[0]
     points = draw_valid(arm.space, count, np.random.default_rng(1))
     if version:
@@ -71,7 +71,7 @@ def test_the_next_session_begins_with_what_there_is(tmp_path: Path, tasks: list[
         assert trials[0].is_sure and np.isclose(trials[0].ratio, 0.5, rtol=1e-3)
         assert past.groups([tasks[0]]) == []
     with Past.open(address, 1) as past:
-        assert past.trials(tasks[0]) == []  # Of another number of threads.
+        assert past.trials(tasks[0]) == []  # For another number of threads.
 
 
 def test_other_workloads_teach(tmp_path: Path, tasks: list[Task]) -> None:
@@ -81,7 +81,7 @@ def test_other_workloads_teach(tmp_path: Path, tasks: list[Task]) -> None:
         assert group.workload == tasks[0].key and group.machine == past.setting.machine_key
         assert len(group.speeds) == 20
         assert (group.speeds == 0).sum() == 4
-        assert past.prior([tasks[1]]) == Prior()  # Of few trials there is no curve.
+        assert past.prior([tasks[1]]) == Prior()  # Few trials do not determine a curve.
         _keep(past, tasks[0], 40)
         assert past.prior([tasks[1]]).gain > Prior().gain
         assert np.isclose(group.speeds.max(), 2.0, rtol=1e-3)

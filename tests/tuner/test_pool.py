@@ -1,4 +1,4 @@
-"""A pool on this machine: a scheduler and three workers of two labels, some of which are killed."""
+"""A pool on this machine: a scheduler and three workers, some of which are killed."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ SETTINGS = MeasureSettings(
 class Pool:
     """The processes of a pool, with the user's key file.
 
-    They run in a folder with modules that shadow Python's, and their folder for temporary files
-    has one of Dask's that anybody may write to.
+    They run in a folder with modules that shadow Python's, and their temporary folder contains a
+    world-writable one for Dask.
     """
 
     def __init__(self, folder: Path):
@@ -57,7 +57,7 @@ class Pool:
                 Path(place, f"{name}.py").write_text(f"open({str(self.trace)!r}, 'w')")
         self.processes: list[subprocess.Popen[str]] = []
         (self.address,) = self._ready([self._start("scheduler", "--port", "0")])
-        # The first one has a nanny, which starts it again.
+        # The first one has a nanny, which restarts it.
         workers = [self._start("worker", self.address, "--label", "build")]
         self._ready([*workers, *(self.start_worker(label) for label in (TWO, TWO, ONE))])
 
@@ -112,7 +112,7 @@ def measurer_for(pool: Pool, label: str) -> PoolMeasurer:
 
 
 def kill_when_busy(measurer: PoolMeasurer, count: int) -> threading.Thread:
-    """End so many workers of the label, each while it measures."""
+    """Kill the given number of workers of the label, each while it measures."""
 
     def kill() -> None:
         end, client = time.monotonic() + 20, measurer._client  # pyright: ignore
@@ -122,7 +122,7 @@ def kill_when_busy(measurer: PoolMeasurer, count: int) -> threading.Thread:
                 break
             time.sleep(0.05)
         time.sleep(0.3)
-        # Asked for now: a worker that has ended since may have left its number to another process.
+        # Looked up now, because the number of an ended worker may belong to another process.
         for facts in list(measurer.workers().values())[:count]:
             os.kill(facts["pid"], signal.SIGKILL)
 
@@ -137,7 +137,7 @@ def test_a_label_that_nobody_has_is_told_at_once(pool: Pool):
 
 
 def listening(process: int) -> list[str]:
-    """Addresses that a process and its children listen at, as in /proc/net/tcp."""
+    """Return addresses at which a process and its children listen, from /proc/net/tcp."""
     own: set[str] = set()
     for link in _links(process):
         # The process closes files meanwhile.
@@ -177,7 +177,7 @@ def test_the_key_is_the_user_s_and_a_copy_of_it_lets_in(pool: Pool, tmp_path, mo
     assert key is not None and key.stat().st_mode & 0o777 == 0o600
     copy = tmp_path / "tcopt" / KEY_NAME
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    # Another key, which this makes as the scheduler is on this machine.
+    # Another key, created like the one of a scheduler on this machine.
     with pytest.raises(BackendError, match="no scheduler with this key"):
         measurer_for(pool, TWO)
     assert copy.read_bytes() != key.read_bytes()
@@ -234,7 +234,7 @@ def test_another_user_cannot_read_the_key(pool: Pool):
 
 def test_another_machine_needs_a_copy_of_the_key(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    # An address of documentation (RFC 5737), which no machine has.
+    # A documentation address (RFC 5737), which no machine has.
     with pytest.raises(InputError, match="there is no key"):
         PoolMeasurer("192.0.2.1:8786", TWO)
     assert not list(tmp_path.iterdir())
@@ -301,7 +301,7 @@ def test_where_all_workers_die_every_candidate_ends_as_lost(pool: Pool):
         killer.join()
         assert [o.status for o in outcomes] == [LOST, LOST]
         assert "KilledWorker" in outcomes[0].error
-    # Another takes its place; what was measured before stays as it was.
+    # Another worker takes over; earlier measurements are kept.
     pool._ready([pool.start_worker(ONE)])  # pyright: ignore
     with measurer_for(pool, ONE) as measurer:
         assert measurer.measure([Candidate(task, rule="good")])[0].status == OK

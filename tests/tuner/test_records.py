@@ -1,4 +1,4 @@
-"""Records: kept in a database, sent as lines, merged without doubles, and never lost."""
+"""Records: stored in a database, sent as lines, merged without duplicates, and never lost."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 def places(value: object, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """The paths of all members of a line."""
+    """Yield the paths of all members of a line."""
     found = [path] if path else []
     if isinstance(value, dict):
         found += [each for name in value for each in places(value[name], (*path, name))]
@@ -183,7 +183,7 @@ def test_a_line_of_other_values_is_one_refused_entry(
         inner = inner[each]
     inner[name] = data.draw(VALUES)
     if data.draw(st.booleans()) and isinstance(line["trial"], dict):
-        # Who writes a record can write its hash as well.
+        # An attacker who writes a record can write its hash as well.
         content = json.dumps({**line["trial"], "id": ""}, sort_keys=True)
         line["trial"]["id"] = hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
     check_import(good, json.dumps(line).encode())
@@ -252,7 +252,7 @@ def test_what_a_full_disk_does_not_take_goes_to_a_file(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     store = Store(tmp_path / "records.db")
     with store._engine.connect() as connection:  # pyright: ignore
-        # As on a disk that has no more room; the engine keeps the connection.
+        # Like a full disk; the engine keeps the connection.
         connection.exec_driver_sql("PRAGMA max_page_count=1")
     error = "x" * 200_000
     assert not store.add(the_task(), [replace(trial("a"), error=error).with_id()], SETTING)
@@ -287,7 +287,7 @@ def test_records_are_measured_on_another_machine(tmp_path: Path):
     task, here = the_task(), replace(SETTING, machine=machine_facts(), run="verify")
 
     class Replays(PlantedBuilder):
-        """What a sequence of 17 stands for crashes here."""
+        """The candidate that a sequence of 17 denotes crashes here."""
 
         def _one(self, candidate: Candidate):
             return planted("crash" if "17" in candidate.sequence else "good")

@@ -1,4 +1,4 @@
-"""Tables of measured choices, and searches that are replayed over them."""
+"""Tables of measured choices, and searches replayed on them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tuning_page import curves_of, page  # noqa: E402
 from tuning_replay import reach, replay  # noqa: E402
 from tuning_tables import DRAWN, CaseTable, Row, TableMeasurer, table_arms  # noqa: E402
 
-# Both folders have a package `models`, and other tests mean their own, in other processes too.
+# Both folders have a package `models`; other tests need their own, also in other processes.
 sys.path.remove(str(BENCHMARKS))
 
 
 def _table(task: Task) -> CaseTable:
-    """Times that grow with how far a tile is from one; what was drawn is slow."""
+    """Times that grow with the distance from one tile; drawn choices are slow."""
     arm = arms_of(task)[0]
     rng = np.random.default_rng(5)
     rows: list[Row] = []
@@ -63,7 +63,7 @@ def test_searches_are_replayed_over_a_table(tmp_path: Path) -> None:
 
 
 def test_what_was_measured_becomes_a_page() -> None:
-    """The median of seeds of the best so far; trials that failed count as none."""
+    """Median over seeds of the best so far; failed trials do not count."""
     ratios = {"model": [[1.2, 0.8, 0.5], [1.0, 0.5], [0.25]], "random": [[1.5, float("inf")]]}
     runs = [
         {"case": "C2", "strategy": way, "warm": False, "ratios": each, "confirmed": 2.0}

@@ -1,4 +1,4 @@
-"""Which task is next, and what the rest of the time is likely to bring."""
+"""Selection of the next task, and the expected gain of the remaining time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tcopt.tuner.scheduler import Progress, TaskScheduler
 
 
 def _falling(rounds: int, gain: float, seed: int = 0) -> list[list[float]]:
-    """Rounds whose best falls as a power of the trials."""
+    """Return rounds of times, the best of which decreases as a power of the trials."""
     rng = np.random.default_rng(seed)
     found: list[list[float]] = []
     for number in range(rounds):

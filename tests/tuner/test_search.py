@@ -1,4 +1,4 @@
-"""Searches: valid choices, none twice, and better ones in fewer trials than at random."""
+"""Searches: valid choices without duplicates, and better than random in fewer trials."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tcopt.tuner.task_search import Strategy, TaskSearch, Trial
 
 
 class RareSpace(ProductSpace):
-    """One of very many choices is valid: the default, and what is near it."""
+    """Very few of many choices are valid: the default and its neighbourhood."""
 
     def valid(self, k: Point) -> Column:
         chosen = self.complete({"rows": 4, "vectors": 6})
@@ -37,7 +37,7 @@ class RareSpace(ProductSpace):
 
 
 class TwoLoops(Space):
-    """The order of two loops, and a knob that they do not tell of."""
+    """The order of two loops, and a knob independent of it."""
 
     def __init__(self, first: int, second: int):
         self.extents = first, second
@@ -65,7 +65,7 @@ class TwoLoops(Space):
 
 
 class TinySpace(ProductSpace):
-    """Two values for each knob."""
+    """A space with two values for each knob."""
 
     def __init__(self) -> None:
         super().__init__(197, 768, 768)
@@ -130,7 +130,7 @@ def test_small_spaces_are_enumerated(rng: np.random.Generator) -> None:
 
 
 def test_choices_that_make_the_same_loops_are_one() -> None:
-    """An order of two loops of which one has a single iteration is not another order."""
+    """Moving a loop with a single iteration is not another order."""
     points = TwoLoops(8, 1).points(range(4))
     assert len(set(signatures(TwoLoops(8, 1), points).tolist())) == 2
     assert len(set(signatures(TwoLoops(8, 4), points).tolist())) == 4
@@ -282,7 +282,7 @@ def test_earlier_trials_are_taken_up() -> None:
 
 @pytest.mark.parametrize("space", [SPACE, WIDE])
 def test_nothing_asked_for_is_nothing_found(space: ProductSpace) -> None:
-    """One trial of a batch may be all there is, and be drawn at random."""
+    """The only trial of a batch may be drawn at random."""
     arm = Arm("a", space, MACHINE)
     rng = np.random.default_rng(0)
     points, scores = arm.search(arm.by_estimate, space.draw(0, rng), 0, 16, rng)

@@ -1,4 +1,4 @@
-"""A session with a measurer whose times follow a formula, and a clock of its own."""
+"""A session with synthetic times and a simulated clock."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ class FormulaMeasurer:
         return Outcome(OK, "", (time,), (default,), low=0.99 * ratio, high=1.01 * ratio, code=code)
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Nothing to close."""
 
 
 class Kept:
-    """A keeper in memory."""
+    """A record store in memory."""
 
     def __init__(self) -> None:
         self.trials: list[tuple[str, Trial]] = []
@@ -220,6 +220,6 @@ def test_where_nothing_is_faster_the_default_stays() -> None:
 
 
 def test_a_task_with_one_time_alone_is_not_faster() -> None:
-    """A candidate that was timed once and then dropped says nothing."""
+    """A candidate that was timed only once counts as no faster than the default."""
     trial = Trial("cpu-matmul", {}, "model", OK, ratio=0.5)
     assert trial.part == 1.0 and not trial.is_sure

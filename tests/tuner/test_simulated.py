@@ -1,4 +1,4 @@
-"""Kernels of accelerators: tasks for the accelerator's target, times by its simulator, replay."""
+"""Accelerator kernels: tasks for the accelerator's target, times by its simulator, replay."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def measurer() -> Iterator[SimulatedMeasurer]:
 
 
 def placed(target: str, source: onnx.ModelProto = SOURCE) -> Task:
-    """The first task that is not the host's."""
+    """Return the first task that is not the host's."""
     return next(task for task in tasks_of(source, target) if task.kind != "cpu")
 
 
 def other_choice(task: Task) -> Candidate:
-    """A choice with one slot less for an operand than by default."""
+    """Return a choice with one slot less for an operand than the default."""
     (arm,) = arms_of(task)
     choice = arm.space.default()
     name = next(name for name in choice if "slots" in name and choice[name] > 1)
@@ -129,7 +129,7 @@ def test_hardware_is_not_started_for_what_is_simulated():
 def test_a_lock_file_is_obeyed(
     target: str, measurer: SimulatedMeasurer, plugin: None, tmp_path: Path
 ):
-    """The model then takes as many cycles as were measured, and is right."""
+    """The model then takes the measured number of cycles, with correct results."""
     task = placed(target)
     candidate = other_choice(task)
     (outcome,) = measurer.measure([candidate])
@@ -151,7 +151,7 @@ def test_a_lock_file_is_obeyed(
     back = judge_with_accelerator(tuned, untuned, feeds, 100, 2, same_host=True)
     assert verdict.low == verdict.high == verdict.speed == pytest.approx(cycles[0] / cycles[1])
     assert not verdict.accepted and back.accepted and "exact" in back.interval
-    # Other targets' entries stay where one is tuned anew.
+    # Entries of other targets stay when one is tuned again.
     assert not writer_for(path, "model", {task.target_key}).targets
     assert set(writer_for(path, "model", {"another"}).targets) == {task.target_key}
     with pytest.raises(InputError, match="the lock file has no entry for"):
@@ -165,7 +165,7 @@ def test_times_of_the_host_are_added_to_cycles(monkeypatch: pytest.MonkeyPatch):
     with_host = judge_with_accelerator(model, model, feeds, 100, 3, same_host=False)
     assert with_host.rounds == 3 and with_host.low <= with_host.speed <= with_host.high
     assert with_host.before_ms > alone.before_ms and with_host.after_ms > alone.after_ms
-    # Each side's own: the host of the second model takes a third of the first's time.
+    # Each side is compared with its own: the host of the second model takes a third of the time.
     times = itertools.cycle([3.0, 1.0, 1.0, 3.0])
     monkeypatch.setattr(accelerated, "_host_ms", lambda *_: next(times))
     judged = judge_with_accelerator(model, model, feeds, 100, 4, same_host=False)
@@ -176,7 +176,7 @@ def test_times_of_the_host_are_added_to_cycles(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.nightly
 def test_records_name_the_machine_that_is_simulated(tmp_path: Path):
-    """The same on every computer, and whatever the number of threads."""
+    """Records are the same on every computer, for any number of threads."""
     task, host = placed("vdla"), tasks_of(SOURCE, "cpu")[0]
     with Past(Store(tmp_path / "a.db"), 1) as one, Past(Store(tmp_path / "b.db"), 8) as two:
         assert one.machine_of(task) == two.machine_of(task) != one.machine_of(host)
@@ -186,7 +186,7 @@ def test_records_name_the_machine_that_is_simulated(tmp_path: Path):
 
 @pytest.mark.nightly
 def test_the_tool_tunes_and_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """A model of which the host computes the rest; records are of the machine that was measured."""
+    """A model whose remaining operators run on the host; records belong to the measured machine."""
     path, db = tmp_path / "model.onnx", str(tmp_path / "records.db")
     onnx.save(SOURCE, path)
     given = [str(path), "--target", "vdla", "--db", db]

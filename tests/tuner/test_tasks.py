@@ -1,4 +1,4 @@
-"""Kernels as tasks: which are the same, what they are given, and what they weigh."""
+"""Kernels as tasks: equality, inputs, and weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CPU = "cpu:haswell"
 
 
 def model(nodes: str, initializers: Sequence[tuple[str, tuple[int, ...]]] = ()) -> onnx.ModelProto:
-    """Two results of `x` and of `z`."""
+    """A model with two results, of `x` and of `z`."""
     found = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 21]>
     g (float[24, 40] x, float[40, 48] z) => (float[24, 48] y) {{ {nodes} }}""")
     for name, shape in initializers:
@@ -57,7 +57,7 @@ def test_equal_kernels_are_one_task_whatever_they_are_called_and_whoever_asks():
     product = next(t for t in tasks if t.nodes[:2] == ("MatMul:a", "Relu:b"))
     assert product.calls == 2 and "MatMul:d" in product.nodes
     assert product.key == product_of(tasks_of(PRODUCT, CPU)).key
-    # The lock file is asked in a compile without clocks.
+    # The lock file is used when compiling without clocks.
     plain = product_of(tasks_of(PRODUCT, CPU, phases=pipeline(CPU)))
     assert plain.key == product.key and plain.target_key == product.target_key
     machine = product_of(tasks_of(PRODUCT, "cpu:x86-64"))

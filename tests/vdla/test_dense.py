@@ -1,6 +1,6 @@
-"""Dense layers on an accelerator that stores bytes: the CPU's and onnxruntime's integers.
+"""Dense layers on an accelerator that stores bytes give the CPU's and onnxruntime's integers.
 
-More of them, by hand: `python tests/vdla/test_dense.py 0 100`.
+More cases: `python tests/vdla/test_dense.py 0 100`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tcopt.runtime.program import Program
 
 
 def model_of(made: QuantisedNetwork, x: Value, result: Value) -> onnx.ModelProto:
-    """The model from one value to another."""
+    """Return the model from one value to another."""
     made.real(result, "y")
     inputs = [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, x.shape)]
     results = [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, result.shape)]
@@ -35,7 +35,7 @@ def model_of(made: QuantisedNetwork, x: Value, result: Value) -> onnx.ModelProto
 def perceptron(
     seed: int, shape: Sequence[int], sizes: Sequence[int], *, shifts: bool = True
 ) -> onnx.ModelProto:
-    """Dense layers between quantisers, with relu; of means, where there are images."""
+    """Dense layers between quantisers, with relu; on means for images."""
     made = QuantisedNetwork(seed, shifts)
     places = -4
     first = x = made.quantise("x", tuple(shape), places)
@@ -63,8 +63,8 @@ def compare(
     """Run a model on both processors and on the CPU alone.
 
     Args:
-        is_fast: whether integers may be a step from those of the CPU.
-        is_varied: whether results must be of several numbers.
+        is_fast: whether integers may differ by a step from the CPU's.
+        is_varied: whether results must have several distinct values.
     """
     shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
     feeds = {"x": 4 * np.random.default_rng(seed).normal(size=shape).astype(np.float32)}
@@ -98,7 +98,8 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("target", ["vdla:vta", "vdla:pynq"])
 def test_dense_layers_are_the_accelerators(name: str, target: str) -> None:
-    """With bias, scale, limits and bytes; means too, where their scale is a power of two."""
+    """Dense layers run on the accelerator with bias, scale, clamp and bytes, and means if their
+    scale is a power of two."""
     shape, sizes = CASES[name]
     seed = 2 + (target == "vdla:pynq")
     program = compare(perceptron(seed, shape, sizes), target, seed)
@@ -106,14 +107,14 @@ def test_dense_layers_are_the_accelerators(name: str, target: str) -> None:
 
 
 def test_any_scales_where_the_alu_multiplies() -> None:
-    """Any scales and zero points, by channel or not."""
+    """Any scales and zero points, per channel or not."""
     model = perceptron(5, (3, 20), (33, 20), shifts=False)
     program = compare(model, "vdla:vta-mulh", 5, is_fast=True)
     assert len(program.calls) == 2
 
 
 def random_case(seed: int) -> tuple[Sequence[int], Sequence[int]]:
-    """A shape, and the numbers of results of layers."""
+    """Draw a shape and the output sizes of layers."""
     rng = random.Random(seed)
     shape = rng.choice(list(CASES.values()))[0]
     shape = [max(n + rng.choice([-1, 0, 0, 1]), 1) for n in shape]

@@ -1,4 +1,4 @@
-"""Programs of the accelerator as instructions and back: each way and again, random ones too."""
+"""Instructions of accelerator programs round-trip through their encoding, including random ones."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def tokens(draw: st.DrawFn, unit: Unit) -> dict[str, object]:
 
 @st.composite
 def instructions(draw: st.DrawFn) -> Instruction:
-    """An instruction whose fields are anything that they have room for."""
+    """Return an instruction with random field values."""
     kind = draw(st.sampled_from(["transfer", "uops", "gemm", "alu", "finish"]))
     if kind == "transfer":
         memory = draw(st.sampled_from([Memory.WGT, Memory.INP, Memory.ACC, Memory.ACC8]))
@@ -143,7 +143,7 @@ def test_every_field_survives(
 
 @given(st.sampled_from(sorted(LAYOUTS)), st.integers(0, (1 << 128) - 1))
 def test_words_are_their_fields(layout: str, word: int) -> None:
-    """Of a layout without gaps, any word is what its fields say."""
+    """In a layout without gaps, any word is determined by its fields."""
     fields = LAYOUTS[layout]
     values = unpack(fields, word & ((1 << sum(width for _, width in fields)) - 1))
     named = {name: value for name, value in values.items() if name != "-"}

@@ -1,4 +1,4 @@
-"""What the simulated machine computes, against loops over single numbers."""
+"""Results of the simulated machine, against scalar loops."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SMALL = VdlaTargetAttr.of_facts(
         "acc_bytes": 4 * 2 * 4 * 16, "uop_bytes": 4 * 16,
     }
 )  # fmt: skip
-"""A machine whose unit is not a square, with memories of a few entries."""
+"""A machine with a non-square unit and memories of a few entries."""
 
 CONVS = [
     Conv(32, 8, 64, 3, 1, 1, 4, 8, oc_threads=2, tile_co=2),
@@ -51,7 +51,7 @@ CONVS = [
 @pytest.mark.parametrize("conv", CONVS, ids=str)
 @pytest.mark.parametrize("seed", [None, 0, 1, 2])
 def test_convolutions_are_numpys_in_any_order(conv: Conv, seed: int | None) -> None:
-    """In the order of the stream, and in orders that tokens alone restrict."""
+    """In stream order, and in orders restricted only by tokens."""
     machine = MACHINES["vta" if conv.alu else "vdla"]
     x, w, y = conv.arrays(seed or 0)
     run_stream(stream_for(ConvWriter(conv).write(), machine), machine, [x, w, y], seed=seed)
@@ -71,7 +71,7 @@ def scalar_alu(code: AluCode, left: int, right: int) -> int:
 
 
 def scalar(program: ProgramOp, sram: dict[Memory, Any]) -> None:
-    """The semantics of gemm and alu as docs/vdla.md states them, step by step."""
+    """Execute the semantics of gemm and alu stated in docs/vdla.md, step by step."""
     acc, inp, wgt = sram[Memory.ACC], sram[Memory.INP], sram[Memory.WGT]
     for op in program.instructions:
         if not isinstance(op, GemmOp | AluOp):
@@ -127,7 +127,7 @@ def test_gemm_and_alu_are_their_definition(data: st.DataObject) -> None:
             continue
         code = data.draw(st.sampled_from(list(AluCode)))
         most = 31 if code is AluCode.SHR else 1 << 14
-        # Registers hold any number, of which few are shifts.
+        # Registers hold any value, but few are valid shift amounts.
         operand = data.draw(
             st.integers(-most, most)
             if code is AluCode.SHR
@@ -155,7 +155,7 @@ def test_gemm_and_alu_are_their_definition(data: st.DataObject) -> None:
 
 
 def test_sums_of_many_products_are_exact() -> None:
-    """More extreme products for one register than floats of 32 bits have room for."""
+    """More extreme products for one register than f32 represents exactly."""
     writer = Writer("deep", {"x": ((1, 16), 8), "w": ((1, 256), 8), "y": ((1, 16), 32)})
     writer.add(LoadOp(Memory.INP, 0, writer.buffers["x"], 0, (1, 1)))
     writer.add(LoadOp(Memory.WGT, 0, writer.buffers["w"], 0, (1, 1)))
@@ -241,7 +241,7 @@ def test_shifts_by_registers_are_bounded() -> None:
 
 
 def test_registers_that_are_written_again_too_soon() -> None:
-    """A machine that does not forward sums needs another micro-op between."""
+    """A machine that does not forward sums needs another micro-op in between."""
     pynq = MACHINES["pynq"]
     stream = stream_of(program_with(gemm([(0, 0, 0)] * 2, reset=True), gemm([(0, 0, 0)] * 2)))
     buffers = [np.zeros((4, 16), np.int8), np.zeros((4, 16), np.int32)]
@@ -265,7 +265,7 @@ def test_buffers_are_those_of_the_program(buffers: list[Any]) -> None:
 
 
 def test_without_tokens_some_order_gives_other_results() -> None:
-    """What the orders are for: a program without tokens is right in its own order alone."""
+    """Checks random orders: a program without tokens is correct only in its own order."""
     conv = CONVS[0]
     stream = stream_of(ConvWriter(conv, tokens=False).write())
     right = 0

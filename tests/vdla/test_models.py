@@ -1,4 +1,4 @@
-"""Quantised models on the CPU and the accelerator: the CPU's integers, bit by bit."""
+"""Quantised models on the CPU and the accelerator have the CPU's integers, bit by bit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MODELS = {
 
 
 def test_a_unit_of_several_rows_is_left_alone() -> None:
-    """No layout feeds it, so the host computes everything."""
+    """No layout applies, so the host computes everything."""
     facts = {**named_machine("vdla").facts(), "rows": 4}
     MACHINES["rows"] = VdlaTargetAttr.of_facts(facts)
     source = quantised((16, 16), 6)
@@ -44,7 +44,8 @@ def test_a_unit_of_several_rows_is_left_alone() -> None:
 @pytest.mark.nightly(daily=["an alu"])
 @pytest.mark.parametrize("name", MODELS)
 def test_models_are_what_the_cpu_computes(name: str, tmp_path: Path) -> None:
-    """Each convolution is a call of the accelerator, in memory and in a file."""
+    """Each convolution is a call of the accelerator, for the model in memory and loaded from a
+    file."""
     target, source = MODELS[name]
     shape = [d.dim_value for d in source.graph.input[0].type.tensor_type.shape.dim]
     feeds = {"x": np.random.default_rng(1).normal(size=shape).astype(np.float32)}

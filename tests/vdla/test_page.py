@@ -1,4 +1,4 @@
-"""Tables of docs/vdla.md are those of the code."""
+"""The tables of docs/vdla.md match the code."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_machines_are_those_of_the_page() -> None:
     shown = {row[0]: row[1:] for row in ROWS[first : first + 14]}
     facts = [MACHINES[name].facts() for name in names]
     assert shown == {fact: [str(each[fact]) for each in facts] for fact in shown}
-    # What differs between them is among the rows.
+    # The difference between them is among the rows.
     assert {fact for fact in facts[0] if len({str(each[fact]) for each in facts}) > 1} <= set(shown)
 
 

@@ -1,6 +1,6 @@
-"""Pooling of bytes on the alu of the accelerator: onnxruntime's bytes.
+"""8-bit pooling on the accelerator's ALU gives onnxruntime's bytes.
 
-More windows, by hand: `PYTHONPATH=tests python tests/vdla/test_pooling.py 0 200`.
+More windows: `PYTHONPATH=tests python tests/vdla/test_pooling.py 0 200`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def network(
 
 
 def random_window(seed: int) -> tuple[tuple[int, ...], dict[str, Any]]:
-    """A shape, and a window that fits it."""
+    """Draw a shape, and a window that fits it."""
     rng = random.Random(seed)
     space = [rng.choice([5, 7, 12, 30, 56]), rng.choice([5, 9, 12, 30, 57])]
     shape = (rng.choice([1, 1, 2]), rng.choice([3, 16, 20, 33]), *space)
@@ -56,13 +56,13 @@ def random_window(seed: int) -> tuple[tuple[int, ...], dict[str, Any]]:
 
 
 def feeds_of(shape: tuple[int, ...], seed: int) -> dict[str, Any]:
-    """Data many of whose windows hold nothing above zero."""
+    """Data with many windows without positive values."""
     rng = np.random.default_rng(seed)
     return {"x": (3 * rng.normal(size=shape) - 3).astype(np.float32)}
 
 
 def compare(model: onnx.ModelProto, feeds: dict[str, Any], target: str) -> Program:
-    """Run a model on both processors; the program."""
+    """Run a model on both processors; return the program."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(model.SerializeToString(), options)
@@ -76,7 +76,7 @@ def compare(model: onnx.ModelProto, feeds: dict[str, Any], target: str) -> Progr
 @pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("seed", [0, 4, 12, 19, 21])
 def test_maxima_of_random_windows(seed: int) -> None:
-    """Any strides, dilations, pads, and last windows that are not whole."""
+    """Any strides, dilations, pads, and partial last windows."""
     shape, window = random_window(seed)
     target = ("vdla:vta", "vdla:pynq")[seed % 2]
     program = compare(network(seed, shape, **window), feeds_of(shape, seed), target)
@@ -84,14 +84,14 @@ def test_maxima_of_random_windows(seed: int) -> None:
 
 
 def test_a_window_that_registers_do_not_hold_is_the_hosts() -> None:
-    """48 x 48 registers are more than there are."""
+    """48 x 48 registers exceed the machine's."""
     shape = (1, 3, 50, 50)
     model = network(0, shape, kernel_shape=[48, 48])
     assert not compare(model, feeds_of(shape, 0), "vdla:vta").calls
 
 
 def test_a_pooling_between_convolutions_is_the_accelerators() -> None:
-    """Three programs, the one in the middle of the pooling."""
+    """Three programs, with the pooling as the middle one."""
     made = QuantisedNetwork(5, shifts=True)
     x = made.quantise("x", (1, 16, 12, 12), -4)
     first = made.same_shape(x)

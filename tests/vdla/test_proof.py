@@ -1,4 +1,4 @@
-"""The proof against an oracle that looks at all pairs, and each kind of fault by itself."""
+"""The proof against an oracle that checks all pairs, and each kind of fault separately."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def proof_of(stream: Stream, target: VdlaTargetAttr = VDLA, limit: int = 10) -> 
 
 @pytest.mark.parametrize("conv", CONVS, ids=str)
 def test_tokens_by_region_hold_and_none_is_too_many(conv: Conv) -> None:
-    """Without any one of them there is a fault; with all, results are numpy's in any order."""
+    """Without any one token there is a fault; with all, results equal numpy's in any order."""
     program = ConvWriter(conv, tokens=False).write()
     assert any(fault.kind == "race" for fault in proof_of(stream_of(program)).faults)
     count = insert_tokens(program, VDLA)
@@ -113,7 +113,7 @@ def test_random_programs_hold_until_a_token_is_taken_away(program: ProgramOp) ->
 @settings(max_examples=examples(80), deadline=None)
 @given(programs(), st.data())
 def test_the_verdict_is_that_of_all_pairs(program: ProgramOp, data: st.DataObject) -> None:
-    """Tokens anywhere: a race is what two accesses are that no chain of tokens orders."""
+    """Random tokens: a race is a pair of accesses that no chain of tokens orders."""
     ops = program.instructions
     insert_tokens(program, VDLA)
     stream = stream_of(program)
@@ -148,7 +148,7 @@ def test_the_verdict_is_that_of_all_pairs(program: ProgramOp, data: st.DataObjec
         first, second = sorted(pair)
         assert conflict(tasks[first], tasks[second])
         assert not before[first, second] and not before[second, first]
-    # What may still run at the end is what does not come before it.
+    # An instruction may still run at the end if the end does not wait for it.
     unfinished = not before[:-1, -1].all()
     assert any(fault.kind == "unfinished" for fault in proof.faults) == unfinished
 
@@ -192,7 +192,7 @@ def test_a_token_that_nobody_sends_is_a_deadlock() -> None:
 
 
 def writer_again(writer: Writer) -> ProgramOp:
-    """The program that a writer has written before."""
+    """Return the program that a writer has written so far."""
     op = writer.block.parent_op()
     assert isinstance(op, ProgramOp)
     return op
@@ -215,7 +215,7 @@ def test_the_end_waits_for_the_last_store() -> None:
 
 
 def test_queues_of_commands_are_as_long_as_they_are() -> None:
-    """A store that waits for what is fetched behind more stores than its queue holds."""
+    """A store waits for an instruction fetched after more stores than its queue holds."""
     writer = Writer("late", {"x": ((64, 16), 32), "y": ((64, 16), 32)})
     for n in range(4):
         store = StoreOp(Memory.ACC, 0, writer.buffers["y"], n, (1, 1))

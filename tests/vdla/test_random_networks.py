@@ -1,6 +1,6 @@
-"""Random quantised networks on the CPU and the accelerator: the CPU's integers, bit by bit.
+"""Random quantised networks on the CPU and the accelerator have the CPU's integers, bit by bit.
 
-More of them, by hand: `python tests/vdla/test_random_networks.py 0 200`.
+More networks: `python tests/vdla/test_random_networks.py 0 200`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from models.quantised_networks import random_network
 from tcopt.runtime.program import Program
 
 TARGETS = ("vdla:vta", "vdla:pynq", "vdla:vta", "vdla")
-"""By seed; the last one stores sums of 32 bits, so any scales do."""
+"""Accelerators by seed; the last one stores 32-bit sums, so it supports any scale."""
 
 
 def compare(seed: int) -> int:
-    """Compile a network for both, every operator that the accelerator can compute there or those
-    that take less time there; how many calls of it there are."""
+    """Compile a network for both processors, with every supported operator on the accelerator or
+    only those that are faster there; return the number of calls."""
     number = seed % len(TARGETS)
     has_sums = TARGETS[number] == "vdla"
     element = np.uint8 if has_sums and seed % 8 == number else np.int8
@@ -37,7 +37,7 @@ def compare(seed: int) -> int:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(source.SerializeToString(), options)
     if not has_sums:
-        # Scales are powers of two: all floats are exact but means, which may be a step apart.
+        # Scales are powers of two: all floats are exact but means, which may differ by a step.
         for found, value in zip(expected, session.run(None, feeds), strict=True):
             assert np.mean(found != value) < 0.01
     assert isinstance(model.program, Program)
@@ -47,7 +47,7 @@ def compare(seed: int) -> int:
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", [0, 1, 2, 6, 7, 12])
 def test_random_networks_are_what_the_cpu_computes(seed: int) -> None:
-    """Sums of what branches computed, results in the middle, several readers of a value."""
+    """Sums of branch results, intermediate results, several users of a value."""
     assert compare(seed) > 0
 
 

@@ -1,4 +1,4 @@
-"""Reports and traces of programs: every cycle is told, and entries in use are counted."""
+"""Reports and traces of programs: every cycle is accounted for, and used entries are counted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "accelerator.mlir"
 
 
 def test_every_cycle_of_a_unit_is_work_or_a_wait() -> None:
-    """And products are those of the convolution."""
+    """The number of products is that of the convolution."""
     report = report_of(stream_of(ConvWriter(CONV).write()), VDLA)
     assert report.products == 8 * 8 * 9 * (32 // 16) * (64 // 16)
     for unit in (Unit.LOAD, Unit.COMPUTE):
@@ -38,7 +38,7 @@ def test_every_cycle_of_a_unit_is_work_or_a_wait() -> None:
 
 
 def test_what_bounds_a_program() -> None:
-    """A port that moves a byte a cycle, then one that is wide with memory far away."""
+    """A port with one byte per cycle, then a wide one with slow memory."""
     stream = stream_of(ConvWriter(CONV).write())
     slow = type(VDLA).of_facts({**VDLA.facts(), "port_bytes": 1})
     assert report_of(stream, slow).bound_by == "the port"
@@ -47,7 +47,7 @@ def test_what_bounds_a_program() -> None:
 
 
 def test_entries_in_use_are_those_that_are_read_again() -> None:
-    """Two threads' tiles at once, and nothing in the end."""
+    """Two threads' tiles are live at once, and none at the end."""
     report = report_of(stream_of(ConvWriter(CONV).write()), VDLA)
     events = trace_events(report.machine, report.tasks, report.timeline)
     counts = [e["args"]["entries"] for e in events if e["name"] == "entries inp"]
@@ -92,7 +92,7 @@ def test_attainable_cycles() -> None:
 def test_a_model_says_where_cycles_go_by_node(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two layers that are alike have one kernel, and their own nodes; in a trace as well."""
+    """Two equal layers share one kernel but have their own nodes; in a trace as well."""
     source = quantised((16, 16, 16), 5)
     passes = {"instead-of:partition": "partition{all-of-them=true}"}
     model = tcopt.compile(source, "vdla", cache=False, workers=0, passes=passes)

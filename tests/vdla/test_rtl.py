@@ -1,5 +1,5 @@
-"""The simulator against a core as hardware: results and cycles of random microprograms, and of
-programs that the compiler makes."""
+"""The simulator against a hardware core: results and cycles of random microprograms and of compiled
+programs."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from tcopt.tools.passes.driver import new_context
 pytest.importorskip("amaranth", reason="the core is hardware in Amaranth, which is not installed")
 
 MACHINES = int(os.environ.get("TCOPT_RTL_MACHINES", "10"))
-"""Random ones."""
+"""Number of random machines."""
 
 EACH = 4
-"""Random programs of each."""
+"""Number of random programs for each."""
 
 _LONGEST, _WORDS, _INSTRUCTIONS = 20000, 2048, 128
 
 
 class Bench:
-    """A core of a machine in a simulator, which runs one program after the other."""
+    """A simulated core of a machine, which runs programs one after the other."""
 
     def __init__(self, target: VdlaTargetAttr):
         from amaranth.sim import Simulator
@@ -60,7 +60,7 @@ class Bench:
         self.cycles, self.has_run = -1, False
 
     def run(self, stream: Stream, buffers: list[np.ndarray]) -> int:
-        """Run a program on buffers, which it changes; the cycle in which it was over."""
+        """Run a program on buffers, which it changes; return the cycle in which it ended."""
         encoded = encode(stream, self.target)
         places = [
             (address, array) for (_, address), array in zip(encoded.buffers, buffers, strict=True)
@@ -101,7 +101,7 @@ class Bench:
 
 
 def check(bench: Bench, stream: Stream, buffers: list[np.ndarray]) -> list[np.ndarray]:
-    """Run a program on both; the results that they agree on."""
+    """Run a program on both; return the results that they agree on."""
     target = bench.target
     check_stream(stream, target)
     tasks, faults = tasks_of(stream, target)
@@ -124,7 +124,7 @@ def test_a_core_agrees_on_results_and_cycles(machine: int) -> None:
 
 
 def test_random_programs_have_all_instructions() -> None:
-    """Each instruction, in each form, is in some of the programs that are always run."""
+    """Each instruction, in each form, is in some of the programs that always run."""
     found: set[object] = set()
     for seed in range(40):
         target = random_machine(seed // EACH)
@@ -151,7 +151,8 @@ def test_random_programs_have_all_instructions() -> None:
 
 @pytest.mark.nightly
 def test_registers_that_are_rewritten_too_soon_have_other_values() -> None:
-    """The machine does not wait: what the proof refuses, the core computes wrongly."""
+    """The machine does not wait: a program that the proof rejects computes wrong results on the
+    core."""
     quick = Bench(VdlaTargetAttr.of_facts(SMALL))
     slow = Bench(VdlaTargetAttr.of_facts({**SMALL, "rewrite": 3}))
     differ = 0
@@ -180,7 +181,7 @@ COMPILED = {
 @pytest.mark.nightly(daily=["a residual"])
 @pytest.mark.parametrize("name", COMPILED)
 def test_compiled_programs(name: str) -> None:
-    """Convolutions in several pieces, with what the alu does to their sums."""
+    """Convolutions in several tiles, with ALU epilogues."""
     conv, steps, facts = COMPILED[name]
     target = VdlaTargetAttr.of_facts({**SMALL, **LITTLE, **facts})
     if steps is None:

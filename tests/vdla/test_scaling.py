@@ -1,4 +1,4 @@
-"""Scales by channel on an alu that multiplies: the CPU's integers, or at most a step apart."""
+"""Per-channel scales on an ALU that multiplies: the CPU's integers, or at most a step apart."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BYTES = (-128, 127)
 
 
 def scaling(seed: int, channels: int, most: int) -> tuple[Any, Steps, Any]:
-    """A function of sums as `graph.requantize` has it, its steps, and its slopes."""
+    """A function of sums as in `graph.requantize`, its steps, and its slopes."""
     rng = np.random.default_rng(seed)
     scale = (2.0 ** rng.uniform(-9, -6, channels)).astype(np.float32)
     bias = rng.integers(-3000, 3000, channels)
@@ -33,7 +33,7 @@ def scaling(seed: int, channels: int, most: int) -> tuple[Any, Steps, Any]:
 
 
 def values(fit: StepFit, steps: Steps, function: Any) -> tuple[Integers, Integers]:
-    """Both functions for all sums of all channels."""
+    """Evaluate both functions for all sums of all channels."""
     x = np.arange(steps.least.min(), steps.most.max() + 1)[:, None]
     x = np.clip(x, steps.least, steps.most)
     return np.clip(fit(x), *BYTES), function(x)
@@ -42,7 +42,7 @@ def values(fit: StepFit, steps: Steps, function: Any) -> tuple[Integers, Integer
 @pytest.mark.nightly(every=4)
 @pytest.mark.parametrize("seed", range(8))
 def test_what_fits_has_all_steps(seed: int) -> None:
-    """Of one channel there is often a form; where there is, it is the same for every sum."""
+    """A single channel often has an exact form, which then agrees for every sum."""
     function, steps, slope = scaling(seed, 1, 60_000)
     fit = fit_steps(steps, slope)
     if fit is None:
@@ -52,13 +52,13 @@ def test_what_fits_has_all_steps(seed: int) -> None:
 
 
 def test_most_single_channels_fit() -> None:
-    """The test above is not skipped everywhere."""
+    """The test above is not always skipped."""
     assert sum(fit_steps(*scaling(seed, 1, 60_000)[1:]) is not None for seed in range(8)) >= 4
 
 
 @pytest.mark.parametrize("most", [300, 60_000, 3_000_000])
 def test_with_slack_nothing_is_more_than_a_step_apart(most: int) -> None:
-    """Many channels, whose scales differ up to eight times."""
+    """Many channels, whose scales differ by up to a factor of eight."""
     function, steps, slope = scaling(1, 32 if most < 1_000_000 else 2, most)
     fit = fit_steps(steps, slope, slack=1)
     assert fit is not None
@@ -68,7 +68,7 @@ def test_with_slack_nothing_is_more_than_a_step_apart(most: int) -> None:
 
 
 def test_sums_of_two_bytes_are_those_of_floats() -> None:
-    """For every pair of bytes."""
+    """The integer sum of two scaled bytes equals the rounded float sum, for every pair."""
     rng = np.random.default_rng(2)
     x, y = (each.reshape(-1) for each in np.meshgrid(*[np.arange(-128, 128)] * 2))
     fits = 0
@@ -84,7 +84,7 @@ def test_sums_of_two_bytes_are_those_of_floats() -> None:
 
 
 def run(source: onnx.ModelProto, accuracy: str, seed: int) -> tuple[list[Any], list[Any], Program]:
-    """The results of both processors and of the CPU alone, and the program."""
+    """Return the results of both processors and of the CPU alone, and the program."""
     shape = [d.dim_value for d in source.graph.input[0].type.tensor_type.shape.dim]
     feeds = {"x": 2 * np.random.default_rng(seed).normal(size=shape).astype(np.float32)}
     expected = tcopt.compile(source, cache=False, workers=0).run(feeds)
@@ -98,7 +98,8 @@ def run(source: onnx.ModelProto, accuracy: str, seed: int) -> tuple[list[Any], l
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", [5, 6, 8])
 def test_random_networks_are_what_the_cpu_computes(seed: int) -> None:
-    """Any scales and zero points, by channel or not: what has no exact form is the host's."""
+    """Any scales and zero points, per channel or not: without an exact form the host computes
+    it."""
     found, expected, program = run(random_network(seed, shifts=False), "default", seed)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -107,7 +108,7 @@ def test_random_networks_are_what_the_cpu_computes(seed: int) -> None:
 
 @pytest.mark.nightly
 def test_one_layer_is_at_most_a_step_apart() -> None:
-    """A convolution of many channels, which has no exact form."""
+    """A convolution with many channels, which has no exact form."""
     made = QuantisedNetwork(3, shifts=False)
     x = made.quantise("x", (1, 32, 12, 12), -4)
     rng = np.random.default_rng(3)

@@ -1,4 +1,4 @@
-"""Cycles: programs computed by hand, what waiting is called, and published measurements."""
+"""Cycles: manually computed programs, categories of waiting, and published measurements."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def small_program() -> ProgramOp:
 
 
 def test_a_small_program_by_hand() -> None:
-    """8 bytes and 1 cycle a row, latency 16; one cycle a micro-op after 6.
+    """8 bytes per cycle and 1 cycle per row, latency 16; one cycle per micro-op after 6.
 
-    Fetch has the port for 1 + 256/8 cycles, so the first instruction is there at 33 + 16 = 49.
-    Micro-ops 49..51, done at 67. Inputs: asked at 50, 51..60, done at 76. Weights 76..109, done
+    Fetch uses the port for 1 + 256/8 cycles, so the first instruction arrives at 33 + 16 = 49.
+    Micro-ops 49..51, done at 67. Inputs: requested at 50, 51..60, done at 76. Weights 76..109, done
     at 125. Reset 67..77. Gemm 125..135. Store 135..168, done at 184, which is the end.
     """
     timeline = run(stream_of(small_program()))
@@ -104,7 +104,7 @@ def test_a_small_program_by_hand() -> None:
         ({"latency": 64}, 184 + 4 * 48),  # fetch, inputs, weights, store
         ({"start": 1000}, 1184),
         ({"port_bytes": 16}, 184 - 16 - 4 - 16 - 16),
-        ({"row_cycles": 5}, 184 + 4 * 4 + 4),  # micro-ops hold up the inputs
+        ({"row_cycles": 5}, 184 + 4 * 4 + 4),  # micro-ops delay the inputs
         ({"gemm_cycles": 2}, 184 + 4),
         ({"fill": 0}, 184 - 6),
     ],
@@ -124,7 +124,7 @@ def test_the_alu_takes_its_cycles() -> None:
     writer.add(AluOp(AluCode.ADD, alu))
     writer.add(FinishOp())
     timeline = run(stream_of(writer.program()), vta)
-    # Micro-ops have the port for 2 cycles, twice.
+    # Micro-ops use the port for 2 cycles, twice.
     assert timeline.busy["compute"] == 2 * 2 + (6 + 10) + (6 + 10) + (6 + 20)
 
 
@@ -156,7 +156,7 @@ def test_two_threads_and_tokens_by_region_hide_latency() -> None:
 
 
 def test_results_do_not_depend_on_the_port_but_time_does() -> None:
-    """With a channel for stores, loads do not wait for them."""
+    """With a separate channel for stores, loads do not wait for them."""
     stream = stream_of(ConvWriter(TWO).write())
     shared = run(stream)
     apart = run(stream, machine_with(channels=2))
@@ -166,7 +166,7 @@ def test_results_do_not_depend_on_the_port_but_time_does() -> None:
 
 
 def plain_machine(*, by_priority: bool = False, depth: int = 8, tokens: int = 2) -> Machine:
-    """Three units `a`, `b` and `c` without anything of the accelerator's own."""
+    """A machine with three generic units `a`, `b` and `c`."""
     queues = {"a->b": Queue("a->b", "a", "b", tokens)}
     return Machine(["a", "b", "c"], queues, {"m": 16}, Port(0, by_priority), Fetch(16, 1, depth))
 
@@ -176,7 +176,7 @@ def ends(timeline: Timeline) -> dict[int, int]:
 
 
 def test_the_port_serves_first_come_or_by_priority() -> None:
-    """`c` asks while `b` has the port, and before `a` does."""
+    """`c` requests the port while `b` has it, and before `a` does."""
     tasks = [
         Task(0, "b", port_cycles=20),
         Task(1, "a", cycles=10),
@@ -199,7 +199,8 @@ def test_a_full_queue_of_commands_holds_up_what_follows() -> None:
 
 
 def test_instructions_are_fetched_once_whatever_queues_become_free() -> None:
-    """`a` and `b` are done in the same cycle, while what is fetched waits for the queue of `b`."""
+    """`a` and `b` are done in the same cycle, while the fetched instruction waits for the queue of
+    `b`."""
     tasks = [Task(0, "a", cycles=12), Task(1, "b", cycles=11), Task(2, "a", cycles=1)]
     tasks += [Task(3, "b", cycles=1), Task(4, "b", cycles=1), *(Task(n, "c") for n in range(5, 9))]
     machine = replace(plain_machine(), fetch=Fetch(3, 1, 1))
@@ -218,7 +219,7 @@ def test_a_token_without_room_is_an_error() -> None:
 
 
 def test_tasks_may_wait_for_tasks() -> None:
-    """Barriers and hazards that a machine finds itself are orders without tokens."""
+    """Barriers and hardware hazard detection order instructions without tokens."""
     tasks = [Task(0, "a", cycles=30), Task(1, "b", cycles=5, after=(0,)), Task(2, "c", cycles=1)]
     timeline = simulate(plain_machine(), tasks)
     done = ends(timeline)
@@ -235,7 +236,7 @@ def test_units_that_wait_forever_are_an_error() -> None:
 def test_published_times_come_out_with_the_schedules_they_were_measured_with(
     conv: Conv, cycles: int
 ) -> None:
-    """Within 6%, on one set of constants; each program's tokens are proved right as well."""
+    """Within 6%, with one set of constants; each program's tokens also pass the proof."""
     pynq = MACHINES["pynq"]
     stream = stream_for(ConvWriter(conv).write(), pynq)
     assert check_stream(stream, pynq).holds

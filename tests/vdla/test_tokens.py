@@ -1,4 +1,4 @@
-"""insert-tokens: the proof accepts its tokens, none is too many, results are those in order."""
+"""insert-tokens: the proof accepts its tokens, none is redundant, results are unchanged."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def with_tokens(program: ProgramOp, target: VdlaTargetAttr, rule: str = "regions
 
 @st.composite
 def programs(draw: st.DrawFn) -> ProgramOp:
-    """Instructions of all kinds on few entries, in any order, behind some that write all of them.
+    """Random instructions of all kinds on few entries, after some that write all of them.
 
     `m` holds bytes that are loaded as inputs, weights and registers; results are stored to it, too.
     """
@@ -101,8 +101,8 @@ def proof_holds(stream: Stream, target: VdlaTargetAttr) -> bool:
 @given(programs())
 @settings(max_examples=examples(60))
 def test_random_streams_run_in_any_order(program: ProgramOp) -> None:
-    """The proof accepts the tokens, every order gives what the program's own gives, and without any
-    one of the tokens the proof has something to say."""
+    """The proof accepts the tokens, every order gives the same results, and without any one of the
+    tokens the proof fails."""
     stream = with_tokens(program, BOTH)
     assert check_stream(stream, BOTH).holds
     expected = buffers()
@@ -147,7 +147,7 @@ CONVS = [
 
 @pytest.mark.parametrize("conv", CONVS, ids=str)
 def test_convolutions_need_fewer_tokens_than_by_vtas_rule(conv: Conv) -> None:
-    """VTA's rule on the same streams holds as well, and has at least as many tokens."""
+    """VTA's rule is also correct on the same streams, with at least as many tokens."""
     counts: dict[str, int] = {}
     for rule in ("regions", "neighbours"):
         program = ConvWriter(conv, tokens=False).write()

@@ -1,4 +1,4 @@
-"""`vdla_run`: programs that the host program calls, in memory and in files of models."""
+"""`vdla_run`: programs called by the host program, in memory and in model files."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def data() -> np.ndarray:
 
 
 def test_the_host_program_runs_streams(model: Model) -> None:
-    """Bytes wrap around as the machine's do."""
+    """Bytes wrap around as on the machine."""
     (y,) = model.run({"x": data()})
     np.testing.assert_array_equal(y, data() << 2)
 
@@ -107,7 +107,7 @@ def test_a_convolution_runs_from_its_settings() -> None:
     ],
 )
 def test_settings_that_tell_no_program_are_refused(name: str, value: object) -> None:
-    """As a file may hold them that was changed."""
+    """Settings as in a modified file."""
     settings, arrays = settings_and_arrays()
     with pytest.raises(InputError, match=r"not a program of an accelerator|is not an instruction"):
         vdla_run({**settings, name: value}, arrays)

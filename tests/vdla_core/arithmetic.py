@@ -1,4 +1,4 @@
-"""What the compute unit does to registers: loops of micro-ops, the matrix unit, the alu."""
+"""Register operations of the compute unit: loops of micro-ops, the matrix unit, the ALU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LEAST, _MOST = -(1 << 31), (1 << 31) - 1
 
 
 class Steps:
-    """Two loops around micro-ops, each of which takes as many cycles as its kind does."""
+    """Two loops around micro-ops, each of which takes the number of cycles of its kind."""
 
     def __init__(self, m: Module, word: Any, facts: dict[str, Any]):
         self.m, self.word = m, word
@@ -27,18 +27,18 @@ class Steps:
         self.is_step = self._cycle + 1 == self._cycles
 
     def begin(self) -> None:
-        """Begin with the first micro-op."""
+        """Start with the first micro-op."""
         first = field(self.word, "gemm", "uop_begin")
         self.m.d.sync += [self.outer.eq(0), self.inner.eq(0), self.uop.eq(first)]
         self.m.d.sync += self._cycle.eq(0)
 
     def moved(self, name: str) -> Any:
-        """How far a field has moved."""
+        """Return the current offset of a field."""
         outer, inner = (field(self.word, "gemm", f"{name}_{loop}") for loop in ("out", "in"))
         return self.outer * outer + self.inner * inner
 
     def go_on(self) -> Any:
-        """A cycle is over; whether it is the last of the last micro-op."""
+        """Advance by a cycle; whether it is the last cycle of the last micro-op."""
         m, word = self.m, self.word
         begin, end = field(word, "gemm", "uop_begin"), field(word, "gemm", "uop_end")
         last_uop = self.uop + 1 == end
@@ -56,7 +56,8 @@ class Steps:
 
 
 class Arithmetic:
-    """The matrix unit, whose sums arrive `rewrite` cycles after they are read, and the alu."""
+    """The matrix unit, whose sums are available `rewrite` cycles after they are read, and the
+    ALU."""
 
     def __init__(self, memories: Memories, word: Any, facts: dict[str, Any]):
         self.m, self.word = memories.m, word
@@ -87,7 +88,7 @@ class Arithmetic:
             self._combine()
 
     def _multiply(self) -> None:
-        """A row of two bytes by 2 x 2 others, added to two sums; or zeros."""
+        """Multiply a row of two bytes by 2 x 2 others and add to two sums; or reset to zeros."""
         data, weights = (
             self._entries[memory][self._place[name]]
             for memory, name in ((INP, "src"), (WGT, "wgt"))
@@ -107,7 +108,7 @@ class Arithmetic:
         self.m.d.sync += [on.eq(1), to.eq(self._place["dst"]), value.eq(result)]
 
     def _combine(self) -> None:
-        """Two registers, or a register and a number, lane by lane."""
+        """Combine two registers, or a register and an immediate, lane by lane."""
         number = field(self.word, "alu", "imm").as_signed()
         by_number = field(self.word, "alu", "use_imm")
         lanes: list[Any] = []
@@ -125,7 +126,7 @@ class Arithmetic:
 
 
 def _results(a: Any, b: Any) -> list[Any]:
-    """What each operation of the alu makes of two numbers, in the order of their codes."""
+    """Results of each ALU operation on two numbers, in the order of their codes."""
     high = (a * b + Const(1 << 30)) >> 31
     return [
         Mux(a < b, a, b)[:32],

@@ -1,4 +1,4 @@
-"""The core as a whole."""
+"""The complete core."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from vdla_core.units import Tokens, build_unit
 
 
 class Core(Elaboratable):
-    """A core and memory outside of it.
+    """A core with external memory.
 
     Attributes:
-        dram, program: memory, in words, and instructions, which whoever runs it writes.
-        count: how many instructions there are.
-        ended, cycles: whether the program is over, and when it was.
+        dram, program: external memory in words, and instructions; written by the user.
+        count: number of instructions.
+        ended, cycles: whether the program has ended, and in which cycle.
 
     Args:
-        facts: of the target; `latency` from 2 on, `fill` from `rewrite` on.
-        most_words, most_instructions: that there is room for.
+        facts: parameters of the target; `latency` at least 2, `fill` at least `rewrite`.
+        most_words, most_instructions: capacities of the memories.
     """
 
     def __init__(self, facts: dict[str, Any], most_words: int, most_instructions: int):

@@ -1,4 +1,4 @@
-"""Fetch: bursts of instructions, which it hands to the queues in front of the units."""
+"""Fetch: bursts of instructions, passed to the queues of the units."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from vdla_core.port import Port
 
 
 class Queue:
-    """Instructions that a unit has been handed; the first is the one that it executes.
+    """Queue of a unit's instructions; the first is being executed.
 
     Attributes:
-        word: the first instruction; is_empty: whether there is none.
+        word: the first instruction; is_empty: whether the queue is empty.
         done: set by the unit in the last cycle of the first one.
-        put: the instruction in `given` is to be the last.
-        is_full: whether there is no room for one more in the next cycle.
+        put: append the instruction in `given`.
+        is_full: whether the queue cannot accept another instruction in the next cycle.
     """
 
     def __init__(self, m: Module, name: str, depth: int):
-        # The one that is executed is not in the queue any more.
+        # The instruction being executed is no longer in the queue.
         store = m.submodules[f"queue_{name}"] = Memory(
             shape=INSTRUCTION, depth=1 << depth.bit_length(), init=[]
         )
@@ -58,10 +58,10 @@ class Queue:
 def build_fetch(
     m: Module, port: Port, queues: list[Queue], read: Any, count: Signal, facts: dict[str, Any]
 ) -> None:
-    """Fetch so many instructions in their order, and hand over one a cycle as they arrive.
+    """Fetch a number of instructions in order, and pass on one per cycle as they arrive.
 
     Args:
-        read: a port of the memory that holds them.
+        read: a read port of the instruction memory.
     """
     burst, latency = facts["fetch"], facts["latency"]
     cycles = 1 + burst * INSTRUCTION // WORD
@@ -96,7 +96,7 @@ def build_fetch(
 
 
 def _unit_of(m: Module, word: Any) -> Signal:
-    """The unit that executes an instruction."""
+    """Return the unit that executes an instruction."""
     memory, unit = field(word, "transfer", "memory"), Signal(2)
     m.d.comb += unit.eq(COMPUTE)
     with m.If((word[:3] == LOAD_OP) & Cat(memory == WGT, memory == INP).any()):

@@ -1,4 +1,4 @@
-"""The fields of instructions, and numbers that all parts of the core share."""
+"""Instruction fields, and constants shared by all parts of the core."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from tcopt.backends.vdla.fields import LAYOUTS
 
 LOAD, COMPUTE, STORE, FETCH = range(4)
-"""Who asks for the port; the first three are units."""
+"""Requesters of the port; the first three are units."""
 
 UNITS = (LOAD, COMPUTE, STORE)
 
@@ -29,7 +29,7 @@ BITS = {UOP: 32, WGT: 32, INP: 16, ACC: 64}
 
 
 def field(word: Any, kind: str, name: str) -> Any:
-    """The bits of a field of an instruction."""
+    """Return the bits of an instruction's field."""
     at = 0
     for each, width in LAYOUTS[kind]:
         if each == name:

@@ -1,4 +1,4 @@
-"""The memories, and the words that transfers move between them and memory outside."""
+"""The on-chip memories, and transfers of words between them and external memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Memories:
     """Entries of `uop`, `wgt`, `inp` and `acc`, as arrays of registers by number.
 
     Args:
-        read, write: ports of memory outside.
+        read, write: ports of external memory.
     """
 
     def __init__(self, m: Module, read: Any, write: Any, facts: dict[str, Any]):
@@ -33,11 +33,11 @@ class Memories:
 
 
 class Transfer:
-    """A transfer of a unit: its fields, and where it is.
+    """A transfer of a unit: its fields, and its progress.
 
     Attributes:
-        length: cycles for which it has the port.
-        is_row, is_end: whether this word is the last of a row, and of all.
+        length: cycles for which it occupies the port.
+        is_row, is_end: whether this word is the last of a row, and of the transfer.
     """
 
     def __init__(self, memories: Memories, unit: int, word: Any):
@@ -69,7 +69,7 @@ class Transfer:
         ]
 
     def begin(self) -> None:
-        """Begin with the first word; pads are cleared with all that the tile is written to."""
+        """Start with the first word; pads are cleared together with the whole tile."""
         m = self.m
         m.d.sync += [self._row.eq(0), self._column.eq(0), self._part.eq(0)]
         if self.unit == STORE:
@@ -82,7 +82,7 @@ class Transfer:
                             m.d.sync += entry.eq(0)
 
     def move(self) -> None:
-        """Move a word, and go on to the next."""
+        """Move a word and advance to the next."""
         m, place = self.m, Signal(32, name=f"place{self.unit}")
         at = self.dram + self._row * self.stride + self._column
         m.d.comb += place.eq(at * self._size + self._part)
@@ -96,7 +96,7 @@ class Transfer:
 
     @property
     def _numbers(self) -> tuple[int, ...]:
-        """The memories that the unit loads."""
+        """Return the memories that the unit loads."""
         return _LOADED.get(self.unit, _BY_COMPUTE)
 
     def _store(self, place: Any) -> None:

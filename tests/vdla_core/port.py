@@ -12,10 +12,10 @@ _ORDER = (FETCH, LOAD, COMPUTE, STORE)
 
 
 class Port:
-    """Who asks for a channel, is granted it, and has it for `length` cycles.
+    """Arbiter of a channel, which is granted to a requester for `length` cycles.
 
-    The one that has waited longest gets it; in the same cycle, or always where the machine goes by
-    priority, the first of fetch, load, compute and store.
+    The longest-waiting requester is granted the channel. Ties, or all requests on a machine with
+    priority arbitration, go to the first of fetch, load, compute and store.
     """
 
     def __init__(self, m: Module, facts: dict[str, Any]):

@@ -1,4 +1,4 @@
-"""A unit: it takes instructions out of its queue, waits for tokens, and executes them in order."""
+"""A unit: it takes instructions from its queue, waits for tokens, and executes in order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SIDES = (("prev", -1), ("next", 1))
 
 
 class Tokens:
-    """Counters of tokens: load->compute, compute->load, compute->store, store->compute."""
+    """Token counters: load->compute, compute->load, compute->store, store->compute."""
 
     def __init__(self, m: Module):
         pairs = [(a, b) for a in UNITS for b in UNITS if abs(a - b) == 1]
@@ -27,7 +27,8 @@ class Tokens:
             m.d.sync += count.eq(count + self.sent[pair] - self.taken[pair])
 
     def connect(self, m: Module, unit: int, word: Any, start: Signal, done: Signal) -> Any:
-        """Take and send what a unit's instruction says; whether it has what it takes."""
+        """Take and send the tokens of a unit's instruction; return whether all needed tokens were
+        present."""
         there: Any = 1
         for side, step in _SIDES:
             other = unit + step
@@ -48,13 +49,13 @@ def build_unit(
     memories: Memories,
     facts: dict[str, Any],
 ) -> Signal:
-    """Build a unit; the signal that it has executed the end of the program."""
+    """Build a unit; return the signal that it has executed the end of the program."""
     word, ended = queue.word, Signal(name=f"ended{unit}")
     start, wait = Signal(name=f"start{unit}"), Signal(16, name=f"wait{unit}")
     ready = ~queue.is_empty & tokens.connect(m, unit, word, start, queue.done)
     transfer = Transfer(memories, unit, word)
     m.d.comb += port.length[unit].eq(transfer.length)
-    # Of the cycles beside micro-ops those at the end, in which the last sums arrive.
+    # The cycles after the last micro-op, in which the last sums arrive.
     drain = facts["rewrite"] - 1
     arithmetic = Arithmetic(memories, word, facts) if unit == COMPUTE else None
     with m.FSM(name=f"unit{unit}"):
@@ -80,7 +81,7 @@ def build_unit(
                 transfer.begin()
                 m.next = "MOVE"
         with m.State("MOVE"):
-            # The cycle of a row has been the one before.
+            # The previous cycle was that of a row.
             transfer.move()
             with m.If(transfer.is_end):
                 m.d.sync += wait.eq(facts["latency"])

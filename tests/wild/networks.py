@@ -1,4 +1,4 @@
-"""What each of the networks is run on: several sizes, as their packages use them."""
+"""Inputs of each network: several sizes, as their packages use them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Feeds = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Drawn:
-    """An input drawn at random: uniform between `low` and `high`, integers below it."""
+    """A random input: uniform between `low` and `high`, integers below it."""
 
     shape: tuple[int, ...]
     low: float = 0.0
@@ -24,7 +24,7 @@ class Drawn:
     dtype: DTypeLike = np.float32
 
     def draw(self, rng: np.random.Generator) -> np.ndarray:
-        """An array of it."""
+        """Draw an array for the input."""
         return (self.low + (self.high - self.low) * rng.random(self.shape)).astype(self.dtype)
 
 
@@ -33,7 +33,7 @@ class Network:
     """A network of a package.
 
     Attributes:
-        runs: inputs by name for each size; what is not drawn is given as it is.
+        runs: inputs by name for each size; either drawn at random or fixed arrays.
     """
 
     package: str
@@ -45,11 +45,11 @@ class Network:
         return f"{self.package}/{self.file.removesuffix('.onnx')}"
 
     def path(self) -> Path:
-        """Its file; raises NotFetched if the package cannot be had."""
+        """Return its file; raises NotFetched if the package is not available."""
         return network(self.package, self.file)
 
     def feeds(self, run: int) -> Feeds:
-        """The inputs of one of the runs."""
+        """Return the inputs of one of the runs."""
         rng = np.random.default_rng(run)
         return {
             name: value.draw(rng) if isinstance(value, Drawn) else value
@@ -63,7 +63,7 @@ def _image(*shape: int) -> Drawn:
 
 @dataclass(frozen=True)
 class Strokes(Drawn):
-    """Images of dark strokes in lines on white, which a network for text finds."""
+    """Images of dark strokes in lines on white, which a text detector finds."""
 
     def draw(self, rng: np.random.Generator) -> np.ndarray:
         """White is `high`, strokes are `low`."""
@@ -89,7 +89,7 @@ _RATE_16, _RATE_8 = np.array(16000, np.int64), np.array(8000, np.int64)
 def _speech(
     batch: int, samples: int, rate: np.ndarray | None = None
 ) -> dict[str, Drawn | np.ndarray]:
-    """A chunk of sound with a state; 576 samples at 16 kHz, 288 at 8 kHz."""
+    """A chunk of audio with a state; 576 samples at 16 kHz, 288 at 8 kHz."""
     feeds: dict[str, Drawn | np.ndarray] = {
         "input": _sound(batch, samples),
         "state": _zeros(2, batch, 128),
@@ -98,7 +98,7 @@ def _speech(
 
 
 def _molecule(atoms: int, edges: int, residues: int) -> dict[str, Drawn | np.ndarray]:
-    """Atoms with bonds between them, of residues with six atoms at most."""
+    """Atoms with bonds between them, of residues with at most six atoms."""
     whole = np.int64
     return {
         "element": Drawn((atoms,), 0, 4, whole),
@@ -124,7 +124,7 @@ def _molecule(atoms: int, edges: int, residues: int) -> dict[str, Drawn | np.nda
 
 
 def _rows(columns: int) -> tuple[Mapping[str, Drawn], ...]:
-    """One row and many of a table of doubles."""
+    """One row, and many, of a table of doubles."""
     return tuple({"X": Drawn((n, columns), -2.0, 2.0, np.float64)} for n in (1, 7, 200))
 
 
@@ -284,15 +284,15 @@ NETWORKS = (
 )
 
 TOLERANCE = 1e-4
-"""Largest error, as a part of the largest magnitude in its output: sums of some hundred products
-are added in another order in each layer, and networks of sixty layers carry that on."""
+"""Largest error, relative to the largest magnitude in its output: sums of some hundred products are
+added in another order in each layer, and networks of sixty layers accumulate that."""
 
 
 def tolerance(run: Callable[[Feeds], list[np.ndarray]], feeds: Feeds) -> float:
-    """How far results may be apart: `TOLERANCE`, or four times as far as the reference's own are
-    for inputs that differ in their last bits.
+    """Allowed difference of results: `TOLERANCE`, or four times the difference of the reference's
+    own results for inputs changed in their last bits.
 
-    A network that rounds to 8 bits inside makes a step of what was the last bit of a number.
+    In a network that rounds to 8 bits inside, a difference in the last bit may become a whole step.
     """
     expected, spread = run(feeds), 0.0
     for seed in range(4):
@@ -308,7 +308,7 @@ def tolerance(run: Callable[[Feeds], list[np.ndarray]], feeds: Feeds) -> float:
 
 
 def error(expected: list[np.ndarray], actual: list[np.ndarray]) -> float:
-    """The largest difference, as a part of an output's largest magnitude.
+    """Return the largest difference, relative to an output's largest magnitude.
 
     Raises:
         AssertionError: shapes or types differ.

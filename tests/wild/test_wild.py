@@ -1,4 +1,4 @@
-"""Some of the networks that packages carry, against onnxruntime; `make wild` runs all."""
+"""Some of the networks from packages, against onnxruntime; `make wild` runs all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wild.networks import NETWORKS, TOLERANCE, Network, error
 from wild.packages import NotFetched
 
 LIGHT = ("silero_vad.onnx", "silero_vad_16k_sequence.onnx")
-"""Those whose package is small and which compile in a second."""
+"""Networks with a small package that compile within a second."""
 
 
 @pytest.mark.nightly(daily=["silero_vad_16k_sequence.onnx"])
@@ -20,7 +20,7 @@ LIGHT = ("silero_vad.onnx", "silero_vad_16k_sequence.onnx")
     "network", [n for n in NETWORKS if n.file in LIGHT], ids=lambda network: network.file
 )
 def test_equal_to_onnxruntime(network: Network) -> None:
-    """One compiled model runs all sizes, and all sample rates."""
+    """One compiled model runs all sizes and sample rates."""
     try:
         path = network.path()
     except NotFetched as reason:

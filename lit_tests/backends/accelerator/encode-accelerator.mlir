@@ -1,8 +1,8 @@
 // RUN: tcopt %s --load %S/../../../examples/tile_accelerator.py -p order-units,encode-accelerator | filecheck %s
 // RUN: not tcopt %s --load %S/../../../examples/tile_accelerator.py -p encode-accelerator 2>&1 | filecheck %s --check-prefix=RACE
 
-// A program becomes a function that the host calls, with the program as text; one whose units do not
-// wait as they must is refused.
+// A program becomes a function that the host calls, with the program as text; missing
+// synchronisation between units is an error.
 // CHECK:      func.func private @copy(memref<4x4xi8>, memref<4x8xi32>) -> ()
 // CHECK-SAME: function = "accelerator_run"
 // CHECK-SAME: accelerator.program @copy

@@ -1,6 +1,6 @@
 // RUN: tcopt %s --split-input-file -t llvm | filecheck %s
 
-// Fast-math flags are kept, and nothing is fused that does not allow it.
+// Fast-math flags are preserved; multiplies and adds are fused only if both allow contraction.
 func.func private @flags(%a: vector<16xf32>, %b: vector<16xf32>) -> vector<16xf32> {
   %p = arith.mulf %a, %b fastmath<contract> : vector<16xf32>
   %s = arith.addf %p, %a fastmath<fast> : vector<16xf32>
@@ -14,7 +14,7 @@ func.func private @flags(%a: vector<16xf32>, %b: vector<16xf32>) -> vector<16xf3
 
 // -----
 
-// The maximum with a constant is one comparison: the other operand's NaN falls through.
+// A maximum with a constant is a single comparison that propagates NaN from the other operand.
 func.func private @relu(%a: vector<16xf32>) -> vector<16xf32> {
   %z = arith.constant dense<0.0> : vector<16xf32>
   %r = arith.maximumf %a, %z : vector<16xf32>
@@ -27,7 +27,7 @@ func.func private @relu(%a: vector<16xf32>) -> vector<16xf32> {
 
 // -----
 
-// Index arithmetic is written only where a number is needed.
+// Index arithmetic is folded symbolically and emitted only where its value is needed.
 func.func private @index(%i: index, %j: index) -> index {
   %c3 = arith.constant 3 : index
   %c6 = arith.constant 6 : index
@@ -43,7 +43,7 @@ func.func private @index(%i: index, %j: index) -> index {
 // CHECK-NEXT:  %[[D:.*]] = add nsw i64 %[[A]], 6
 // CHECK-NEXT:  ret i64 %[[D]]
 
-// A number that becomes an index is part of an address like any other constant.
+// A constant that is cast to an index folds into the address like any other constant.
 func.func private @number(%x: memref<8xf32>) -> f32 {
   %two = arith.constant 2 : i64
   %0 = arith.index_cast %two : i64 to index
@@ -53,8 +53,8 @@ func.func private @number(%x: memref<8xf32>) -> f32 {
 // CHECK-LABEL: @tcopt.number
 // CHECK:         getelementptr i8, ptr %arg0, i64 8
 
-// A choice between indices keeps what divides both: the load is known to be aligned. A choice
-// between equal indices is none.
+// A select between indices keeps their common divisor, so the load is known to be aligned. A select
+// between equal indices folds away.
 func.func private @choose(%c: i1, %i: index, %y: memref<4xf32>) -> index {
   %x = memref.alloca() {alignment = 64 : i64} : memref<64xf32>
   %zero = arith.constant 0 : index
@@ -77,8 +77,8 @@ func.func private @choose(%c: i1, %i: index, %y: memref<4xf32>) -> index {
 // CHECK-NEXT:    load <4 x float>, ptr %[[P]], align 16
 // CHECK-NOT:     select
 
-// A float that is rounded to even and becomes a word is converted to the nearest one; other
-// integers are converted from what was rounded.
+// A rounded float converted to i32 becomes one conversion with rounding to nearest; conversions to
+// other integers round first.
 // CHECK-LABEL: define hidden void @tcopt.nearest
 // CHECK:         %[[R:.*]] = call <16 x float> @llvm.roundeven.v16f32(<16 x float> %[[X:.*]])
 // CHECK:         call <16 x i32> @llvm.lrint.v16i32.v16f32(<16 x float> %[[X]])
@@ -96,7 +96,7 @@ func.func private @nearest(%a: memref<16xf32>, %b: memref<16xi32>, %c: memref<16
 
 // -----
 
-// Products of 16 bits are those of pairs whose second number is zero.
+// A 16-bit product uses the multiply-add of pairs with a zero second element.
 // CHECK-LABEL: define hidden <8 x i32> @tcopt.words
 // CHECK:         sext <8 x i16> %{{.*}} to <8 x i32>
 // CHECK:         %[[W:.*]] = sext <8 x i16> %{{.*}} to <8 x i32>

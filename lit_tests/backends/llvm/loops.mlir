@@ -30,7 +30,7 @@ func.func private @row(%a: memref<8x64xf32>, %i: index) {
 
 // -----
 
-// A parallel loop becomes a body and a function that threads call for the ranges they claim.
+// A parallel loop becomes a body function that threads call for the ranges they claim.
 func.func @main(%a: memref<64xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -57,7 +57,7 @@ func.func @main(%a: memref<64xf32>) {
 
 // -----
 
-// A prefetch is the intrinsic, for data to be read.
+// A prefetch becomes the LLVM intrinsic for a data read.
 func.func private @near(%a: memref<8x64xf32>, %i: index) {
   memref.prefetch %a[%i, %i], read, locality<2>, data : memref<8x64xf32>
   func.return

@@ -2,14 +2,14 @@
 // RUN: tcopt %s -p 'set-target{cpu=znver4}' -t llvm | filecheck %s --check-prefix=AVX512
 // RUN: tcopt %s -p 'set-target{cpu=neoverse-v1}' -t llvm | filecheck %s --check-prefix=NEON
 
-// Without the instruction products are written out, the last of a group first.
+// Without a dot-product instruction, products are expanded, the last element of each group first.
 // CHECK-LABEL: define hidden void @tcopt.pairs
 // CHECK-NOT:     dpbf16ps
 // CHECK:         <i32 1, i32 3, i32 5, i32 7, i32 9, i32 11, i32 13, i32 15, i32 17, i32 19, i32 21, i32 23, i32 25, i32 27, i32 29, i32 31>
 // CHECK:         call <16 x float> @llvm.fma.v16f32
 // CHECK:         <i32 0, i32 2, i32 4, i32 6, i32 8, i32 10, i32 12, i32 14, i32 16, i32 18, i32 20, i32 22, i32 24, i32 26, i32 28, i32 30>
 // CHECK:         call <16 x float> @llvm.fma.v16f32
-// A pair that all lanes share is a word, which the instruction takes from memory.
+// A pair that is broadcast to all lanes is loaded as one word, folded into the instruction.
 // AVX512-LABEL: define hidden void @tcopt.pairs
 // AVX512:         load i32
 // AVX512:         call <16 x float> @llvm.x86.avx512bf16.dpbf16ps.512(<16 x float> %{{.*}}, <32 x bfloat> %{{.*}}, <32 x bfloat>
@@ -26,7 +26,7 @@ func.func private @pairs(%a: memref<2xbf16>, %b: memref<16x2xbf16>, %c: memref<1
   return
 }
 
-// A single group is padded to the narrowest instruction, a mixed sign takes the one for it.
+// A single group is padded to the narrowest instruction; mixed signs use the mixed-sign one.
 // AVX512-LABEL: define hidden i32 @tcopt.bytes
 // AVX512:         call <4 x i32> @llvm.x86.avx512.vpdpbusd.128(<4 x i32> %{{.*}}, <16 x i8> %{{.*}}, <16 x i8>
 // NEON-LABEL:   define hidden i32 @tcopt.bytes

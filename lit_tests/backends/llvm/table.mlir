@@ -4,12 +4,12 @@
 // RUN: tcopt %s -p 'set-target{cpu=znver4}' -t llvm | filecheck %s --check-prefix=VBMI
 // RUN: tcopt %s -p 'set-target{cpu=neoverse-v1}' -t llvm | filecheck %s --check-prefix=NEON
 
-// Without an instruction that chooses among bytes each lane is read from memory.
+// Without a byte-shuffle instruction, each lane is loaded from memory.
 // CHECK:       @table_{{[0-9a-f]+}} = private unnamed_addr constant [256 x i8] [i8 0, i8 1,
 // CHECK-LABEL: define hidden void @tcopt.lanes
 // CHECK-COUNT-20: getelementptr inbounds i8, ptr @table_
-// Sixteen entries at a time: places count down, rows hold what changes, and the upper half has its
-// first bit turned.
+// AVX2 looks up 16 entries at a time: the indices count down, each step adds the difference to the
+// previous entries, and the sign bit is flipped for the upper half of the table.
 // AVX2-LABEL: define hidden void @tcopt.lanes
 // AVX2:         call <32 x i8> @llvm.x86.avx2.pshuf.b(<32 x i8> <i8 0, i8 1,
 // AVX2:         call <32 x i8> @llvm.ssub.sat.v32i8
@@ -19,7 +19,8 @@
 // AVX2:         call <32 x i8> @llvm.x86.avx2.pshuf.b(<32 x i8> <i8 -128, i8 -127,
 // AVX512-LABEL: define hidden void @tcopt.lanes
 // AVX512-COUNT-16: call <64 x i8> @llvm.x86.avx512.pshuf.b.512
-// A register takes two instructions on each half of the table, and spare lanes are any.
+// VBMI takes one two-register permute for each half of the table; the values of spare lanes are
+// undefined.
 // VBMI-LABEL: define hidden void @tcopt.lanes
 // VBMI:         shufflevector <20 x i8> %{{.*}}, <64 x i32>
 // VBMI:         %[[L:.*]] = call <64 x i8> @llvm.x86.avx512.vpermi2var.qi.512(<64 x i8> <i8 0, i8 1,

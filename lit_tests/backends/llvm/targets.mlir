@@ -3,7 +3,7 @@
 // RUN: tcopt %s -t 'asm{cpu=cortex-a72}' | filecheck %s --check-prefix=ARM
 // RUN: tcopt %s -t 'llvm{cpu=haswell}' | filecheck %s --check-prefix=LLVM
 
-// One kernel for several CPUs: the vectors are split as the registers demand.
+// One kernel for several CPUs: vectors are split to the register width of each.
 func.func private @twice(%a: memref<16xf32>) {
   %c0 = arith.constant 0 : index
   %v = vector.load %a[%c0] : memref<16xf32>, vector<16xf32>

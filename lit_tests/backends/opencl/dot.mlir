@@ -1,6 +1,6 @@
 // RUN: tcopt %s -t opencl --split-input-file | filecheck %s
 
-// Products of a group of bytes are added up by a function; signs are those of its operands.
+// A helper function sums the products of a group of bytes; its name gives the operand signs.
 // CHECK:      int dot_char4_uchar4(int sum, char4 a, uchar4 b)
 // CHECK-NEXT: {
 // CHECK-NEXT:   return sum + ((int)a.s0 * b.s0 + (int)a.s1 * b.s1 + (int)a.s2 * b.s2 + (int)a.s3 * b.s3);
@@ -20,7 +20,7 @@ func.func private @dot_(%x: memref<8xi8>, %y: memref<1xi32>) attributes {gpu.ker
 
 // -----
 
-// Lanes have groups of their own; one group for all of them is not repeated.
+// Each lane has its own group; a group that all lanes share is not replicated.
 // CHECK: (int4)(dot_char4_char4(acc.s0, a, b.s0123), dot_char4_char4(acc.s1, a, b.s4567), dot_char4_char4(acc.s2, a, b.s89ab), dot_char4_char4(acc.s3, a, b.scdef))
 func.func private @lanes(%x: memref<16xi8>, %y: memref<4xi32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 1, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
   %c0 = arith.constant 0 : index

@@ -1,12 +1,12 @@
 // RUN: tcopt %s -t opencl | filecheck %s
 
-// A function that nothing marks as a kernel is the host's, and is not written.
+// A function that is not marked as a kernel runs on the host and is not emitted.
 // CHECK-NOT: main
-// Products and sums are rounded once where the kernels say so, and nowhere else.
+// A product and a sum are contracted only where the kernel allows it.
 // CHECK: #pragma OPENCL FP_CONTRACT OFF
 func.func @main(%x: memref<4xf32>) { func.return }
 
-// Buffers that are only read are const; operands that are used once are written where they are.
+// Read-only buffers are const; operands with a single use are emitted inline.
 // CHECK:      // {{.*}}kernels.mlir
 // CHECK-NEXT: __kernel __attribute__((reqd_work_group_size(64, 1, 1)))
 // CHECK-NEXT: void scale(__global const float *restrict x, __global float *restrict y)
@@ -32,7 +32,7 @@ func.func private @scale(%x: memref<256xf32>, %y: memref<256xf32>) attributes {g
   func.return
 }
 
-// What a loop carries is a variable; two that are exchanged are read before either is written.
+// Loop-carried values are variables; two that are swapped are both read before either is written.
 // CHECK:      void exchange(
 // CHECK:        float a = 0.0f;
 // CHECK-NEXT:   float b = 1.0f;
@@ -57,7 +57,7 @@ func.func private @exchange(%y: memref<1xf32>) attributes {gpu.kernel, gpu.known
   func.return
 }
 
-// A branch yields through a variable; threads share local memory and wait for each other.
+// A branch yields through a variable; threads share local memory and synchronise by barriers.
 // CHECK:      void branch(
 // CHECK:        __local float t[8];
 // CHECK-NEXT:   const float x_1 = x[thread];
@@ -89,7 +89,7 @@ func.func private @branch(%x: memref<8xf32>) attributes {gpu.kernel, gpu.known_b
   func.return
 }
 
-// Sums that only pass through a loop or a branch are one variable.
+// An accumulator passed through nested loops and branches is a single variable.
 // CHECK:      void total(
 // CHECK:        float a = 0.0f;
 // CHECK-NEXT:   for (int i = 0; i < 8; ++i) {
@@ -125,7 +125,7 @@ func.func private @total(%x: memref<8x4xf32>) attributes {gpu.kernel, gpu.known_
   func.return
 }
 
-// Threads of a sub-group hand values to each other.
+// Threads of a sub-group exchange values by shuffles.
 // CHECK:      void shuffle(
 // CHECK:        const float x_1 = x[thread];
 // CHECK-NEXT:   const float other = sub_group_shuffle_xor(x_1, 4);

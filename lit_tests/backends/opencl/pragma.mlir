@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p lower-loop-to-kernel,promote-registers -t opencl | filecheck %s
 
-// The device's compiler writes a loop out that is marked so.
+// A loop marked as unrolled gets an unroll pragma for the device compiler.
 // CHECK:      #pragma unroll 4
 // CHECK-NEXT: for (int i = 0; i < 16; ++i) {
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {

@@ -1,6 +1,7 @@
 // RUN: tcopt %s -t opencl --split-input-file | filecheck %s
 
-// A multiply-add is one instruction on every device that has one, whether it says so or not.
+// A fused multiply-add is one instruction on every device that has one: `fma` if reported as fast,
+// else a contracted expression.
 // CHECK:      inline float4 fma_float4(float4 a, float4 b, float4 c)
 // CHECK-NEXT: {
 // CHECK-NEXT: #ifdef FP_FAST_FMAF
@@ -11,7 +12,7 @@
 // CHECK-NEXT: #endif
 // CHECK-NEXT: }
 
-// Neighbours are loaded and stored at once, and lanes that are chosen have masks of their width.
+// Contiguous lanes are loaded and stored as vectors; selects use masks of the element's width.
 // CHECK:      void lanes(__global const float *restrict x, __global float *restrict y)
 // CHECK:        const float4 a = vload4(0, x + i);
 // CHECK-NEXT:   const float4 b = vload4(0, x + i + 32);
@@ -37,7 +38,7 @@ func.func private @lanes(%x: memref<64xf32>, %y: memref<32xf32>) attributes {gpu
 
 // -----
 
-// What only some lanes do is written lane by lane, as far as lanes are not known.
+// Masked accesses are emitted lane by lane unless the mask is known.
 // CHECK:      void part(
 // CHECK:        const int first = 0;
 // CHECK-NEXT:   const int4 lanes = ((int4)(0, 1, 2, 3) < thread);
@@ -61,7 +62,7 @@ func.func private @part(%x: memref<4xf32>, %y: memref<32xf32>) attributes {gpu.k
 
 // -----
 
-// Without arithmetic for half numbers, they are converted where they are read and written.
+// On devices without f16 arithmetic, f16 values are converted at loads and stores.
 // CHECK-NOT:  cl_khr_fp16
 // CHECK:      void halves(__global const half *restrict x, __global half *restrict y)
 // CHECK:        const float x_1 = vload_half(thread, x);
@@ -79,7 +80,7 @@ func.func private @halves(%x: memref<8xf16>, %y: memref<8xf16>) attributes {gpu.
 
 // -----
 
-// With it they are computed as they are.
+// On devices with f16 arithmetic, f16 values are computed directly.
 // CHECK:      #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 // CHECK:      void halves(
 // CHECK:        const half8 x_1 = vload8(0, x);
@@ -97,7 +98,7 @@ func.func private @halves(%x: memref<8xf16>, %y: memref<8xf16>) attributes {gpu.
 
 // -----
 
-// Sums and products of vectors of integers wrap around, as unsigned ones do.
+// Integer vector arithmetic is done unsigned, so that overflow wraps around.
 // CHECK:      void wrap(
 // CHECK:        vstore4(as_int4(as_uint4(as_int4(as_uint4(a) * as_uint4(a))) + as_uint4(a)), 0, y + i);
 func.func private @wrap(%x: memref<32xi32>, %y: memref<32xi32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 8, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {

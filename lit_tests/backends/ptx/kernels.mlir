@@ -1,14 +1,14 @@
 // RUN: tcopt %s -t nvptx-llvm | filecheck %s
 // RUN: tcopt %s -t ptx | filecheck %s --check-prefix=PTX
 
-// A function that nothing marks as a kernel is the host's, and is not written.
+// A function that is not marked as a kernel runs on the host and is not emitted.
 // CHECK-NOT: main
 func.func @main(%x: memref<4xf32>) { func.return }
 
-// What threads of a block share is a variable of the module.
+// Shared memory is a variable of the module.
 // CHECK: @branch_shared_0 = internal addrspace(3) global [32 x i8] poison, align 64
 
-// Buffers are in global memory; positions in the grid have bounds, and indices 32 bits.
+// Buffers are in global memory; thread and block indices have bounds, so indices need only 32 bits.
 // CHECK:      define ptx_kernel void @scale(ptr addrspace(1) noalias nonnull readonly align 4 %arg0,
 // CHECK-SAME: ptr addrspace(1) noalias nonnull align 4 %arg1) nounwind "nvvm.reqntid"="64,1,1" "nvvm.minctasm"="1" {
 // CHECK-NEXT: entry:
@@ -41,8 +41,7 @@ func.func private @scale(%x: memref<256xf32>, %y: memref<256xf32>) attributes {g
   func.return
 }
 
-// Products and sums are fused where both may be, and where the IR says so; others keep the
-// rounding of each.
+// Multiply and add are fused where both allow contraction or the IR has an fma; others round twice.
 // PTX-LABEL: .visible .entry contract(
 // PTX:         mul.rn.f32
 // PTX-NEXT:    add.rn.f32
@@ -60,7 +59,7 @@ func.func private @contract(%x: memref<4xf32>) attributes {gpu.kernel, gpu.known
   func.return
 }
 
-// A vector is one access where its address is a multiple of its size.
+// A vector is one access if its address is a multiple of its size.
 // PTX-LABEL: .visible .entry vectors(
 // PTX-COUNT-4: ld.global.nc.b32
 // PTX:         ld.global.nc.v4.b32
@@ -82,7 +81,7 @@ func.func private @vectors(%w: memref<64xf32>, %x: memref<64xf32> {llvm.align = 
   func.return
 }
 
-// Threads share memory and wait for each other.
+// Threads share memory and synchronise by barriers.
 // PTX-LABEL: .visible .entry branch(
 // PTX:         st.shared.b32
 // PTX-NEXT:    bar.sync 0;
@@ -110,7 +109,7 @@ func.func private @branch(%x: memref<8xf32>) attributes {gpu.kernel, gpu.known_b
   func.return
 }
 
-// A thread's own buffer whose places are known is registers, another one is local memory.
+// A private buffer with constant indices is in registers; another one is in local memory.
 // PTX-LABEL: .visible .entry own(
 // PTX:         .local .align 16 .b8 	__local_depot{{[0-9]+}}[32];
 // PTX:         st.local
@@ -130,7 +129,7 @@ func.func private @own(%x: memref<8xf32>) attributes {gpu.kernel, gpu.known_bloc
   func.return
 }
 
-// A loop over places of local memory stays one: ptxas would put all that it loads into registers.
+// A loop over local memory is not unrolled: ptxas would move all of the loaded values to registers.
 // PTX-LABEL: .visible .entry gathered(
 // PTX:         .pragma "nounroll";
 func.func private @gathered(%x: memref<8xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 1, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
@@ -149,7 +148,7 @@ func.func private @gathered(%x: memref<8xf32>) attributes {gpu.kernel, gpu.known
   func.return
 }
 
-// Buffers of more than a gigabyte have indices of 64 bits.
+// Buffers of more than a gigabyte have 64-bit indices.
 // CHECK:      define ptx_kernel void @large(
 // CHECK:        [[THREAD:%.*]] = call range(i32 0, 64) i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 // CHECK-NEXT:   {{.*}} = zext nneg i32 [[THREAD]] to i64
@@ -160,7 +159,7 @@ func.func private @large(%x: memref<300000000xf32>) attributes {gpu.kernel, gpu.
   func.return
 }
 
-// Dot products of bytes are one instruction each.
+// Each dot product of four bytes is one instruction.
 // PTX-LABEL: .visible .entry dots(
 // PTX:         dp4a.s32.s32
 // PTX:         dp4a.u32.s32
@@ -174,7 +173,7 @@ func.func private @dots(%a: memref<1xi32>, %w: memref<4xi8>) attributes {gpu.ker
   func.return
 }
 
-// Values go from thread to thread of a warp a word at a time.
+// Values are shuffled between the threads of a warp one word at a time.
 // PTX-LABEL: .visible .entry shuffles(
 // PTX:         shfl.sync.bfly.b32 {{.*}}, {{.*}}, 16, 31, -1;
 // PTX-COUNT-2: shfl.sync.bfly.b32 {{.*}}, {{.*}}, 8, 31, -1;

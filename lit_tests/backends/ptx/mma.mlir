@@ -2,7 +2,7 @@
 
 module attributes {tcopt.target = #target.gpu<api = "cuda", arch = "sm_80", features = "ptx78", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 
-// Rows of shared memory come as fragments, which the warp multiplies.
+// Fragments are loaded from rows of shared memory and multiplied by the warp.
 // CHECK: .entry rows(
 // CHECK-NOT: ld.shared
 // CHECK: ldmatrix.sync.aligned.m8n8.x4.shared.b16 {[[A:.*]]}, [
@@ -24,7 +24,7 @@ func.func private @rows(%y: memref<32x4xf32>) attributes {gpu.kernel, gpu.known_
   func.return
 }
 
-// Products of bf16, of fragments that lanes load themselves.
+// Products of bf16 on fragments that lanes load themselves.
 // CHECK: .entry words(
 // CHECK: mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32
 func.func private @words(%x: memref<32x6xbf16>, %y: memref<32x4xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 32, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -t ptx | filecheck %s
 
-// Threads of a warp hand values to each other.
+// Threads of a warp exchange values by shuffles.
 // CHECK: .entry shuffle(
 // CHECK: shfl.sync.bfly.b32 {{.*}}, 4, 31, -1;
 module attributes {tcopt.target = #target.gpu<api = "cuda", arch = "sm_80", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {

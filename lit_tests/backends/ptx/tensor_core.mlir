@@ -1,8 +1,8 @@
 // REQUIRES: long
 // RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,lower-intrinsics,compact-buffers,align-storage,lower-blocks,distribute-warp,double-buffer,insert-barriers,vectorize,unroll-loops,hoist-workspace,split-launches,lower-loop-to-kernel,promote-registers,dce -t ptx --split-input-file | filecheck %s
 
-// From a tensor expression to tensor cores: 16 bytes at a time to shared memory, matrices of both
-// factors from there, sums in registers until they are stored in pairs.
+// From a tensor expression to tensor cores: 16-byte copies to shared memory, fragments of both
+// factors loaded from there, and sums kept in registers until they are stored in pairs.
 // CHECK-LABEL: .target sm_75
 // CHECK:       st.shared.v4.b32
 // CHECK:       bar.sync
@@ -27,7 +27,7 @@ te.func @product(%x: tensor<40x64xf16>, %w: tensor<64x32xf16>) -> tensor<40x32xf
 
 // -----
 
-// Later devices have deeper matrices, and bf16.
+// Later devices have matrix instructions with a longer reduction, and bf16.
 // CHECK-LABEL: .target sm_90
 // CHECK:       ldmatrix.sync.aligned.m8n8.x4.shared.b16
 // CHECK:       ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16

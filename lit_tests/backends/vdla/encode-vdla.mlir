@@ -1,7 +1,7 @@
 // RUN: tcopt %s -p encode-vdla --split-input-file --verify-diagnostics | filecheck %s
 
-// A program is a function that the host calls and the runtime defines; its instructions and
-// micro-ops are those of docs/vdla.md, the low half of each first.
+// A program becomes a function that the host calls and the runtime defines. Instructions and
+// micro-ops are encoded as in docs/vdla.md, low half first.
 // CHECK-LABEL: func.func @main(%x: memref<4x16xi8>, %y: memref<2x16xi8>)
 // CHECK-NEXT:    loop.call @f(%x, %y) : memref<4x16xi8>, memref<2x16xi8>
 // CHECK:       func.func private @f(memref<4x16xi8>, memref<2x16xi8>)
@@ -30,7 +30,7 @@ module attributes {tcopt.target = #target.vdla<results = "i8", inp_bytes = 32768
 
 // -----
 
-// What the proof refuses has no encoding.
+// A program that fails the synchronisation proof is not encoded.
 // CHECK: 'vdla.store': race: races with task 0 for acc
 vdla.program @race(%x: memref<2x16xi32>, %y: memref<2x16xi32>) {
   vdla.load acc 0, %x[0] : 1x2

@@ -1,8 +1,8 @@
 // RUN: tcopt %s -t vdla | filecheck %s
 // RUN: tcopt %s -t 'vdla{machine=pynq}' | filecheck %s --check-prefix=OTHER
 
-// A program as 128-bit instructions, the low half first, and its micro-ops; what they say, and where
-// they come from, stands behind them. Buffers have addresses behind the table of micro-ops.
+// A program is printed as 128-bit instructions, low half first, and its micro-ops, each with its
+// meaning and location. Buffer addresses follow the table of micro-ops.
 // CHECK:      .program "f"
 // CHECK-NEXT: .buffer "x" i8 [4, 16] at 0x100
 // CHECK-NEXT: .buffer "y" i8 [2, 16] at 0x200

@@ -1,7 +1,7 @@
 // RUN: tcopt %s -p vdla-check --split-input-file --verify-diagnostics | filecheck %s
 // RUN: tcopt %s -p 'vdla-check{print-proof=true}' --split-input-file --verify-diagnostics 2>&1 | filecheck %s --check-prefix=PROOF
 
-// A program whose tokens order what must be ordered passes, and stays as it is.
+// A program whose tokens order all dependent instructions is accepted unchanged.
 // CHECK-LABEL: vdla.program @right
 // CHECK-NEXT:    vdla.load acc 0, %x[0] : 1x2 push(store)
 // CHECK-NEXT:    vdla.store acc 0, %y[0] : 1x2 pop(compute) push(compute)
@@ -15,8 +15,7 @@ vdla.program @right(%x: memref<2x16xi32>, %y: memref<2x16xi32>) {
 
 // -----
 
-// A store that may run before the load that it depends on is a race: both are named, with where they
-// come from.
+// A store that may run before the load it depends on is a race; both are reported with locations.
 // CHECK: invalid-ir: 'vdla.store': race: races with task 0 for acc: store acc 0, y[0] : 1x2 push(compute), and load acc 0, x[0] : 1x2 of "/conv1" (at instruction 1, "/relu1"); a token from the unit that is to be first orders them
 vdla.program @race(%x: memref<2x16xi32>, %y: memref<2x16xi32>) {
   vdla.load acc 0, %x[0] : 1x2 loc("/conv1")
@@ -26,7 +25,7 @@ vdla.program @race(%x: memref<2x16xi32>, %y: memref<2x16xi32>) {
 
 // -----
 
-// Buffers in memory can be raced for as well.
+// Races on buffers in memory are detected too.
 // CHECK: race: races with task 2 for buffer 0 (x): store acc 0, x[0] : 1x2 pop(compute) push(compute), and load acc 2, x[0] : 1x2
 vdla.program @race_in_memory(%x: memref<2x16xi32>) {
   vdla.load acc 0, %x[0] : 1x2 push(store)
@@ -37,7 +36,7 @@ vdla.program @race_in_memory(%x: memref<2x16xi32>) {
 
 // -----
 
-// Nobody sends the token that is waited for.
+// Waiting for a token that is never sent is a deadlock.
 // CHECK: 'vdla.load': deadlock: the compute unit waits forever for a token of store->compute
 vdla.program @deadlock(%x: memref<2x16xi32>, %y: memref<2x16xi32>) {
   vdla.load acc 0, %x[0] : 1x2 pop(store) push(store)
@@ -47,7 +46,7 @@ vdla.program @deadlock(%x: memref<2x16xi32>, %y: memref<2x16xi32>) {
 
 // -----
 
-// Every token that is sent must be taken.
+// Every token that is sent must be consumed.
 // CHECK: 'vdla.load': token left: 1 tokens of compute->load are left at the end
 vdla.program @left(%x: memref<2x16xi32>, %y: memref<2x16xi32>) {
   vdla.load acc 0, %x[0] : 1x2 push(load, store)
@@ -57,7 +56,7 @@ vdla.program @left(%x: memref<2x16xi32>, %y: memref<2x16xi32>) {
 
 // -----
 
-// What still runs when the program is over has not been waited for.
+// All instructions must have completed when the program ends.
 // CHECK: 'vdla.store': unfinished: may not be done when the program is over
 vdla.program @unfinished(%x: memref<2x16xi32>, %y: memref<2x16xi32>) {
   vdla.load acc 0, %x[0] : 1x2 push(store)
@@ -67,7 +66,7 @@ vdla.program @unfinished(%x: memref<2x16xi32>, %y: memref<2x16xi32>) {
 
 // -----
 
-// A queue must have room for all that may be sent before one is taken.
+// A queue must have room for every token that may be sent before one is consumed.
 // CHECK: 'vdla.load': overflow: compute->store may hold 2 tokens, it has room for 1
 module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768, tokens = 1>} {
   vdla.program @overflow(%x: memref<2x16xi32>, %y: memref<2x16xi32>) {
@@ -93,7 +92,7 @@ vdla.program @micro_ops() {
 
 // -----
 
-// The machine must have what the program needs.
+// All entries that a program uses must exist on the machine.
 // CHECK: 'vdla.store': entries 2047 to 2048 of acc, which has 2048
 vdla.program @outside(%y: memref<2x16xi32>) {
   vdla.store acc 2047, %y[0] : 1x2

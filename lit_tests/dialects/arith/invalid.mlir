@@ -1,6 +1,6 @@
 // RUN: tcopt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
 
-// Widening goes to a wider type.
+// An extension needs a wider result type.
 func.func @extend(%a: vector<4xi32>) {
   %0 = arith.extsi %a : vector<4xi32> to vector<4xi16>
   func.return
@@ -18,7 +18,7 @@ func.func @shape(%a: vector<4xi32>) {
 
 // -----
 
-// One side of an index cast is an index.
+// Exactly one side of an index cast is an index.
 func.func @index(%a: vector<4xi32>) {
   %0 = arith.index_cast %a : vector<4xi32> to vector<4xi64>
   func.return
@@ -27,7 +27,7 @@ func.func @index(%a: vector<4xi32>) {
 
 // -----
 
-// A mask has a lane for each lane it chooses.
+// A vector select needs a mask with the same number of lanes.
 func.func @select(%m: vector<8xi1>, %a: vector<4xf32>) {
   %0 = arith.select %m, %a, %a : vector<8xi1>, vector<4xf32>
   func.return

@@ -20,7 +20,7 @@ func.func @casts(%i: vector<4xi32>, %f: vector<4xf32>, %x: vector<4xindex>) {
 
 // -----
 
-// Comparisons of vectors give vectors of i1, and those choose lane by lane.
+// Vector comparisons return vectors of i1, which select lane by lane.
 func.func @choices(%a: vector<4xf32>, %b: vector<4xf32>, %c: i1, %x: i32, %y: i32) {
   %0 = arith.cmpf ogt, %a, %b fastmath<nnan> : vector<4xf32>
   %1 = arith.select %0, %a, %b : vector<4xi1>, vector<4xf32>
@@ -36,7 +36,7 @@ func.func @choices(%a: vector<4xf32>, %b: vector<4xf32>, %c: i1, %x: i32, %y: i3
 
 // -----
 
-// Remainders keep the sign of the dividend, of numbers and of vectors.
+// A signed remainder, scalar or vector, has the sign of the dividend.
 func.func @remainders(%a: f32, %b: f32, %x: vector<4xf64>, %y: vector<4xf64>) {
   %0 = arith.remf %a, %b : f32
   %1 = arith.remf %x, %y : vector<4xf64>

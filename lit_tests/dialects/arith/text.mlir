@@ -1,7 +1,7 @@
 // RUN: tcopt %s | tcopt | filecheck %s
 // RUN: tcopt %s --print-op-generic | tcopt | filecheck %s
 
-// A float that is printed by its bits is read by them, in vectors and arrays as well.
+// Floats printed as bit patterns are parsed again, also in vectors and arrays.
 // CHECK: arith.constant 0x4B40007F : f32
 // CHECK: arith.constant dense<0x4B40007F> : vector<4xf32>
 // CHECK: arith.constant dense<[1.000000e+00, 0x4B40007F, 0x7f800000, 0x7fc00000]> : vector<4xf32>
@@ -13,7 +13,7 @@ func.func @f() {
   func.return {note = array<f64: 0x7ff0000000000000, 1.0e+22>}
 }
 
-// Unsigned numbers become floats and are made of them; the clock is read in between.
+// Conversions between unsigned integers and floats, and a read of the clock, round-trip.
 // CHECK: arith.fptoui %x : f32 to i32
 // CHECK: profile.clock : i64
 // CHECK: arith.uitofp %{{.*}} : i32 to f32

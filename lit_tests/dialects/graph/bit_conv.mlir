@@ -1,6 +1,6 @@
 // RUN: tcopt %s --split-input-file --verify-diagnostics | filecheck %s
 
-// Data of two bits in three words, weights of one bit for two blocks of 16 channels.
+// Two-bit data in three words of channels; one-bit weights for two blocks of 16 output channels.
 // CHECK-LABEL: func.func @image
 // CHECK: graph.bit_conv %x, %w {strides = [2, 2], pads = [1, 1, 1, 1], exclusive} : tensor<1x2x4x4x16xi32>
 func.func @image(%x: tensor<1x8x8x3x2xui32>, %w: tensor<2x3x3x3x1x16xui32>) -> tensor<1x2x4x4x16xi32> {
@@ -10,7 +10,7 @@ func.func @image(%x: tensor<1x8x8x3x2xui32>, %w: tensor<2x3x3x3x1x16xui32>) -> t
 
 // -----
 
-// Each of two groups reads one of two words; last bits may be negative.
+// Each of two groups reads one of two words; the highest bit plane may be negative.
 // CHECK-LABEL: func.func @groups
 // CHECK: graph.bit_conv %x, %w {groups = 2, data_signed, weights_signed} : tensor<1x2x8x16xi32>
 func.func @groups(%x: tensor<1x8x2x2xui32>, %w: tensor<2x1x1x2x16xui32>) -> tensor<1x2x8x16xi32> {

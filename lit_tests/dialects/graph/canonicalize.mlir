@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p canonicalize | filecheck %s
 
-// Operators that change nothing vanish.
+// Identity operators are removed.
 // CHECK-LABEL: func.func @neutral
 // CHECK-NEXT: return %x : tensor<2x3xf32>
 func.func @neutral(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
@@ -21,7 +21,7 @@ func.func @neutral(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   return %11 : tensor<2x3xf32>
 }
 
-// An addition of zero that broadcasts is not neutral.
+// Adding a zero that broadcasts the other operand is not an identity.
 // CHECK-LABEL: func.func @broadcasting_zero
 // CHECK: graph.add
 func.func @broadcasting_zero(%x: tensor<3xf32>) -> tensor<2x3xf32> {
@@ -30,7 +30,7 @@ func.func @broadcasting_zero(%x: tensor<3xf32>) -> tensor<2x3xf32> {
   return %0 : tensor<2x3xf32>
 }
 
-// Two transposes are one, or none.
+// Two transposes compose to one, or cancel.
 // CHECK-LABEL: func.func @transposes
 // CHECK-NEXT: %0 = graph.transpose %x {perm = [1, 2, 0]} : tensor<3x4x2xf32>
 // CHECK-NEXT: return %0, %x
@@ -41,7 +41,7 @@ func.func @transposes(%x: tensor<2x3x4xf32>) -> (tensor<3x4x2xf32>, tensor<2x3x4
   return %1, %2 : tensor<3x4x2xf32>, tensor<2x3x4xf32>
 }
 
-// A transpose of unit axes is a reshape, and reshapes join.
+// A transpose of unit axes is a reshape; consecutive reshapes merge.
 // CHECK-LABEL: func.func @unit_axes
 // CHECK-NEXT: graph.reshape %x : tensor<6xf32>
 // CHECK-NEXT: return
@@ -51,7 +51,7 @@ func.func @unit_axes(%x: tensor<2x1x3xf32>) -> tensor<6xf32> {
   return %1 : tensor<6xf32>
 }
 
-// Slices join; evenly spaced indices are a slice.
+// Consecutive slices merge; a gather of evenly spaced constant indices is a slice.
 // CHECK-LABEL: func.func @slices
 // CHECK: graph.slice %x {starts = [3, 0], steps = [4, 1]} : tensor<2x4xf32>
 // CHECK: graph.slice %x {starts = [1, 0], steps = [3, 1]} : tensor<2x4xf32>
@@ -63,7 +63,7 @@ func.func @slices(%x: tensor<9x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
   return %1, %2 : tensor<2x4xf32>, tensor<2x4xf32>
 }
 
-// What nothing uses is removed.
+// Operators without users are removed.
 // CHECK-LABEL: func.func @dead
 // CHECK-NEXT: return %x
 func.func @dead(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -76,7 +76,7 @@ func.func @dead(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %x : tensor<4xf32>
 }
 
-// Layout transforms cancel.
+// Inverse layout transforms cancel.
 // CHECK-LABEL: func.func @layouts
 // CHECK-NEXT: return %x
 func.func @layouts(%x: tensor<1x32x4x4xf32>) -> tensor<1x32x4x4xf32> {
@@ -85,8 +85,8 @@ func.func @layouts(%x: tensor<1x32x4x4xf32>) -> tensor<1x32x4x4xf32> {
   return %1 : tensor<1x32x4x4xf32>
 }
 
-// Without space, blocks of channels lie in memory as channels do; channels that are dropped
-// make a difference.
+// With a single pixel, blocked and plain channels are contiguous in the same order, so the
+// transform is a reshape, unless it drops padding channels.
 // CHECK-LABEL: func.func @pixel
 // CHECK-NEXT: graph.reshape %x : tensor<1x32x1x1xf32>
 // CHECK-NEXT: graph.layout_transform %x {src = "NCHW16c", dst = "NCHW"} : tensor<1x30x1x1xf32>
@@ -96,8 +96,8 @@ func.func @pixel(%x: tensor<1x2x1x1x16xf32>) -> (tensor<1x32x1x1xf32>, tensor<1x
   return %0, %1 : tensor<1x32x1x1xf32>, tensor<1x30x1x1xf32>
 }
 
-// Taps of a dilated window that never reach the data are left out: here all but the middle one of
-// rows, and the first of columns.
+// Taps of a dilated window that only ever read padding are removed: here all rows of taps but the
+// middle one, and all columns but the first.
 // CHECK-LABEL: func.func @dilated
 // CHECK-NEXT: %[[W:.*]] = graph.slice %w {starts = [0, 0, 1, 1]} : tensor<8x4x1x2xf32>
 // CHECK-NEXT: graph.conv %x, %[[W]] {pads = [0, 2, 0, 4], dilations = [1, 6]} : tensor<1x8x8x8xf32>
@@ -106,8 +106,8 @@ func.func @dilated(%x: tensor<1x4x8x8xf32>, %w: tensor<8x4x3x3xf32>) -> tensor<1
   return %0 : tensor<1x8x8x8xf32>
 }
 
-// Without any tap that reaches the data there is nothing but zeros. Where the first tap that does
-// starts behind the first element, a slice is convolved.
+// If no tap reaches the data the result is zero. If the first remaining tap starts after the first
+// element, the data is sliced.
 // CHECK-LABEL: func.func @unseen
 // CHECK-NEXT: %[[Z:.*]] = graph.constant dense<0.000000e+00> : tensor<1x8x8x4xf32>
 // CHECK-NEXT: %[[X:.*]] = graph.slice %x {starts = [0, 0, 0, 2]} : tensor<1x4x8x1xf32>
@@ -119,7 +119,7 @@ func.func @unseen(%x: tensor<1x4x8x4xf32>, %w: tensor<8x4x2x2xf32>) -> (tensor<1
   return %0, %1 : tensor<1x8x8x4xf32>, tensor<1x8x7x1xf32>
 }
 
-// Parts that lie one after the other in one tensor are all of it, or a part of it.
+// A concatenation of consecutive slices of one tensor is the tensor, or one slice of it.
 // CHECK-LABEL: func.func @joined_again
 // CHECK-NEXT:    %[[A:.*]] = graph.reshape %x : tensor<3x8xf32>
 // CHECK-NEXT:    %[[B:.*]] = graph.slice %x {starts = [1, 0, 0]} : tensor<2x1x8xf32>
@@ -137,7 +137,8 @@ func.func @joined_again(%x: tensor<3x1x8xf32>) -> (tensor<3x8xf32>, tensor<2x8xf
   return %6, %7 : tensor<3x8xf32>, tensor<2x8xf32>
 }
 
-// Parts in another order, of several tensors, with gaps, or along an inner axis stay.
+// Concatenations of slices out of order, of several tensors, with gaps, or along an inner axis
+// stay.
 // CHECK-LABEL: func.func @joined_anew
 // CHECK-COUNT-4: graph.concat
 func.func @joined_anew(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>)

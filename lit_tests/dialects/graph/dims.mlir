@@ -1,6 +1,6 @@
 // RUN: tcopt %s --split-input-file --verify-diagnostics | filecheck %s
 
-// Names that are not identifiers are quoted, an open dimension without a name is a question mark.
+// Dimension names that are not identifiers are quoted; an unnamed dynamic dimension prints as `?`.
 // CHECK: func.func @main(%x: tensor<2x6x7xf32> {graph.dims = #graph.dims<batch, "past + 1", ?>}) -> (tensor<2x42xf32> {graph.dims = #graph.dims<batch, 42>})
 func.func @main(%x: tensor<2x6x7xf32> {graph.dims = #graph.dims<batch, "past + 1", ?>})
     -> (tensor<2x42xf32> {graph.dims = #graph.dims<batch, 42>}) {
@@ -10,7 +10,7 @@ func.func @main(%x: tensor<2x6x7xf32> {graph.dims = #graph.dims<batch, "past + 1
 
 // -----
 
-// There is one entry for each dimension.
+// Each dimension needs one entry.
 // CHECK: invalid-ir: 'func.func': graph.dims of argument 0 names 1 dimensions, tensor<2x3xf32> has 2
 func.func @main(%x: tensor<2x3xf32> {graph.dims = #graph.dims<batch>}) -> tensor<2x3xf32> {
   return %x : tensor<2x3xf32>
@@ -18,7 +18,7 @@ func.func @main(%x: tensor<2x3xf32> {graph.dims = #graph.dims<batch>}) -> tensor
 
 // -----
 
-// A name has one extent, in arguments and results together.
+// A name has the same extent in all arguments and results.
 // CHECK: invalid-ir: 'func.func': dimension "n" is 2 in argument 0, and 3 in result 0
 func.func @main(%x: tensor<2x3xf32> {graph.dims = #graph.dims<n, 3>})
     -> (tensor<3x2xf32> {graph.dims = #graph.dims<n, 2>}) {
@@ -28,7 +28,7 @@ func.func @main(%x: tensor<2x3xf32> {graph.dims = #graph.dims<n, 3>})
 
 // -----
 
-// A number is that of the type.
+// A numeric entry must equal the extent of the type.
 // CHECK: invalid-ir: 'func.func': graph.dims of argument 0 says 4 where tensor<2x3xf32> has 3
 func.func @main(%x: tensor<2x3xf32> {graph.dims = #graph.dims<n, 4>}) -> tensor<2x3xf32> {
   return %x : tensor<2x3xf32>
@@ -36,7 +36,7 @@ func.func @main(%x: tensor<2x3xf32> {graph.dims = #graph.dims<n, 4>}) -> tensor<
 
 // -----
 
-// Only tensors have dimensions.
+// Only tensors have named dimensions.
 // CHECK: invalid-ir: 'func.func': argument 0 has graph.dims, but is not a tensor: f32
 func.func @main(%x: f32 {graph.dims = #graph.dims<n>}) -> f32 {
   return %x : f32

@@ -1,6 +1,6 @@
 // RUN: tcopt %s --verify-diagnostics --split-input-file | filecheck %s
 
-// A call names its function; the settings are printed where there are some.
+// A host call names its function; settings are printed only if there are any.
 // CHECK-LABEL: func.func @calls
 func.func @calls(%x: tensor<4xi64>) -> (tensor<4xi64>, tensor<4xi1>) {
   // CHECK: graph.host_call %x, %x {function = "string_concat"} : tensor<4xi64>
@@ -12,7 +12,7 @@ func.func @calls(%x: tensor<4xi64>) -> (tensor<4xi64>, tensor<4xi1>) {
 
 // -----
 
-// There has to be a function of that name.
+// The named function must be registered.
 // CHECK: there is no host function 'none'
 func.func @unknown(%x: tensor<4xi64>) -> tensor<4xi64> {
   %0 = graph.host_call %x {function = "none"} : tensor<4xi64>
@@ -21,7 +21,7 @@ func.func @unknown(%x: tensor<4xi64>) -> tensor<4xi64> {
 
 // -----
 
-// A function takes as many tensors as it says.
+// The number of operands must match the function.
 // CHECK: string_concat takes 2 tensors and returns 1
 func.func @count(%x: tensor<4xi64>) -> tensor<4xi64> {
   %0 = graph.host_call %x {function = "string_concat"} : tensor<4xi64>
@@ -30,7 +30,7 @@ func.func @count(%x: tensor<4xi64>) -> tensor<4xi64> {
 
 // -----
 
-// Settings are numbers, strings and lists of them.
+// Settings must be numbers, strings or lists of these.
 // CHECK: i32 is not a valid setting of a host function
 func.func @settings(%x: tensor<4xi64>) -> tensor<4xi64> {
   %0 = graph.host_call %x {function = "string_case", settings = {case = i32}} : tensor<4xi64>

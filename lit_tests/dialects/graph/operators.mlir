@@ -1,7 +1,7 @@
 // RUN: tcopt %s | tcopt | filecheck %s
 // RUN: tcopt %s --print-op-generic | tcopt | filecheck %s
 
-// Operators that no other file here writes out.
+// Round trip of the operators that no other file here covers.
 // CHECK: graph.abs %a : tensor<3xf32>
 func.func @abs(%a: tensor<3xf32>) -> tensor<3xf32> {
   %b = graph.abs %a : tensor<3xf32>

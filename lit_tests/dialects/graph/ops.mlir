@@ -1,7 +1,7 @@
 // RUN: tcopt %s | tcopt | filecheck %s
 // RUN: tcopt %s --print-op-generic | tcopt | filecheck %s
 
-// Operators print their operands, the attributes that differ from the default and the result type.
+// Operators print their operands, the attributes that differ from the default, and the result type.
 // CHECK-LABEL: func.func @convolution
 func.func @convolution(%x: tensor<1x4x8x8xf32>, %w: tensor<6x2x3x3xf32>) -> tensor<1x6x4x4xf32> {
   // CHECK: graph.conv %x, %w {strides = [2, 2], pads = [1, 1, 1, 1], groups = 2} : tensor<1x6x4x4xf32>
@@ -9,7 +9,7 @@ func.func @convolution(%x: tensor<1x4x8x8xf32>, %w: tensor<6x2x3x3xf32>) -> tens
   return %0 : tensor<1x6x4x4xf32>
 }
 
-// An attribute that says its default is not printed.
+// An attribute equal to its default is not printed.
 // CHECK-LABEL: func.func @defaults
 func.func @defaults(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   // CHECK: graph.gelu %x : tensor<2x3xf32>
@@ -21,7 +21,7 @@ func.func @defaults(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   return %2 : tensor<2x3xf32>
 }
 
-// Keywords and flags stand bare.
+// Keywords and flags are printed without quotes.
 // CHECK-LABEL: func.func @keywords
 func.func @keywords(%x: tensor<2x3xf32>, %y: tensor<3xf32>) -> (tensor<2x1xf32>, tensor<2x3xi1>, tensor<2x2xf32>) {
   // CHECK: graph.reduce %x {kind = log_sum_exp, axes = [1], keepdims} : tensor<2x1xf32>
@@ -33,7 +33,7 @@ func.func @keywords(%x: tensor<2x3xf32>, %y: tensor<3xf32>) -> (tensor<2x1xf32>,
   return %0, %1, %2 : tensor<2x1xf32>, tensor<2x3xi1>, tensor<2x2xf32>
 }
 
-// A constant names a weight of the side store, or holds a literal.
+// A constant names a weight of the side store or holds a literal.
 // CHECK-LABEL: func.func @constants
 func.func @constants() -> (tensor<4x2xf32>, tensor<3xf32>, tensor<2xi64>, tensor<3x3xf32>) {
   // CHECK: graph.constant @fc.weight : tensor<4x2xf32>
@@ -47,7 +47,7 @@ func.func @constants() -> (tensor<4x2xf32>, tensor<3xf32>, tensor<2xi64>, tensor
   return %0, %1, %2, %3 : tensor<4x2xf32>, tensor<3xf32>, tensor<2xi64>, tensor<3x3xf32>
 }
 
-// A group is a region that uses outer values; the types of its yield may be left out.
+// A group is a region that uses values from outside; the types of its yield may be omitted.
 // CHECK-LABEL: func.func @group
 func.func @group(%x: tensor<4xf32>, %b: tensor<1xf32>) -> tensor<4xf32> {
   // CHECK: %[[Y:.*]] = graph.group kind = injective {
@@ -63,7 +63,7 @@ func.func @group(%x: tensor<4xf32>, %b: tensor<1xf32>) -> tensor<4xf32> {
   return %y : tensor<4xf32>
 }
 
-// Attributes that are not the operator's own are kept.
+// Attributes that the operator does not define are preserved.
 // CHECK-LABEL: func.func @other_attributes
 func.func @other_attributes(%x: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK: graph.relu %x {note = "kept", test.n = 3} : tensor<4xf32>
@@ -71,7 +71,7 @@ func.func @other_attributes(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %0 : tensor<4xf32>
 }
 
-// Optional operands are left out.
+// Optional operands may be omitted.
 // CHECK-LABEL: func.func @optional
 func.func @optional(%x: tensor<2x4xf32>, %s: tensor<4xf32>, %v: tensor<f32>) -> (tensor<2x4xf32>, tensor<2x6xf32>) {
   // CHECK: graph.layer_norm %x, %s {axis = 1} : tensor<2x4xf32>
@@ -83,7 +83,7 @@ func.func @optional(%x: tensor<2x4xf32>, %s: tensor<4xf32>, %v: tensor<f32>) -> 
   return %1, %2 : tensor<2x4xf32>, tensor<2x6xf32>
 }
 
-// Products with the taps of a window are summed where they meet, in groups of channels too.
+// sum_taps adds the products of a window's taps where they overlap, also in channel groups.
 // CHECK-LABEL: func.func @taps
 func.func @taps(%x: tensor<1x12x5x5xf32>) -> tensor<1x2x4x6xf32> {
   // CHECK: graph.sum_taps %x {kernel = [2, 1], strides = [2, 2], dilations = [2, 1], groups = 3} : tensor<1x6x2x3xf32>
@@ -93,7 +93,7 @@ func.func @taps(%x: tensor<1x12x5x5xf32>) -> tensor<1x2x4x6xf32> {
   return %0 : tensor<1x2x4x6xf32>
 }
 
-// Phases of an image are woven into it, in groups of channels, and with zeros between.
+// Phases are interleaved into one image, also in channel groups and with zeros between them.
 // CHECK-LABEL: func.func @weave
 func.func @weave(%x: tensor<1x12x5x5xf32>) -> tensor<1x3x8x8xf32> {
   // CHECK: graph.interleave %x {strides = [3, 2], starts = [1, 1], output = [8, 8], groups = 2, kept = [1, 2]} : tensor<1x6x8x8xf32>
@@ -103,7 +103,8 @@ func.func @weave(%x: tensor<1x12x5x5xf32>) -> tensor<1x3x8x8xf32> {
   return %0 : tensor<1x3x8x8xf32>
 }
 
-// Operators that are written as loops look like all others; those with two results list both types.
+// Operators that are implemented as loops print like others; those with two results list both
+// types.
 // CHECK-LABEL: func.func @opaque
 func.func @opaque(%x: tensor<4x9xf32>, %i: tensor<2x9xi64>, %u: tensor<2x9xf32>) -> (tensor<4x3xf32>, tensor<4x3xi64>, tensor<4x9xf32>) {
   // CHECK: %{{.*}}, %{{.*}} = graph.top_k %x {k = 3, smallest} : tensor<4x3xf32>, tensor<4x3xi64>
@@ -115,7 +116,7 @@ func.func @opaque(%x: tensor<4x9xf32>, %i: tensor<2x9xi64>, %u: tensor<2x9xf32>)
   return %0, %1, %3 : tensor<4x3xf32>, tensor<4x3xi64>, tensor<4x9xf32>
 }
 
-// Operators whose results have room for the most that there may be say how much there is.
+// Operators with data-dependent result sizes allocate the maximum and return the actual size.
 // CHECK-LABEL: func.func @selection
 func.func @selection(%flags: tensor<9xi1>, %b: tensor<1x9x4xf32>, %s: tensor<1x2x9xf32>,
                      %n: tensor<1xi64>, %t: tensor<1xf32>) {
@@ -128,7 +129,7 @@ func.func @selection(%flags: tensor<9xi1>, %b: tensor<1x9x4xf32>, %s: tensor<1x2
   return
 }
 
-// Codes of few bits lie in panels of columns.
+// Low-bit codes are stored in panels of columns.
 // CHECK-LABEL: func.func @blockwise
 func.func @blockwise(%x: tensor<1x64xf32>, %q: tensor<2x2x16x32xui8>, %s: tensor<2x2x32xf32>) {
   // CHECK: graph.blockwise_matmul %x, %q, %s, %s {bits = 4, columns = 40} : tensor<1x40xf32>
@@ -136,7 +137,7 @@ func.func @blockwise(%x: tensor<1x64xf32>, %q: tensor<2x2x16x32xui8>, %s: tensor
   return
 }
 
-// Narrow numbers are converted; literals of narrow integers are numbers, not codes.
+// Narrow types convert by casts; literals of narrow integers print as values, not codes.
 func.func @narrow(%x: tensor<4xf32>) -> tensor<4xf8E5M2FNUZ> {
   // CHECK: graph.cast %x : tensor<4xf8E5M2FNUZ>
   %0 = graph.cast %x : tensor<4xf8E5M2FNUZ>
@@ -147,7 +148,7 @@ func.func @narrow(%x: tensor<4xf32>) -> tensor<4xf8E5M2FNUZ> {
   return %0 : tensor<4xf8E5M2FNUZ>
 }
 
-// A bitcast is a view under another element type.
+// A bitcast is a view with another element type.
 // CHECK-LABEL: func.func @bits
 func.func @bits(%x: tensor<4xf32>) -> tensor<4xi32> {
   // CHECK: graph.bitcast %x : tensor<4xi32>
@@ -155,7 +156,7 @@ func.func @bits(%x: tensor<4xf32>) -> tensor<4xi32> {
   return %0 : tensor<4xi32>
 }
 
-// Decision trees are records of inner nodes; relations that all tests share are an attribute.
+// Decision trees are records of inner nodes; the relation common to all tests is an attribute.
 // CHECK-LABEL: func.func @trees
 func.func @trees(%x: tensor<8x5xf32>, %n: tensor<16xui32>, %r: tensor<2xi32>, %l: tensor<4x1xi32>, %w: tensor<4x1xf32>) -> tensor<8x3xf32> {
   // CHECK: graph.tree_ensemble %x, %n, %r, %l, %w {count = 3, depth = 2, common = 3, varying = 8, aggregate = max} : tensor<8x3xf32>

@@ -1,6 +1,6 @@
 // RUN: tcopt %s --verify-diagnostics --split-input-file | filecheck %s
 
-// A check says between what numbers its operand should be; its result is one condition.
+// An index check names the valid range of its operand and returns one condition.
 // CHECK-LABEL: func.func @check
 func.func @check(%x: tensor<4x3xi64>) -> tensor<1xi1> {
   // CHECK: graph.out_of_bounds %x {low = -100, high = 99} : tensor<1xi1>
@@ -10,7 +10,7 @@ func.func @check(%x: tensor<4x3xi64>) -> tensor<1xi1> {
 
 // -----
 
-// Floats are not places.
+// Float indices are rejected.
 // CHECK: takes integers, not tensor<4xf32>
 func.func @floats(%x: tensor<4xf32>) -> tensor<1xi1> {
   %0 = graph.out_of_bounds %x {low = 0, high = 3} : tensor<1xi1>
@@ -19,7 +19,7 @@ func.func @floats(%x: tensor<4xf32>) -> tensor<1xi1> {
 
 // -----
 
-// Where there is nothing there is nothing to check.
+// The operand must not be empty.
 // CHECK: tensor<0xi64> has no elements
 func.func @empty(%x: tensor<0xi64>) -> tensor<1xi1> {
   %0 = graph.out_of_bounds %x {low = 0, high = 3} : tensor<1xi1>

@@ -1,7 +1,7 @@
 // RUN: tcopt %s --split-input-file --verify-diagnostics | filecheck %s
 // RUN: tcopt %s --split-input-file --verify-diagnostics -p fold-constants | filecheck %s --check-prefix=FOLD
 
-// Two blocks of 16 channels share a word; there is one for each bit.
+// Two blocks of 16 channels share a word; each bit plane has its own words.
 // CHECK-LABEL: func.func @image
 // CHECK: graph.pack_bits %x {bits = 2} : tensor<1x5x7x2x2xui32>
 func.func @image(%x: tensor<1x4x5x7x16xui8>) -> tensor<1x5x7x2x2xui32> {
@@ -11,7 +11,7 @@ func.func @image(%x: tensor<1x4x5x7x16xui8>) -> tensor<1x5x7x2x2xui32> {
 
 // -----
 
-// Three blocks make no whole words of two: each has its own.
+// Three blocks do not fill words of two, so each block has its own word.
 // CHECK-LABEL: func.func @odd
 // CHECK: graph.pack_bits %x {bits = 1} : tensor<2x5x3x1xui32>
 func.func @odd(%x: tensor<2x3x5x16xi8>) -> tensor<2x5x3x1xui32> {
@@ -21,7 +21,7 @@ func.func @odd(%x: tensor<2x3x5x16xi8>) -> tensor<2x5x3x1xui32> {
 
 // -----
 
-// Numbers 1, 2 and -1 have the last bits 1, 0, 1 and the next ones 0, 1, 1.
+// The values 1, 2 and -1 have the lowest bits 1, 0, 1 and the next bits 0, 1, 1.
 // FOLD-LABEL: func.func @constant
 // FOLD: graph.constant dense<[[[5, 6]]]> : tensor<1x1x2xui32>
 func.func @constant() -> tensor<1x1x2xui32> {

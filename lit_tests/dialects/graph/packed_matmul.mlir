@@ -11,7 +11,7 @@ func.func @panels(%x: tensor<2x3x8xf32>, %t: tensor<8x3xf32>, %w: tensor<4x8x16x
 
 // -----
 
-// Panels may hold groups of rows side by side, here four pairs.
+// Panels may interleave groups of rows, here four pairs.
 // CHECK: %y = graph.packed_matmul %x, %w {columns = 50, result_element = f32} : tensor<3x50xf32>
 func.func @groups(%x: tensor<3x8xbf16>, %w: tensor<4x4x16x2xbf16>) -> tensor<3x50xf32> {
   %y = graph.packed_matmul %x, %w {columns = 50, result_element = f32} : tensor<3x50xf32>
@@ -20,7 +20,7 @@ func.func @groups(%x: tensor<3x8xbf16>, %w: tensor<4x4x16x2xbf16>) -> tensor<3x5
 
 // -----
 
-// A batch of matrices has panels for each, and broadcasts.
+// Batched matrices have panels for each matrix, and broadcast.
 // CHECK: %y = graph.packed_matmul %x, %w {columns = 50, batch = 2} : tensor<5x2x3x50xf32>
 func.func @batch(%x: tensor<2x3x8xf32>, %w: tensor<5x1x4x8x16xf32>) -> tensor<5x2x3x50xf32> {
   %y = graph.packed_matmul %x, %w {columns = 50, batch = 2} : tensor<5x2x3x50xf32>
@@ -29,7 +29,7 @@ func.func @batch(%x: tensor<2x3x8xf32>, %w: tensor<5x1x4x8x16xf32>) -> tensor<5x
 
 // -----
 
-// Panels are of the depth of the left operand.
+// The panels must have the depth of the left operand.
 // CHECK: contracted extents differ: 8 in lhs, 6 in panels
 func.func @depth(%x: tensor<3x8xf32>, %w: tensor<4x6x16xf32>) {
   %y = graph.packed_matmul %x, %w {columns = 64} : tensor<3x64xf32>
@@ -38,7 +38,7 @@ func.func @depth(%x: tensor<3x8xf32>, %w: tensor<4x6x16xf32>) {
 
 // -----
 
-// The last panel holds at least one column.
+// The last panel must hold at least one column.
 // CHECK: 4 panels of 16 do not hold 48 columns
 func.func @count(%x: tensor<3x8xf32>, %w: tensor<4x8x16xf32>) {
   %y = graph.packed_matmul %x, %w {columns = 48} : tensor<3x48xf32>

@@ -1,7 +1,7 @@
 // RUN: tcopt %s | tcopt | filecheck %s
 // RUN: tcopt %s -p fold-constants | filecheck %s --check-prefix=FOLD
 
-// The zero point's type is that of the integers; scales broadcast, here along channels.
+// The zero point has the quantised type; scales broadcast, here along channels.
 // CHECK-LABEL: func.func @by_channel
 func.func @by_channel(%x: tensor<1x2x4x4xf32>, %s: tensor<2x1x1xf32>, %z: tensor<2x1x1xui8>) -> tensor<1x2x4x4xf32> {
   // CHECK: graph.quantize %x, %s, %z : tensor<1x2x4x4xui8>
@@ -11,7 +11,7 @@ func.func @by_channel(%x: tensor<1x2x4x4xf32>, %s: tensor<2x1x1xf32>, %z: tensor
   return %1 : tensor<1x2x4x4xf32>
 }
 
-// Centred integers have the zero point subtracted, and a bit more.
+// Centred integers have the zero point subtracted and need one more bit.
 // CHECK-LABEL: func.func @centred
 func.func @centred(%x: tensor<4x4xi32>, %s: tensor<f32>, %z: tensor<ui8>) -> (tensor<4x4xi16>, tensor<4x4xui8>) {
   // CHECK: graph.requantize %x, %s, %z {centered} : tensor<4x4xi16>
@@ -21,7 +21,7 @@ func.func @centred(%x: tensor<4x4xi32>, %s: tensor<f32>, %z: tensor<ui8>) -> (te
   return %0, %1 : tensor<4x4xi16>, tensor<4x4xui8>
 }
 
-// Integers of 8 bits, of different kinds too, are multiplied and summed in 32 bits.
+// 8-bit integers, also of mixed signedness, are multiplied and summed in 32 bits.
 // CHECK-LABEL: func.func @products
 func.func @products(%x: tensor<3x8xui8>, %w: tensor<8x5xi8>) -> tensor<3x5xi32> {
   // CHECK: graph.matmul %x, %w {result_element = i32} : tensor<3x5xi32>
@@ -29,7 +29,7 @@ func.func @products(%x: tensor<3x8xui8>, %w: tensor<8x5xi8>) -> tensor<3x5xi32> 
   return %0 : tensor<3x5xi32>
 }
 
-// Halves round to even, what is beyond the range is limited to it.
+// Halves round to even; values beyond the range saturate.
 // FOLD-LABEL: func.func @known
 // FOLD: dense<[0, 100, 100, 102, 255]> : tensor<5xui8>
 // FOLD: dense<[-100, 0, 0, 2, 155]> : tensor<5xi16>

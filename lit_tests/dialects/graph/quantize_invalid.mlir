@@ -1,6 +1,6 @@
 // RUN: tcopt %s --verify-diagnostics --parsing-diagnostics --split-input-file | filecheck %s
 
-// Quantised integers have 8 or 16 bits.
+// Quantised integers must have 8 or 16 bits.
 // CHECK: quantises to integers of 8 or 16 bits, not to i32
 func.func @wide(%x: tensor<4xf32>, %s: tensor<f32>, %z: tensor<i32>) {
   %0 = graph.quantize %x, %s, %z : tensor<4xi32>
@@ -9,7 +9,7 @@ func.func @wide(%x: tensor<4xf32>, %s: tensor<f32>, %z: tensor<i32>) {
 
 // -----
 
-// Scales are single precision.
+// Scales must be f32.
 // CHECK: the scale should be f32, got f64
 func.func @scale(%x: tensor<4xf32>, %s: tensor<f64>, %z: tensor<i8>) {
   %0 = graph.quantize %x, %s, %z : tensor<4xi8>
@@ -18,7 +18,7 @@ func.func @scale(%x: tensor<4xf32>, %s: tensor<f64>, %z: tensor<i8>) {
 
 // -----
 
-// The zero point is one of the integers.
+// The zero point must have the quantised type.
 // CHECK: the zero point should be ui8
 func.func @zero(%x: tensor<4xui8>, %s: tensor<f32>, %z: tensor<i8>) {
   %0 = graph.dequantize %x, %s, %z : tensor<4xf32>
@@ -27,7 +27,7 @@ func.func @zero(%x: tensor<4xui8>, %s: tensor<f32>, %z: tensor<i8>) {
 
 // -----
 
-// Centred integers need a bit more than the zero point's type has.
+// Centred integers need one bit more than the type of the zero point.
 // CHECK: result has type tensor<4xi8>, but operands and attributes give tensor<4xi16>
 func.func @centred(%x: tensor<4xf32>, %s: tensor<f32>, %z: tensor<i8>) {
   %0 = graph.quantize %x, %s, %z {centered} : tensor<4xi8>
@@ -36,7 +36,7 @@ func.func @centred(%x: tensor<4xf32>, %s: tensor<f32>, %z: tensor<i8>) {
 
 // -----
 
-// Only integers are summed in integers.
+// Only integers accumulate in integers.
 // CHECK: products of f32 cannot be summed in i32
 func.func @floats(%x: tensor<3x8xf32>, %w: tensor<8x5xf32>) {
   %0 = graph.matmul %x, %w {result_element = i32} : tensor<3x5xi32>

@@ -1,7 +1,7 @@
 // RUN: tcopt %s | filecheck %s
 // RUN: tcopt %s -p canonicalize | filecheck %s --check-prefix=SINK
 
-// A step takes the states, one slice of what is scanned, and what stays the same.
+// A step function takes the states, one slice of each scanned operand, and the invariant operands.
 // CHECK-LABEL: func.func private @step(%h: tensor<1x8xf32>, %x: tensor<1x8xf32>, %w: tensor<8x8xf32>)
 // SINK-LABEL: func.func private @step(%h: tensor<1x8xf32>, %x: tensor<1x8xf32>)
 // SINK-NEXT: %w = graph.constant dense<5.000000e-01> : tensor<8x8xf32>
@@ -11,7 +11,7 @@ func.func private @step(%h: tensor<1x8xf32>, %x: tensor<1x8xf32>, %w: tensor<8x8
   func.return %s, %s : tensor<1x8xf32>, tensor<1x8xf32>
 }
 
-// A constant that all steps share moves into the step.
+// A constant that every step uses moves into the step function.
 // CHECK-LABEL: func.func @main
 // CHECK: %h, %ys = graph.scan @step(%h0, %xs, %w) {trip = 5, states = 1, scanned = 1, reverse}
 // CHECK-SAME: (tensor<1x8xf32>, tensor<5x1x8xf32>, tensor<8x8xf32>) -> (tensor<1x8xf32>, tensor<5x1x8xf32>)
@@ -23,7 +23,7 @@ func.func @main(%xs: tensor<5x1x8xf32>, %h0: tensor<1x8xf32>) -> (tensor<1x8xf32
   func.return %h, %ys : tensor<1x8xf32>, tensor<5x1x8xf32>
 }
 
-// Two scans may share a step, whose constants then stay outside.
+// Two scans may share a step function; its constants then stay outside.
 // SINK-LABEL: func.func @twice
 // SINK: graph.scan @pair(%h0, %xs, %
 // SINK: graph.scan @pair(%h0, %xs, %

@@ -1,7 +1,7 @@
 // RUN: tcopt %s --split-input-file --verify-diagnostics | filecheck %s
 // RUN: tcopt %s --split-input-file --verify-diagnostics -p fold-constants | filecheck %s --check-prefix=FOLD
 
-// Of 64 channels 60 are in ten tables of 64 entries, whose sums have two bytes.
+// Sixty of 64 channels are in ten tables of 64 entries; the sums have two bytes.
 // CHECK-LABEL: func.func @image
 // CHECK: graph.sum_tables %x {numbers = 6, groups = 5, steps = 2, bits = 11} : tensor<1x5x7x2x5x2x64xui8>
 func.func @image(%x: tensor<1x4x5x7x16xui8>) -> tensor<1x5x7x2x5x2x64xui8> {
@@ -11,8 +11,8 @@ func.func @image(%x: tensor<1x4x5x7x16xui8>) -> tensor<1x5x7x2x5x2x64xui8> {
 
 // -----
 
-// What two numbers add up to: none of them, the first, the second, both. With signs, one that is
-// not added is taken away, and a bias keeps sums from being negative.
+// All sums of subsets of two values: none, the first, the second, both. With `exclusive`, values
+// not added are subtracted, and a bias keeps the sums non-negative.
 // FOLD-LABEL: func.func @constant
 // FOLD: graph.constant dense<[[[[[0, 1, 10, 11]]]]]> : tensor<1x1x1x1x4xui8>
 // FOLD: graph.constant dense<[[[[[0, 2, 20, 22]]]]]> : tensor<1x1x1x1x4xui8>
@@ -25,7 +25,7 @@ func.func @constant() -> (tensor<1x1x1x1x4xui8>, tensor<1x1x1x1x4xui8>) {
 
 // -----
 
-// The last 7 bits of 300 are 44, the ones in front of them 2.
+// The low 7 bits of 300 are 44, the bits above them 2.
 // FOLD-LABEL: func.func @parts
 // FOLD: graph.constant dense<[[[[[0, 44], [0, 2]]]]]> : tensor<1x1x1x2x2xui8>
 func.func @parts() -> tensor<1x1x1x2x2xui8> {

@@ -1,7 +1,7 @@
 // RUN: tcopt %s --split-input-file --verify-diagnostics | filecheck %s
 // RUN: tcopt %s --split-input-file --verify-diagnostics -p fold-constants | filecheck %s --check-prefix=FOLD
 
-// Weights of two bits choose for each output and plane an entry of each table.
+// For each output and plane, two-bit weights select an entry of each table.
 // CHECK-LABEL: func.func @image
 // CHECK: graph.table_conv %x, %w {bits = 11, strides = [2, 1], signed} : tensor<1x3x2x5x64xi32>
 func.func @image(%x: tensor<1x5x7x2x4x2x64xui8>, %w: tensor<3x2x3x3x2x4x64xui8>) -> tensor<1x3x2x5x64xi32> {
@@ -11,7 +11,7 @@ func.func @image(%x: tensor<1x5x7x2x4x2x64xui8>, %w: tensor<3x2x3x3x2x4x64xui8>)
 
 // -----
 
-// Entry 3 once and entry 1 twice, less that twice where the last plane is negative.
+// Entry 3 plus twice entry 1; a signed last plane subtracts instead.
 // FOLD-LABEL: func.func @constant
 // FOLD: graph.constant dense<27> : tensor<1x1x1x1xi32>
 // FOLD: graph.constant dense<-13> : tensor<1x1x1x1xi32>

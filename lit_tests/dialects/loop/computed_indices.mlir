@@ -1,6 +1,6 @@
 // RUN: tcopt %s --verify-diagnostics --split-input-file | filecheck %s
 
-// What is loaded may be any number, and is not an index of a load without a limit.
+// A loaded value has no bounds, so it must be limited before it indexes a load.
 // CHECK: index 0 is computed and may be any of [-9223372036854775808, 9223372036854775807]; limit it to [0, 7], or check it in an enclosing scf.if
 loop.func @load(%x: memref<8xf32>, %rows: memref<4xi64>, %y: memref<4xf32>) {
   loop.for %i = 0 to 4 {
@@ -13,7 +13,7 @@ loop.func @load(%x: memref<8xf32>, %rows: memref<4xi64>, %y: memref<4xf32>) {
 
 // -----
 
-// Nor is it one of a store.
+// A loaded value must also be limited before it indexes a store.
 // CHECK: index 0 is computed and may be any of [-128, 127]
 loop.func @store(%x: memref<4xf32>, %rows: memref<4xi8>, %y: memref<8xf32>) {
   loop.for %i = 0 to 4 {
@@ -26,7 +26,7 @@ loop.func @store(%x: memref<4xf32>, %rows: memref<4xi8>, %y: memref<8xf32>) {
 
 // -----
 
-// A number that a buffer of the kernel keeps is data too.
+// A value read back from a kernel's own buffer has no known bounds either.
 // CHECK: index 0 is computed and may be any of
 loop.func @counter(%x: memref<4xf32>, %y: memref<4xf32>) {
   %found = loop.alloc register : memref<1xindex>
@@ -39,7 +39,7 @@ loop.func @counter(%x: memref<4xf32>, %y: memref<4xf32>) {
 
 // -----
 
-// A loop of as many steps as the data says runs over anything.
+// A loop with a data-dependent trip count has no upper bound on its induction variable.
 // CHECK: index 0 is computed and may be any of [0, 9223372036854775806]
 loop.func @steps(%count: memref<1xindex>, %y: memref<4xf32>) {
   %zero = arith.constant 0 : index
@@ -53,7 +53,7 @@ loop.func @steps(%count: memref<1xindex>, %y: memref<4xf32>) {
 
 // -----
 
-// A part that is in bounds does not make a sum so.
+// A bounded term does not make a sum bounded.
 // CHECK: index 0 is computed and may be any of [0, 10]
 loop.func @sum(%rows: memref<4xi64>, %x: memref<8xf32>, %y: memref<4xf32>) {
   loop.for %i = 0 to 4 {
@@ -70,7 +70,7 @@ loop.func @sum(%rows: memref<4xi64>, %x: memref<8xf32>, %y: memref<4xf32>) {
 
 // -----
 
-// Limits and conditions around show that an index is inside; a default needs neither.
+// Clamps and enclosing conditions prove that an index is in bounds; a default needs neither.
 // CHECK-LABEL: loop.func @limited
 loop.func @limited(%x: memref<8xf32>, %rows: memref<4xindex>, %y: memref<8xf32>) {
   loop.for %i = 0 to 4 {

@@ -1,6 +1,6 @@
 // RUN: tcopt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
 
-// An access has an index for each dimension of its buffer.
+// An access needs an index for each dimension of its buffer.
 // CHECK: 1 indices for a buffer of rank 2
 loop.func @rank(%x: memref<4x4xf32>) {
   loop.for %i = 0 to 4 {
@@ -10,7 +10,7 @@ loop.func @rank(%x: memref<4x4xf32>) {
 
 // -----
 
-// Vector accesses say how each index moves from lane to lane.
+// A vector access needs a lane step for each index.
 // CHECK: a vector access needs a lane step for each dimension
 loop.func @lanes(%x: memref<4x4xf32>) {
   %a = loop.load %x[0, 0] lanes [1] : memref<4x4xf32>, vector<4xf32>
@@ -18,7 +18,7 @@ loop.func @lanes(%x: memref<4x4xf32>) {
 
 // -----
 
-// The value is an element of the buffer.
+// A stored value must have the buffer's element type.
 // CHECK: value type differs from the buffer's element type
 "builtin.module"() ({
   loop.func @element(%x: memref<4xf32>) {
@@ -29,7 +29,7 @@ loop.func @lanes(%x: memref<4x4xf32>) {
 
 // -----
 
-// Block names are unique in a function, so that schedules can use them.
+// Block names must be unique in a function, so that schedules can refer to them.
 // CHECK: two blocks are named "b"
 loop.func @names(%x: memref<4xf32>) {
   loop.block "b" () {
@@ -42,7 +42,7 @@ loop.func @names(%x: memref<4xf32>) {
 
 // -----
 
-// A reduction does not choose where it is stored by a reduce variable.
+// A reduce variable must not index a store.
 // CHECK: a reduce variable indexes a store
 loop.func @reduce(%x: memref<4xf32>) {
   %a = arith.constant 1.0 : f32
@@ -55,7 +55,7 @@ loop.func @reduce(%x: memref<4xf32>) {
 
 // -----
 
-// An init belongs to a reduction.
+// Only a reduction may have an init.
 // CHECK: loop.init needs a block with a reduce variable
 loop.func @init(%x: memref<4xf32>) {
   %a = arith.constant 1.0 : f32
@@ -70,7 +70,7 @@ loop.func @init(%x: memref<4xf32>) {
 
 // -----
 
-// Thread loops name their axis.
+// A thread loop must name its axis.
 // CHECK: requires a thread axis, and other kinds have none
 "builtin.module"() ({
   loop.func @thread(%x: memref<4xf32>) {
@@ -83,7 +83,7 @@ loop.func @init(%x: memref<4xf32>) {
 
 // -----
 
-// A slice needs a dimension to slice along.
+// A rank-0 buffer cannot be sliced.
 // CHECK: has no first dimension
 func.func @scalar(%x: memref<f32>, %t: index) {
   %0 = loop.slice %x[%t] : memref<f32>
@@ -92,7 +92,7 @@ func.func @scalar(%x: memref<f32>, %t: index) {
 
 // -----
 
-// What a border leaves alone lies in its buffer.
+// The interior of a border must be inside its buffer.
 // CHECK: the box [1] to [5] exceeds memref<4xf32>
 loop.func @border(%x: memref<4xf32>) {
   loop.border %x outside [1 to 5] = 0.0 : memref<4xf32>
@@ -100,7 +100,7 @@ loop.func @border(%x: memref<4xf32>) {
 
 // -----
 
-// An intrinsic is one that is declared.
+// An intrinsic must be declared.
 // CHECK: there is no intrinsic 'dot'; one of bf16_dot, dp4a, {{.*}}, u8s8_dot
 loop.func @f(%x: memref<4xf32>) {
   loop.intrin "dot" outs(%x[0] : memref<4xf32>) ins(%x[0] : memref<4xf32>)
@@ -108,7 +108,7 @@ loop.func @f(%x: memref<4xf32>) {
 
 // -----
 
-// It has a number of operands.
+// An intrinsic call needs the declared number of operands.
 // CHECK: "bf16_dot" takes 1 output and 2 inputs
 loop.func @f(%x: memref<4xbf16>, %y: memref<4xf32>) {
   loop.intrin "bf16_dot" outs(%y[0] : memref<4xf32>) ins(%x[0] by [1] : memref<4xbf16>)
@@ -116,7 +116,7 @@ loop.func @f(%x: memref<4xbf16>, %y: memref<4xf32>) {
 
 // -----
 
-// Operands have its element types.
+// Operands need the declared element types.
 // CHECK: operand 'a' holds bf16, not f32
 loop.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
   loop.intrin "bf16_dot" outs(%y[0] : memref<4xf32>)
@@ -125,7 +125,7 @@ loop.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
 
 // -----
 
-// Operands say how their indices move along each dimension of a tile.
+// Each operand needs index steps for every dimension of its tile.
 // CHECK: operand 'b' needs 1 lists of 2 steps, one list for each dimension of its tile
 loop.func @f(%x: memref<4xbf16>, %w: memref<4x4xbf16>, %y: memref<4xf32>) {
   loop.intrin "bf16_dot" outs(%y[0] : memref<4xf32>)
@@ -134,7 +134,7 @@ loop.func @f(%x: memref<4xbf16>, %w: memref<4x4xbf16>, %y: memref<4xf32>) {
 
 // -----
 
-// There are no masks for vectors of several dimensions.
+// Masks are not supported for multi-dimensional vectors.
 // CHECK: mask and else are legal for vectors of one dimension only
 loop.func @f(%x: memref<4x4xf32>) {
   %a = loop.load %x[0, 0] lanes [1, 0] [0, 1] else 0.0 : memref<4x4xf32>, vector<4x4xf32>
@@ -142,7 +142,7 @@ loop.func @f(%x: memref<4x4xf32>) {
 
 // -----
 
-// There are four ways to keep what is prefetched.
+// Prefetch locality has four levels.
 // CHECK: locality must be an integer from 0 to 3
 loop.func @near(%x: memref<4xf32>) {
   loop.prefetch %x[0] locality 4 : memref<4xf32>
@@ -150,7 +150,7 @@ loop.func @near(%x: memref<4xf32>) {
 
 // -----
 
-// Nothing is left over from a division by zero.
+// The modulus must be a positive constant.
 // CHECK: index expressions allow products with constants and division by positive ones
 loop.func @f(%x: memref<4xf32>) {
   loop.for %i = 0 to 4 {
@@ -161,7 +161,7 @@ loop.func @f(%x: memref<4xf32>) {
 
 // -----
 
-// The same in the map of an access.
+// The modulus must also be a positive constant in the map of an access.
 // CHECK: 'loop.load': the access map has 'mod' by anything but a positive constant
 loop.func @f(%x: memref<4xf32>) {
   loop.for %i = 0 to 4 {
@@ -181,7 +181,7 @@ loop.func @f(%x: memref<16xf32>) {
 
 // -----
 
-// Symbols of a map stand for no operand.
+// Access maps cannot have symbols.
 // CHECK: 'loop.index': the access map must have one dimension per index operand
 "loop.func"() <{sym_name = "f", function_type = () -> ()}> ({
 ^bb0:
@@ -190,7 +190,7 @@ loop.func @f(%x: memref<16xf32>) {
 
 // -----
 
-// Indices are numbers of 64 bits.
+// Index constants must fit in 64 bits.
 // CHECK: 'loop.index': the access map has the constant 18446744073709551616, which does not fit 64 bits
 loop.func @f() {
   %0 = loop.index [18446744073709551616]
@@ -198,7 +198,7 @@ loop.func @f() {
 
 // -----
 
-// A block depends on its loops by its variables alone, so that schedules may exchange them.
+// A block uses loop variables only through its own variables, so that schedules can reorder loops.
 // CHECK: 'loop.block': the body uses %i of a loop outside; bind an iteration variable to it
 loop.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
   loop.for %i = 0 to 4 {
@@ -211,7 +211,7 @@ loop.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
 
 // -----
 
-// A read that is certainly outside of its buffer.
+// A read that is certainly out of bounds is rejected.
 // CHECK: 'loop.load': index 0 ranges over [1, 4], outside of [0, 3]
 loop.func @f(%x: memref<4xf32>) {
   loop.for %i = 0 to 4 {
@@ -221,7 +221,7 @@ loop.func @f(%x: memref<4xf32>) {
 
 // -----
 
-// A write by way of block variables, of which the last tile is cut to the domain.
+// A store indexed by block variables is checked over the domain, not over the rounded-up tiles.
 // CHECK: 'loop.store': index 0 ranges over [2, 11], outside of [0, 9]
 loop.func @f(%y: memref<10xf32>) {
   %zero = arith.constant 0.0 : f32
@@ -236,7 +236,7 @@ loop.func @f(%y: memref<10xf32>) {
 
 // -----
 
-// The last lanes of a vector count.
+// The bounds check covers all lanes of a vector.
 // CHECK: 'loop.load': index 1 ranges over [4, 11], outside of [0, 9]
 loop.func @f(%x: memref<2x10xf32>) {
   %a = loop.load %x[0, 4] lanes [0, 1] : memref<2x10xf32>, vector<8xf32>
@@ -244,7 +244,7 @@ loop.func @f(%x: memref<2x10xf32>) {
 
 // -----
 
-// And so do the tiles of intrinsics.
+// The bounds check covers all elements of an intrinsic's tile.
 // CHECK: 'loop.intrin': index 0 ranges over [3, 4], outside of [0, 3]
 loop.func @f(%x: memref<4xbf16>, %y: memref<4xf32>) {
   loop.intrin "bf16_dot" outs(%y[0] : memref<4xf32>)
@@ -253,14 +253,14 @@ loop.func @f(%x: memref<4xbf16>, %y: memref<4xf32>) {
 
 // -----
 
-// Of a buffer, the shape is known.
+// Buffers must have static shapes.
 // CHECK: 'loop.func': memref<?xf32> has a dynamic dimension
 loop.func @f(%x: memref<?xf32>) {
 }
 
 // -----
 
-// An attribute that a pass reads has what the pass asks for.
+// Known attributes are verified.
 // CHECK: 'loop.alloc': storage_align must be a dimension, a factor and an offset
 loop.func @f() {
   %t = loop.alloc global {storage_align = array<i64: 16>} : memref<4x4xf32>
@@ -268,7 +268,7 @@ loop.func @f() {
 
 // -----
 
-// What is called exists, and takes what it is given.
+// A called function must exist and have the types of the call.
 // CHECK: 'loop.call': @f has type (memref<4xf32>) -> (), but is called with (memref<8xf32>) -> ()
 loop.func @f(%x: memref<4xf32>) {
 }
@@ -279,7 +279,7 @@ func.func @main(%x: memref<8xf32>) {
 
 // -----
 
-// An op that lacks a property is the one to blame, not the function that looks at it.
+// The error for a missing property names the op itself, not the function around it.
 // CHECK: 'loop.block': property 'block_name' expected in operation 'loop.block'
 "loop.func"() <{sym_name = "f", function_type = () -> ()}> ({
   "loop.block"() <{kinds = [], extents = array<i64>, bindings = affine_map<() -> ()>}> ({
@@ -289,7 +289,7 @@ func.func @main(%x: memref<8xf32>) {
 
 // -----
 
-// What stands in for elements outside is an element.
+// A default must have the buffer's element type.
 // CHECK: 'loop.load': the default's type differs from the buffer's element type
 "loop.func"() <{sym_name = "f", function_type = (memref<4xf32>) -> ()}> ({
 ^bb0(%x: memref<4xf32>):
@@ -298,7 +298,7 @@ func.func @main(%x: memref<8xf32>) {
 
 // -----
 
-// A loop has a number of iterations of one type.
+// The extent of a loop must have the right type.
 // CHECK: 'loop.for': {{.*}}i32
 "loop.func"() <{sym_name = "f", function_type = () -> ()}> ({
 ^bb0:
@@ -309,7 +309,7 @@ func.func @main(%x: memref<8xf32>) {
 
 // -----
 
-// A message that shows an op is not stopped by what is wrong with that op.
+// Printing an invalid op in an error message does not itself fail.
 // CHECK: invalid-ir: 'loop.intrin':
 "builtin.module"() ({
 ^bb0(%c: memref<16xf32>):
@@ -321,7 +321,7 @@ func.func @main(%x: memref<8xf32>) {
 
 // -----
 
-// Operands of an accelerator's intrinsic lie in its memories.
+// Operands of an accelerator intrinsic must be in the declared memories.
 // CHECK: operand 'x' is in acc_input, not in acc_register
 loop.func @f(%y: memref<16xi32>) {
   %a = loop.alloc acc_input : memref<16xi32>
@@ -330,7 +330,7 @@ loop.func @f(%y: memref<16xi32>) {
 
 // -----
 
-// And what it moves to and from them lies in memory.
+// An operand that the intrinsic moves to or from must be in main memory.
 // CHECK: operand 'out' is in acc_register, which is not memory
 loop.func @f() {
   %a = loop.alloc acc_register : memref<16xi32>
@@ -340,7 +340,7 @@ loop.func @f() {
 
 // -----
 
-// Programs place buffers in an accelerator's memories alone.
+// Only buffers in accelerator memories have slots.
 // CHECK: buffers in shared are not placed by programs
 loop.func @f() {
   %a = loop.alloc shared {slots = 2 : i64} : memref<16xi32>
@@ -348,7 +348,7 @@ loop.func @f() {
 
 // -----
 
-// There is a slot at least.
+// A buffer needs at least one slot.
 // CHECK: slots must be an integer of at least 1
 loop.func @f() {
   %a = loop.alloc acc_input {slots = 0 : i64} : memref<16xi8>
@@ -356,7 +356,7 @@ loop.func @f() {
 
 // -----
 
-// Each slot has a place.
+// Each slot needs an offset.
 // CHECK: places must have an entry for each of 2 slots
 loop.func @f() {
   %a = loop.alloc acc_input {slots = 2 : i64, places = array<i64: 0>} : memref<16xi8>

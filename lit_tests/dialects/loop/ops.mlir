@@ -1,7 +1,7 @@
 // RUN: tcopt %s --split-input-file | filecheck %s
 // RUN: tcopt %s --split-input-file | tcopt --split-input-file | filecheck %s
 
-// Loops of every kind; each prints what makes it differ from a serial loop.
+// Loops of every kind; only what differs from a serial loop is printed.
 // CHECK-LABEL: loop.func @loops(%y: memref<8xf32>) {
 // CHECK:         loop.for %i = 0 to 8 {
 // CHECK:         loop.for %i = 0 to 8 parallel {
@@ -69,7 +69,7 @@ loop.func @lowered(%x: memref<30x4xf32>) {
 
 // -----
 
-// The host program names weights and calls functions.
+// The host function names weights and calls functions.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    %w = loop.weight @fc.weight : memref<4xf32>
 // CHECK-NEXT:    loop.call @f(%w, %y) : memref<4xf32>, memref<4xf32>
@@ -105,7 +105,7 @@ loop.func @hardware(%x: memref<8xbf16>, %y: memref<4xf32>) {
 
 // -----
 
-// A border says which part of its buffer it leaves alone.
+// A border names the interior that it leaves untouched.
 // CHECK-LABEL: loop.func @border
 // CHECK-NEXT:    loop.border %x outside [0 to 1, 1 to 7] = 0.000000e+00 : memref<1x8xf32>
 // CHECK-NEXT:    loop.border %y outside [] = -1 : memref<i32>
@@ -116,7 +116,7 @@ loop.func @border(%x: memref<1x8xf32>, %y: memref<i32>) {
 
 // -----
 
-// A vector of several dimensions has lane steps for each.
+// A multi-dimensional vector has lane steps for each of its dimensions.
 // CHECK-LABEL: loop.func @tiles
 // CHECK:         %a = loop.load %x[%i, 0, 0] lanes [0, 1, 0] [0, 0, 1] : memref<4x16x2xf32>, vector<16x2xf32>
 // CHECK-NEXT:    loop.store %a, %y[0, 0, %i] lanes [0, 1, 0] [1, 0, 0] : memref<2x16x4xf32>, vector<16x2xf32>
@@ -129,7 +129,7 @@ loop.func @tiles(%x: memref<4x16x2xf32>, %y: memref<2x16x4xf32>) {
 
 // -----
 
-// A prefetch may go beyond its buffer.
+// A prefetch may be out of bounds.
 // CHECK-LABEL: loop.func @near
 // CHECK:       loop.prefetch %x[%i + 1, %i * 4 mod 8] locality 2 : memref<4x8xf32>
 loop.func @near(%x: memref<4x8xf32>) {

@@ -1,7 +1,7 @@
 // RUN: tcopt %s | tcopt | filecheck %s
 // RUN: tcopt %s --print-op-generic | tcopt | filecheck %s
 
-// Bodies without ops.
+// Empty bodies.
 // CHECK-LABEL: loop.func @empty(%x: memref<8xf32>) {
 // CHECK-NEXT:    loop.for %i = 0 to 8 {
 // CHECK:         loop.block "b" (%v: spatial 8 = %{{[0-9]+}}) {
@@ -19,7 +19,7 @@ loop.func @empty(%x: memref<8xf32>) {
   }
 }
 
-// Names of any characters.
+// Names with arbitrary characters.
 // CHECK-LABEL: loop.func @"\C3\BCber \22x\22\0A"(
 // CHECK:         loop.block "na\C3\AFve{{.*}}\22" () attributes {"\C3\A4" = "\C3\B6\0A"} {
 loop.func @"über \22x\22\n"(%x: memref<f32>) {
@@ -27,7 +27,7 @@ loop.func @"über \22x\22\n"(%x: memref<f32>) {
   }
 }
 
-// Numbers that are not finite, and those of which few digits are not enough.
+// Floats that are not finite or need many digits.
 // CHECK-LABEL: loop.func @numbers(
 // CHECK:         else inf
 // CHECK:         else -inf
@@ -46,7 +46,7 @@ loop.func @numbers(%x: memref<4xf32>, %n: memref<4xi64>) {
   loop.border %x outside [0 to 4] = nan : memref<4xf32>
 }
 
-// Attributes of one's own, on every op.
+// Additional attributes on every op.
 // CHECK-LABEL: loop.func @attributes(
 // CHECK:         loop.index [%i * 2] {note = 1 : i64}
 // CHECK:         loop.mask ([%i] in 4 step 1) {note} : vector<8xi1>
@@ -64,7 +64,7 @@ loop.func @attributes(%x: memref<8xf32>) {
   loop.border %x outside [0 to 8] = 0.0 {note} : memref<8xf32>
 }
 
-// A slice of a buffer in a loop of the host.
+// A buffer slice inside a loop of the host.
 // CHECK-LABEL: func.func @slices(
 // CHECK:         loop.slice %x[%t] {note} : memref<4x8xf32>
 func.func @slices(%x: memref<4x8xf32>, %t: index) {

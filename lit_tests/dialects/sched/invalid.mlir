@@ -1,6 +1,6 @@
 // RUN: tcopt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
 
-// A sequence holds steps of a schedule and nothing else.
+// A sequence contains only schedule steps.
 // CHECK: 'arith.constant' is not a step of a schedule
 sched.sequence @s for @f {
   %0 = arith.constant 1 : index
@@ -8,7 +8,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A knob takes one of its candidates.
+// A knob's value must be one of its candidates.
 // CHECK: the value 24 is not one of the candidates [16, 32]
 sched.sequence @s for @f {
   %t = sched.knob "t" of [16, 32] = 24
@@ -16,7 +16,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Knobs have names of their own.
+// Knob names must be unique.
 // CHECK: two knobs are named "t"
 sched.sequence @s for @f {
   %t = sched.knob "t" of [16, 32] = 16
@@ -25,7 +25,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// At most one factor is open.
+// At most one factor may be inferred.
 // CHECK: at most one factor may be inferred
 sched.sequence @s for @f {
   %b = sched.get_block "b"
@@ -35,7 +35,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A factor is at least 1.
+// A factor must be at least 1.
 // CHECK: a factor is below 1
 sched.sequence @s for @f {
   %b = sched.get_block "b"
@@ -45,7 +45,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Loops are reordered among others.
+// A reorder needs at least two loops.
 // CHECK: reorder takes two or more different loops
 sched.sequence @s for @f {
   %b = sched.get_block "b"
@@ -55,7 +55,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Loops and blocks are not mixed up.
+// Loop and block handles are not interchangeable.
 // CHECK: !sched.block
 sched.sequence @s for @f {
   %b = sched.get_block "b"
@@ -64,6 +64,6 @@ sched.sequence @s for @f {
 
 // -----
 
-// An operator has a hash.
+// A graph operator is identified by a hash.
 // CHECK: the hash of an operator must not be empty
 sched.operator "" {choice = {winograd = 4 : i64}}

@@ -1,7 +1,7 @@
 // RUN: tcopt %s | tcopt | filecheck %s
 // RUN: tcopt %s --print-op-generic | tcopt | filecheck %s
 
-// Every step of a schedule, as it is written and printed.
+// Round trip of every schedule step.
 // CHECK-LABEL: sched.sequence @steps for @f attributes {rule = "by-hand"} {
 sched.sequence @steps for @f attributes {rule = "by-hand"} {
   // CHECK-NEXT: %mm = sched.get_block "mm"
@@ -72,7 +72,7 @@ sched.sequence @steps for @f attributes {rule = "by-hand"} {
   %u_1 = sched.add_unit_loop %k
 }
 
-// The names in front of get_loops say how many loops there are.
+// The number of names before get_loops gives the number of loops.
 // CHECK-LABEL: sched.sequence @counted for @f {
 sched.sequence @counted for @f {
   // CHECK-NEXT: %b = sched.get_block "b"
@@ -85,7 +85,7 @@ sched.sequence @counted for @f {
   sched.reorder %l#0, %l#2
 }
 
-// Steps in front, and comments among names, are not among the names.
+// Earlier steps and comments are not counted among the names.
 // CHECK-LABEL: sched.sequence @after for @f {
 sched.sequence @after for @f {
   // CHECK-NEXT: %b = sched.get_block "b"
@@ -104,6 +104,6 @@ sched.sequence @after for @f {
   %o = sched.get_loops %b
 }
 
-// What is chosen for operators of the graph.
+// Choices for graph operators.
 // CHECK: sched.operator "77ab01" {nodes = ["Conv_3"], choice = {winograd = 4 : i64}}
 sched.operator "77ab01" {nodes = ["Conv_3"], choice = {winograd = 4 : i64}}

@@ -1,6 +1,6 @@
 // RUN: tcopt %s --verify-diagnostics --split-input-file | filecheck %s
 
-// There is one group for each element of the sum.
+// There must be one group for each element of the accumulator.
 // CHECK: groups of vector<4x2xbf16> do not fit vector<8xf32>
 func.func @f(%c: vector<8xf32>, %a: vector<4x2xbf16>) {
   %0 = simd.dot %c, %a, %a : vector<4x2xbf16> into vector<8xf32>
@@ -9,7 +9,7 @@ func.func @f(%c: vector<8xf32>, %a: vector<4x2xbf16>) {
 
 // -----
 
-// Sums are of the factors' kind, and wider.
+// Floats cannot accumulate products of integers.
 // CHECK: products of i8 cannot be accumulated in f32
 func.func @f(%c: f32, %a: vector<4xi8>) {
   %0 = simd.dot %c, %a, %a : vector<4xi8> into f32
@@ -18,7 +18,7 @@ func.func @f(%c: f32, %a: vector<4xi8>) {
 
 // -----
 
-// Sums are of the factors' kind, and wider.
+// The accumulator must be wider than the factors.
 // CHECK: products of f32 cannot be accumulated in f32
 func.func @f(%c: f32, %a: vector<2xf32>) {
   %0 = simd.dot %c, %a, %a : vector<2xf32> into f32
@@ -27,7 +27,7 @@ func.func @f(%c: f32, %a: vector<2xf32>) {
 
 // -----
 
-// Floats have a sign.
+// Only integers can be unsigned.
 // CHECK: only integers are unsigned
 func.func @f(%c: f32, %a: vector<2xbf16>) {
   %0 = simd.dot %c, %a, %a {rhs_unsigned} : vector<2xbf16> into f32
@@ -52,7 +52,7 @@ func.func @bits(%acc: vector<9xi32>, %x: vector<16xi8>) -> vector<9xi32> {
 
 // -----
 
-// Entries of more than 7 bits have two tables.
+// Entries of more than 7 bits need two tables.
 func.func @parts(%acc: i32, %t: vector<16xi8>, %i: i8) -> i32 {
   // expected-error @+1 {{1 tables of entries of 10 bits}}
   %0 = simd.table_sum %acc tables(%t) at(%i) {planes = 1 : i64, bits = 10 : i64} : vector<16xi8> at i8 into i32
@@ -61,7 +61,7 @@ func.func @parts(%acc: i32, %t: vector<16xi8>, %i: i8) -> i32 {
 
 // -----
 
-// There is an index for each table and plane.
+// There must be an index vector for each table and plane.
 func.func @indices(%acc: i32, %t: vector<16xi8>, %i: i8) -> i32 {
   // expected-error @+1 {{1 indices for 1 entries in 2 planes}}
   %0 = simd.table_sum %acc tables(%t) at(%i) {planes = 2 : i64, bits = 7 : i64} : vector<16xi8> at i8 into i32
@@ -70,7 +70,7 @@ func.func @indices(%acc: i32, %t: vector<16xi8>, %i: i8) -> i32 {
 
 // -----
 
-// There is an index for each lane.
+// There must be an index for each lane.
 func.func @lanes(%acc: vector<4xi32>, %t: vector<16xi8>, %i: i8) -> vector<4xi32> {
   // expected-error @+1 {{tables and indices should be i8, for each lane of (4,)}}
   %0 = simd.table_sum %acc tables(%t) at(%i) {planes = 1 : i64, bits = 7 : i64} : vector<16xi8> at i8 into vector<4xi32>
@@ -79,7 +79,7 @@ func.func @lanes(%acc: vector<4xi32>, %t: vector<16xi8>, %i: i8) -> vector<4xi32
 
 // -----
 
-// Of an index the last bits count, so there are as many entries as they tell apart.
+// The number of entries must be the power of two that the index bits address.
 func.func @power_of_two(%acc: i32, %t: vector<12xi8>, %i: i8) -> i32 {
   // expected-error @+1 {{tables should be of one type, and a power of two long}}
   %0 = simd.table_sum %acc tables(%t) at(%i) {planes = 1 : i64, bits = 7 : i64} : vector<12xi8> at i8 into i32

@@ -1,7 +1,7 @@
 // RUN: tcopt %s | tcopt | filecheck %s
 // RUN: tcopt %s --print-op-generic | tcopt | filecheck %s
 
-// Groups of each lane, one group alone, and integers of either sign.
+// Dot products of a group for each lane, of a single group, and of integers of either signedness.
 // CHECK-LABEL: func.func @dots
 // CHECK-NEXT:    %0 = simd.dot %c, %a, %b : vector<8x2xbf16> into vector<8xf32>
 // CHECK-NEXT:    %1 = simd.dot %s, %p, %q : vector<2xf16> into f32
@@ -15,7 +15,7 @@ func.func @dots(%c: vector<8xf32>, %a: vector<8x2xbf16>, %b: vector<8x2xbf16>, %
 
 // -----
 
-// The last two bits of 32 bytes, a word for each; and the last bits alone.
+// The lowest two bits of 32 bytes as a word each; and the lowest bits alone.
 // CHECK-LABEL: func.func @pack_bits
 // CHECK: simd.pack_bits %acc, %x : vector<2x16xi8> into vector<2xi32>
 // CHECK: simd.pack_bits %one, %y : vector<16xi16> into i32
@@ -27,7 +27,7 @@ func.func @pack_bits(%acc: vector<2xi32>, %one: i32, %x: vector<2x16xi8>, %y: ve
 
 // -----
 
-// An entry of each of two tables, of one byte, and by two planes of weights of entries in two.
+// Sums of entries of two tables: of one byte, and of two bytes with two weight planes.
 // CHECK-LABEL: func.func @table_sum
 // CHECK-NEXT: simd.table_sum %acc tables(%t, %t) at(%i, %i) {planes = 1 : i64, bits = 5 : i64} : vector<64xi8>, vector<64xi8> at vector<8xi8>, vector<8xi8> into vector<8xi32>
 // CHECK-NEXT: simd.table_sum %one tables(%t, %t) at(%j, %j) {planes = 2 : i64, bits = 11 : i64, signed} : vector<64xi8>, vector<64xi8> at i8, i8 into i32

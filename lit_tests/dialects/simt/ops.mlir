@@ -1,6 +1,6 @@
 // RUN: tcopt %s --split-input-file --verify-diagnostics | filecheck %s
 
-// A value of another thread of the warp.
+// A shuffle reads the value of another thread of the warp.
 // CHECK: %r = simt.shuffle %v xor 16 : f32
 func.func @shuffle(%v: f32) {
   %r = simt.shuffle %v xor 16 : f32
@@ -9,7 +9,7 @@ func.func @shuffle(%v: f32) {
 
 // -----
 
-// Threads come in pairs.
+// The lane mask of a shuffle must be a power of two.
 // CHECK: 3 is not a power of two
 func.func @shuffle(%v: f32) {
   %r = simt.shuffle %v xor 3 : f32
@@ -18,7 +18,7 @@ func.func @shuffle(%v: f32) {
 
 // -----
 
-// Tiles of a warp.
+// Matrix products of a warp's tiles.
 // CHECK: %r = simt.mma %c, %a, %b : vector<16x16xf16>, vector<16x8xf16> into vector<16x8xf32>
 func.func @mma(%c: vector<16x8xf32>, %a: vector<16x16xf16>, %b: vector<16x8xf16>) {
   %r = simt.mma %c, %a, %b : vector<16x16xf16>, vector<16x8xf16> into vector<16x8xf32>
@@ -27,7 +27,7 @@ func.func @mma(%c: vector<16x8xf32>, %a: vector<16x16xf16>, %b: vector<16x8xf16>
 
 // -----
 
-// They fit together.
+// The tile shapes must match.
 // CHECK: 16x8 times 16x8 is not 16x8
 func.func @mma(%c: vector<16x8xf32>, %a: vector<16x8xf16>, %b: vector<16x8xf16>) {
   %r = simt.mma %c, %a, %b : vector<16x8xf16>, vector<16x8xf16> into vector<16x8xf32>
@@ -36,7 +36,7 @@ func.func @mma(%c: vector<16x8xf32>, %a: vector<16x8xf16>, %b: vector<16x8xf16>)
 
 // -----
 
-// What each lane holds of them.
+// The fragment that each lane holds of a tile.
 // CHECK: %r = simt.mma_sync %c, %a, %b shape [16, 8, 16] : vector<2x2x2xf16>, vector<4xf16> into vector<4xf32>
 // CHECK: %s = simt.exchange_rows %x : vector<8xf16> to vector<8xf16>
 // CHECK: %t = simt.exchange_rows transposed %x : vector<8xf16> to vector<4xf16>
@@ -49,7 +49,7 @@ func.func @fragments(%c: vector<4xf32>, %a: vector<2x2x2xf16>, %b: vector<4xf16>
 
 // -----
 
-// A lane holds a 32nd of a tile.
+// A fragment must have 1/32 of the tile's elements.
 // CHECK: a lane holds 8 of 16x16 elements, not 4
 func.func @fragments(%c: vector<4xf32>, %a: vector<4xf16>, %b: vector<4xf16>) {
   %r = simt.mma_sync %c, %a, %b shape [16, 8, 16] : vector<4xf16>, vector<4xf16> into vector<4xf32>
@@ -58,7 +58,7 @@ func.func @fragments(%c: vector<4xf32>, %a: vector<4xf16>, %b: vector<4xf16>) {
 
 // -----
 
-// Matrices are exchanged whole.
+// Whole matrices are loaded by the warp together.
 // CHECK: a lane must receive two elements of one, two or four matrices
 func.func @fragments(%x: vector<8xf16>) {
   %s = simt.exchange_rows %x : vector<8xf16> to vector<6xf16>

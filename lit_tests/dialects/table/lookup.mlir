@@ -1,6 +1,6 @@
 // RUN: tcopt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
 
-// A byte, or each lane of a vector, says which entry of the table the result is.
+// Each byte, scalar or vector lane, selects the table entry to return.
 // CHECK-LABEL: func.func @bytes
 // CHECK: table.lookup %x of [0, 1, 2, {{.*}}, 127, -128, {{.*}}, -1] : i8
 // CHECK: table.lookup %v of [0, 1, 2, {{.*}}, 127, -128, {{.*}}, -1] {note} : vector<4xi8>
@@ -12,7 +12,7 @@ func.func @bytes(%x: i8, %v: vector<4xi8>) {
 
 // -----
 
-// There is an entry for each byte.
+// A table needs 256 entries.
 // CHECK: the table has 3 entries, not 256
 func.func @short(%x: i8) {
   %0 = table.lookup %x of [1, 2, 3] : i8
@@ -21,7 +21,7 @@ func.func @short(%x: i8) {
 
 // -----
 
-// Other integers would need larger tables.
+// Wider indices would need larger tables.
 // CHECK: looks up bytes, not i16
 func.func @wide(%x: i16) {
   %0 = table.lookup %x of [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 76, 77, 78, 79, 80, 81, 82, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92, 93, 94, 95, 96, 97, 98, 99, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111, 112, 113, 114, 115, 116, 117, 118, 119, 120, 121, 122, 123, 124, 125, 126, 127, -128, -127, -126, -125, -124, -123, -122, -121, -120, -119, -118, -117, -116, -115, -114, -113, -112, -111, -110, -109, -108, -107, -106, -105, -104, -103, -102, -101, -100, -99, -98, -97, -96, -95, -94, -93, -92, -91, -90, -89, -88, -87, -86, -85, -84, -83, -82, -81, -80, -79, -78, -77, -76, -75, -74, -73, -72, -71, -70, -69, -68, -67, -66, -65, -64, -63, -62, -61, -60, -59, -58, -57, -56, -55, -54, -53, -52, -51, -50, -49, -48, -47, -46, -45, -44, -43, -42, -41, -40, -39, -38, -37, -36, -35, -34, -33, -32, -31, -30, -29, -28, -27, -26, -25, -24, -23, -22, -21, -20, -19, -18, -17, -16, -15, -14, -13, -12, -11, -10, -9, -8, -7, -6, -5, -4, -3, -2, -1] : i16
@@ -30,7 +30,7 @@ func.func @wide(%x: i16) {
 
 // -----
 
-// Entries are bytes.
+// Table entries must be bytes.
 // CHECK: entries are from -128 to 127
 func.func @entry(%x: i8) {
   %0 = table.lookup %x of [1, 200] : i8

@@ -1,6 +1,6 @@
 // RUN: tcopt %s --split-input-file --verify-diagnostics | filecheck %s
 
-// A number, or each lane of a vector, is scaled by an entry of the table.
+// Each value, scalar or vector lane, is scaled by an entry of the table.
 // CHECK-LABEL: func.func @scale
 // CHECK: table.scale %x by %i of [1.0, -0.5, 0.0] : f32
 // CHECK: table.scale %v by %i of [2.0] {note} : vector<4xf32>
@@ -16,7 +16,7 @@ func.func @scale(%x: f32, %v: vector<4xf32>, %n: vector<8xi16>, %i: index) {
 
 // -----
 
-// Conditions are not numbers.
+// Conditions cannot be scaled.
 // CHECK: scales floats or integers, not i1
 func.func @condition(%x: i1, %i: index) {
   %0 = table.scale %x by %i of [1.0] : i1
@@ -25,7 +25,7 @@ func.func @condition(%x: i1, %i: index) {
 
 // -----
 
-// Tables for integers are of integers.
+// Integer values need integer tables.
 // CHECK: entry 0.5 of a table for i32 is not an integer
 func.func @integer(%x: i32, %i: index) {
   %0 = table.scale %x by %i of [1.0, 0.5] : i32
@@ -34,7 +34,7 @@ func.func @integer(%x: i32, %i: index) {
 
 // -----
 
-// A table has entries.
+// A table must not be empty.
 // CHECK: the table is empty
 func.func @empty(%x: f32, %i: index) {
   %0 = table.scale %x by %i of [] : f32

@@ -1,6 +1,6 @@
 // RUN: tcopt %s --verify-diagnostics --split-input-file | filecheck %s
 
-// A value of the data may be any number, and is not an index without a limit.
+// A value read from data may be anything, so it must be limited before it is an index.
 // CHECK: index 0 is computed from data and may be any number; limit it to [0, 7], or add a default with 'else'
 te.func @any(%x: tensor<8xf32>, %rows: tensor<4xi64>) -> tensor<4xf32> {
   %0 = te.compute "gather" [%i = 4] : tensor<4xf32> {
@@ -14,7 +14,7 @@ te.func @any(%x: tensor<8xf32>, %rows: tensor<4xi64>) -> tensor<4xf32> {
 
 // -----
 
-// One limit is not enough.
+// A lower or upper bound alone is not enough.
 // CHECK: index 0 is computed from data and may be any number
 te.func @above(%x: tensor<8xf32>, %rows: tensor<4xi64>) -> tensor<4xf32> {
   %0 = te.compute "gather" [%i = 4] : tensor<4xf32> {
@@ -30,7 +30,7 @@ te.func @above(%x: tensor<8xf32>, %rows: tensor<4xi64>) -> tensor<4xf32> {
 
 // -----
 
-// A limit that is one too high is told from the right one.
+// An upper bound that is too high by one is rejected.
 // CHECK: index 0 is computed from data and ranges over [0, 8]; limit it to [0, 7]
 te.func @close(%x: tensor<8xf32>, %rows: tensor<4xi64>) -> tensor<4xf32> {
   %0 = te.compute "gather" [%i = 4] : tensor<4xf32> {
@@ -48,7 +48,7 @@ te.func @close(%x: tensor<8xf32>, %rows: tensor<4xi64>) -> tensor<4xf32> {
 
 // -----
 
-// Of a float that may be nan nothing is known once it is an integer: maximumf gives nan for nan.
+// maximumf propagates nan, so a clamped float that may be nan has no known range as an integer.
 // CHECK: index 0 is computed from data and ranges over [-2147483648, 2147483647]
 te.func @nan(%x: tensor<8xf32>, %places: tensor<4xf32>) -> tensor<4xf32> {
   %0 = te.compute "sample" [%i = 4] : tensor<4xf32> {
@@ -67,8 +67,8 @@ te.func @nan(%x: tensor<8xf32>, %places: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// A comparison that nan does not pass leaves numbers only; a choice between conditions, a
-// remainder, a narrow type, a Boolean and a default are limits as well.
+// Ordered comparisons exclude nan. Selects under combined conditions, remainders, narrow types,
+// Booleans and defaults bound an index too.
 // CHECK-LABEL: te.func @limited
 te.func @limited(%x: tensor<8xf32>, %y: tensor<256xf32>, %places: tensor<4xf32>, %rows: tensor<4xi64>, %codes: tensor<4xi8>, %bits: tensor<4xi1>) -> tensor<4xf32> {
   %0 = te.compute "sample" [%i = 4] : tensor<4xf32> {

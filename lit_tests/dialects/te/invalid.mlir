@@ -1,6 +1,6 @@
 // RUN: tcopt %s --verify-diagnostics --parsing-diagnostics --split-input-file | filecheck %s
 
-// A read without a default must stay in bounds.
+// A read without a default must be in bounds.
 // CHECK: index 0 ranges over [-1, 6], outside of [0, 7]; add a default with 'else' or correct the index
 te.func @bounds(%x: tensor<8xf32>) -> tensor<8xf32> {
   %0 = te.compute "shift" [%i = 8] : tensor<8xf32> {
@@ -12,7 +12,7 @@ te.func @bounds(%x: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
-// A read has an index for each dimension.
+// A read needs an index for each dimension.
 // CHECK: 1 indices for a tensor of rank 2
 te.func @rank(%x: tensor<8x8xf32>) -> tensor<8xf32> {
   %0 = te.compute "row" [%i = 8] : tensor<8xf32> {
@@ -24,7 +24,7 @@ te.func @rank(%x: tensor<8x8xf32>) -> tensor<8xf32> {
 
 // -----
 
-// The result's shape is that of the axes.
+// The shape of the result must match the axes.
 // CHECK: stage "copy" has axes [4] but result shape [8]
 te.func @shape(%x: tensor<8xf32>) -> tensor<8xf32> {
   %0 = te.compute "copy" [%i = 4] : tensor<8xf32> {
@@ -36,7 +36,7 @@ te.func @shape(%x: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
-// The body yields an element of the result.
+// The body must yield the result's element type.
 // CHECK: the body yields f32, the result holds f64
 te.func @element(%x: tensor<8xf32>) -> tensor<8xf64> {
   %0 = te.compute "copy" [%i = 8] : tensor<8xf64> {
@@ -48,7 +48,7 @@ te.func @element(%x: tensor<8xf32>) -> tensor<8xf64> {
 
 // -----
 
-// Stages are named apart, so that schedules can address them.
+// Stage names must be unique, so that schedules can refer to them.
 // CHECK: two stages are named "copy"
 te.func @names(%x: tensor<8xf32>) -> tensor<8xf32> {
   %0 = te.compute "copy" [%i = 8] : tensor<8xf32> {
@@ -64,7 +64,7 @@ te.func @names(%x: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
-// A function holds stages only.
+// A function contains only stages.
 // CHECK: te.func holds te.compute stages only, found 'arith.constant'
 te.func @stray(%x: tensor<8xf32>) -> tensor<8xf32> {
   %c = arith.constant 1.0 : f32
@@ -73,7 +73,7 @@ te.func @stray(%x: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
-// What is returned has the types of the signature.
+// Returned values must have the types of the signature.
 // CHECK: returned types differ from the function's result types
 te.func @result(%x: tensor<8xf32>) -> tensor<4xf32> {
   te.return %x : tensor<8xf32>
@@ -81,7 +81,7 @@ te.func @result(%x: tensor<8xf32>) -> tensor<4xf32> {
 
 // -----
 
-// A combiner is one of a few words.
+// The combiner must be a known keyword.
 // CHECK: {{.*}}sum{{.*}}
 te.func @combiner(%x: tensor<8xf32>) -> tensor<f32> {
   %0 = te.compute "mean" [] reduce [%k = 8] mean : tensor<f32> {
@@ -93,7 +93,7 @@ te.func @combiner(%x: tensor<8xf32>) -> tensor<f32> {
 
 // -----
 
-// Nothing is left over from a division by zero.
+// The modulus must be a positive constant.
 // CHECK: 'te.read': the access map has 'mod' by anything but a positive constant
 te.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
   %0 = te.compute "y" [%i = 8] : tensor<8xf32> {
@@ -105,7 +105,7 @@ te.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
-// A number that stands in for elements outside is one of their type.
+// The default must have the tensor's element type.
 // CHECK: 1.5 is not a value of type i32
 te.func @f(%x: tensor<8xi32>) -> tensor<8xi32> {
   %0 = te.compute "y" [%i = 8] : tensor<8xi32> {
@@ -117,7 +117,7 @@ te.func @f(%x: tensor<8xi32>) -> tensor<8xi32> {
 
 // -----
 
-// What is called exists.
+// A called function must exist.
 // CHECK: 'te.call': there is no function @g
 func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
   %0 = te.call @g(%x) : (tensor<8xf32>) -> tensor<8xf32>
@@ -126,7 +126,7 @@ func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
-// A stage that lacks its name is to blame, not the function that looks for it.
+// The error for a stage without a name is reported at the stage, not at the function.
 // CHECK: 'te.compute': property 'stage' expected in operation 'te.compute'
 "te.func"() <{sym_name = "f", function_type = () -> tensor<f32>}> ({
   %0 = "te.compute"() <{extents = array<i64>, reduce_extents = array<i64>}> ({

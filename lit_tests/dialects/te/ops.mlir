@@ -21,7 +21,7 @@ te.func @fc(%x: tensor<1x512xf32>, %w: tensor<1000x512xf32>) -> tensor<1x1000xf3
   te.return %mm : tensor<1x1000xf32>
 }
 
-// A guarded read gives its default outside of the tensor; defaults may be infinite.
+// A guarded read returns its default out of bounds; defaults may be infinite.
 // CHECK-LABEL: te.func @pad
 // CHECK:         te.read %x[%h - 1] else 5.000000e-01 : tensor<8xf32>
 // CHECK:         te.read %x[%h - 1] else -inf : tensor<8xf32>
@@ -43,8 +43,7 @@ te.func @pad(%x: tensor<8xf32>, %n: tensor<8xi8>) -> (tensor<10xf32>, tensor<10x
   te.return %0, %1 : tensor<10xf32>, tensor<10xi8>
 }
 
-// Indices may be divided, and computed from data, which limits them; an index expression is also a
-// value.
+// Indices may use division and data, which must be bounded; an index expression is also a value.
 // CHECK-LABEL: te.func @indices
 // CHECK:         %row = te.read %rows[%i floordiv 4] : tensor<2xi64>
 // CHECK:         %at = arith.index_cast %near : i64 to index
@@ -65,7 +64,7 @@ te.func @indices(%x: tensor<9x4xf32>, %rows: tensor<2xi64>) -> tensor<8xf32> {
   te.return %0 : tensor<8xf32>
 }
 
-// A scalar has no axes; attributes of stages and functions are kept.
+// A scalar stage has no axes; attributes of stages and functions are preserved.
 // CHECK-LABEL: te.func @scalar(%x: tensor<3xi8>) -> tensor<i8> attributes {kind = "fused"} {
 // CHECK-NEXT:    %y = te.compute "max" [] reduce [%k = 3] umax : tensor<i8> attributes {note} {
 te.func @scalar(%x: tensor<3xi8>) -> tensor<i8> attributes {kind = "fused"} {
@@ -76,7 +75,7 @@ te.func @scalar(%x: tensor<3xi8>) -> tensor<i8> attributes {kind = "fused"} {
   te.return %y : tensor<i8>
 }
 
-// The host calls functions.
+// The host function calls functions of stages.
 // CHECK-LABEL: func.func @main
 // CHECK:         %y = te.call @scalar(%x) : (tensor<3xi8>) -> tensor<i8>
 func.func @main(%x: tensor<3xi8>) -> tensor<i8> {

@@ -1,6 +1,6 @@
 // RUN: tcopt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
 
-// A program ends with finish.
+// A program must end with finish.
 // CHECK: the last op of a program must be vdla.finish
 vdla.program @f(%x: memref<4x16xi32>) {
   vdla.load acc 0, %x[0] : 1x4
@@ -8,7 +8,7 @@ vdla.program @f(%x: memref<4x16xi32>) {
 
 // -----
 
-// Nothing follows finish.
+// Nothing may follow finish.
 // CHECK: 'vdla.finish' must be the last operation in its parent block
 vdla.program @f(%x: memref<4x16xi32>) {
   vdla.finish
@@ -18,7 +18,7 @@ vdla.program @f(%x: memref<4x16xi32>) {
 
 // -----
 
-// A program holds instructions and kernels alone.
+// A program contains only instructions and kernels.
 // CHECK: 'arith.constant' is neither an instruction nor a kernel
 vdla.program @f() {
   %0 = arith.constant 1 : index
@@ -35,7 +35,7 @@ vdla.program @f() {
 
 // -----
 
-// The load unit has tokens with the compute unit only.
+// The load unit exchanges tokens with the compute unit only.
 // CHECK: there are no tokens between load and store
 vdla.program @f(%x: memref<4x16xi8>) {
   vdla.load inp 0, %x[0] : 1x4 push(store)
@@ -44,7 +44,7 @@ vdla.program @f(%x: memref<4x16xi8>) {
 
 // -----
 
-// The generic form cannot say it either.
+// The generic form is verified in the same way.
 // CHECK: the load unit has no tokens of its prev side
 vdla.program @f(%x: memref<4x16xi8>) {
   "vdla.load"(%x) <{memory = #vdla.memory inp, sram = 0 : i64, offset = 0 : i64, shape = array<i64: 1, 4>, stride = 4 : i64, pad = array<i64: 0, 0, 0, 0>, push_prev}> : (memref<4x16xi8>) -> ()
@@ -53,7 +53,7 @@ vdla.program @f(%x: memref<4x16xi8>) {
 
 // -----
 
-// Operands stand in front of their uses.
+// Operands must be defined before use.
 // CHECK: %y is not known here
 vdla.program @f(%x: memref<4x16xi8>) {
   vdla.load inp 0, %y[0] : 1x4
@@ -62,7 +62,7 @@ vdla.program @f(%x: memref<4x16xi8>) {
 
 // -----
 
-// Stores write registers alone.
+// A store op only reads, from the accumulator registers.
 // CHECK: the memory inp is not one of acc, out
 vdla.program @f(%x: memref<4x16xi8>) {
   vdla.store inp 0, %x[0] : 1x4
@@ -71,7 +71,7 @@ vdla.program @f(%x: memref<4x16xi8>) {
 
 // -----
 
-// Micro-ops are loaded by an op of their own.
+// Micro-ops are loaded by their own op.
 // CHECK: the memory uop is not one of wgt, inp, acc, acc8
 vdla.program @f(%x: memref<4x16xi8>) {
   vdla.load uop 0, %x[0] : 1x4
@@ -80,7 +80,7 @@ vdla.program @f(%x: memref<4x16xi8>) {
 
 // -----
 
-// Buffers hold what the memory holds.
+// The buffer's element type must match the memory.
 // CHECK: acc holds i32, not the elements of memref<4x16xi8>
 vdla.program @f(%x: memref<4x16xi8>) {
   vdla.load acc 0, %x[0] : 1x4
@@ -89,7 +89,7 @@ vdla.program @f(%x: memref<4x16xi8>) {
 
 // -----
 
-// Buffers have no gaps.
+// Buffers must be contiguous.
 // CHECK: is not a contiguous buffer of static size
 vdla.program @f(%x: memref<4x16xi8, strided<[32, 1]>>) {
   vdla.load inp 0, %x[0] : 1x4
@@ -98,7 +98,7 @@ vdla.program @f(%x: memref<4x16xi8, strided<[32, 1]>>) {
 
 // -----
 
-// A tile has rows.
+// A tile needs at least one row.
 // CHECK: the number of rows is 0, the instruction holds 1 to 65535
 vdla.program @f(%x: memref<4x16xi8>) {
   vdla.load inp 0, %x[0] : 0x4
@@ -107,7 +107,7 @@ vdla.program @f(%x: memref<4x16xi8>) {
 
 // -----
 
-// Fields of instructions have widths: strides.
+// Strides must fit their instruction fields.
 // CHECK: the stride is 65536, the instruction holds 0 to 65535
 vdla.program @f(%x: memref<4x16xi8>) {
   vdla.load inp 0, %x[0] : 1x4 stride 65536
@@ -116,7 +116,7 @@ vdla.program @f(%x: memref<4x16xi8>) {
 
 // -----
 
-// Pads have four bits.
+// Pads must fit 4 bits.
 // CHECK: a pad is 16, the instruction holds 0 to 15
 vdla.program @f(%x: memref<4x16xi8>) {
   vdla.load inp 0, %x[0] : 1x4 pad [0, 0, 16, 0]
@@ -125,7 +125,7 @@ vdla.program @f(%x: memref<4x16xi8>) {
 
 // -----
 
-// There are four pads.
+// There must be four pads.
 // CHECK: a tile must have rows, columns and four pads
 vdla.program @f(%x: memref<4x16xi8>) {
   vdla.load inp 0, %x[0] : 1x4 pad [0, 1]
@@ -134,7 +134,7 @@ vdla.program @f(%x: memref<4x16xi8>) {
 
 // -----
 
-// What is stored has no pads.
+// A store cannot have pads.
 // CHECK: a store has no pads
 vdla.program @f(%x: memref<4x16xi32>) {
   vdla.store acc 0, %x[0] : 1x4 pad [1, 0, 0, 0]
@@ -143,7 +143,7 @@ vdla.program @f(%x: memref<4x16xi32>) {
 
 // -----
 
-// Rows that are stored do not overlap.
+// The rows of a store must not overlap.
 // CHECK: rows of 4 entries with stride 2 overlap
 vdla.program @f(%x: memref<8x16xi32>) {
   vdla.store acc 0, %x[0] : 2x4 stride 2
@@ -163,7 +163,7 @@ vdla.program @f() {
 
 // -----
 
-// Each loop has a factor for each field.
+// Each loop needs a factor for each field.
 // CHECK: expected a factor for each loop
 vdla.program @f() {
   %k = vdla.kernel alu at 0 [2, 2] dst [1] src [0, 0] {
@@ -174,7 +174,7 @@ vdla.program @f() {
 
 // -----
 
-// A kernel has micro-ops.
+// A kernel needs at least one micro-op.
 // CHECK: micro-ops of gemm have 3 numbers each
 vdla.program @f() {
   %k = vdla.kernel gemm at 0 [] {
@@ -184,7 +184,7 @@ vdla.program @f() {
 
 // -----
 
-// A micro-op of gemm names three entries.
+// A gemm micro-op has three entry indices.
 // CHECK: expected the numbers dst, src, wgt
 vdla.program @f() {
   %k = vdla.kernel gemm at 0 [] {
@@ -195,7 +195,7 @@ vdla.program @f() {
 
 // -----
 
-// A micro-op has ten bits for a weight.
+// The weight index of a micro-op must fit 10 bits.
 // CHECK: wgt of a micro-op is 1024, the instruction holds 0 to 1023
 vdla.program @f() {
   %k = vdla.kernel gemm at 0 [] {
@@ -206,7 +206,7 @@ vdla.program @f() {
 
 // -----
 
-// Loops run at least once.
+// Loops need at least one iteration.
 // CHECK: the extent of a loop is 0, the instruction holds 1 to 16383
 vdla.program @f() {
   %k = vdla.kernel alu at 0 [0] dst [0] src [0] {
@@ -217,7 +217,7 @@ vdla.program @f() {
 
 // -----
 
-// A factor has the bits of its field.
+// A loop factor must fit its field.
 // CHECK: a factor of dst is 2048, the instruction holds 0 to 2047
 vdla.program @f() {
   %k = vdla.kernel alu at 0 [2] dst [2048] src [0] {
@@ -228,7 +228,7 @@ vdla.program @f() {
 
 // -----
 
-// Micro-ops lie in the memory of micro-ops.
+// A kernel must be inside the micro-op memory.
 // CHECK: the address of its micro-ops is 8192, the instruction holds 0 to 8191
 vdla.program @f() {
   %k = vdla.kernel alu at 8192 [] {
@@ -239,7 +239,7 @@ vdla.program @f() {
 
 // -----
 
-// The generic form cannot leave factors out either.
+// The generic form cannot omit factors either.
 // CHECK: each field of a micro-op has a factor for each loop
 vdla.program @f() {
   %k = "vdla.kernel"() <{kind = #vdla.kind alu, at = 0 : i64, loops = array<i64: 2>, factors = array<i64: 1>, micro_ops = array<i64: 0, 0>}> : () -> !vdla.kernel
@@ -248,7 +248,7 @@ vdla.program @f() {
 
 // -----
 
-// Programs work on buffers.
+// Program arguments must be buffers.
 // CHECK: f32 is not a buffer
 vdla.program @f(%x: f32) {
   vdla.finish
@@ -256,7 +256,7 @@ vdla.program @f(%x: f32) {
 
 // -----
 
-// A gemm executes a kernel of gemm.
+// A gemm instruction needs a gemm kernel.
 // CHECK: the kernel is for alu
 vdla.program @f() {
   %k = vdla.kernel alu at 0 [] {
@@ -268,7 +268,7 @@ vdla.program @f() {
 
 // -----
 
-// Kernels that are loaded together lie one after the other.
+// Kernels that are loaded together must be adjacent.
 // CHECK: a kernel is at 8, but the one before it ends at 1
 vdla.program @f() {
   %a = vdla.kernel alu at 0 [] {
@@ -283,7 +283,7 @@ vdla.program @f() {
 
 // -----
 
-// Shifts are shorter than a lane.
+// A shift must be smaller than the width of a lane.
 // CHECK: 32 is not a shift of at most 31 bits
 vdla.program @f() {
   %k = vdla.kernel alu at 0 [] {
@@ -295,7 +295,7 @@ vdla.program @f() {
 
 // -----
 
-// Numbers of the alu have 16 bits and a sign.
+// An ALU immediate must fit 16 signed bits.
 // CHECK: the number is 32768, the instruction holds -32768 to 32767
 vdla.program @f() {
   %k = vdla.kernel alu at 0 [] {

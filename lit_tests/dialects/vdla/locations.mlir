@@ -1,7 +1,7 @@
 // RUN: tcopt %s --print-debuginfo | filecheck %s
 // RUN: tcopt %s --print-debuginfo | tcopt --print-debuginfo | filecheck %s
 
-// Instructions and kernels keep the names of the nodes that they come from.
+// Instructions and kernels keep the names of their source nodes.
 // CHECK:   %k = vdla.kernel gemm at 0 [2] dst [1] src [1] wgt [0] {
 // CHECK:   } loc("/layer1.0/conv1")
 // CHECK:   vdla.load inp 0, %x[0] : 1x4 push(compute) loc("/layer1.0/conv1")

@@ -1,8 +1,8 @@
 // RUN: tcopt %s --split-input-file | filecheck %s
 // RUN: tcopt %s --split-input-file --print-op-generic | tcopt --split-input-file | filecheck %s
 
-// A program loads tiles with pads, multiplies in two loops of micro-ops, and stores the sums; units
-// wait for each other by tokens.
+// A program loads padded tiles, multiplies in two loops of micro-ops, and stores the sums; units
+// synchronise by tokens.
 // CHECK-LABEL: vdla.program @conv(%x: memref<3136x16xi8>, %w: memref<18x256xi8>, %y: memref<784x16xi32>) {
 // CHECK-NEXT:    %k = vdla.kernel gemm at 0 [7, 28] dst [28, 1] src [30, 1] wgt [0, 0] {
 // CHECK-NEXT:      uop 0, 0, 0
@@ -32,8 +32,8 @@ vdla.program @conv(%x: memref<3136x16xi8>, %w: memref<18x256xi8>, %y: memref<784
 
 // -----
 
-// The alu takes a number or a second register; kernels without loops, loads of several kernels, of
-// bytes into registers, and stores of bytes.
+// ALU ops with an immediate or a second register; kernels without loops, loads of several kernels,
+// loads of bytes into registers, and stores of bytes.
 // CHECK-LABEL: vdla.program @residual
 // CHECK-NEXT:    %one = vdla.kernel alu at 0 [] {
 // CHECK-NEXT:      uop 0, 0

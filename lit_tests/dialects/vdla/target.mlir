@@ -1,6 +1,6 @@
 // RUN: tcopt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
 
-// Where a program's module names a target, places are checked against its memories: loads.
+// Loads are checked against the memory sizes of the module's target.
 // CHECK: 'vdla.load': entries 2040 to 2055 of inp, which has 2048
 module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
   vdla.program @f(%x: memref<64x16xi8>) {
@@ -11,7 +11,7 @@ module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32
 
 // -----
 
-// A program may name its own.
+// A program may name its own target.
 // CHECK: 'vdla.load': entries 0 to 129 of wgt, which has 128
 vdla.program @f(%x: memref<130x256xi8>) attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
   vdla.load wgt 0, %x[0] : 1x130
@@ -20,7 +20,7 @@ vdla.program @f(%x: memref<130x256xi8>) attributes {tcopt.target = #target.vdla<
 
 // -----
 
-// Buffers end, too.
+// Accesses must stay inside the buffer.
 // CHECK: 'vdla.load': entries 0 to 64 of a buffer of 64
 module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
   vdla.program @f(%x: memref<64x16xi8>) {
@@ -31,7 +31,7 @@ module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32
 
 // -----
 
-// Buffers are whole entries.
+// Buffers must be multiples of an entry.
 // CHECK: 'vdla.load': memref<9xi8> has 9 bytes, not a multiple of an entry of inp (16 bytes)
 module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
   vdla.program @f(%x: memref<9xi8>) {
@@ -42,7 +42,7 @@ module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32
 
 // -----
 
-// Micro-ops reach as far as loops move them: two weights and 64 steps.
+// The range of a micro-op includes its loop offsets: two weights and 64 steps.
 // CHECK: 'vdla.gemm': entry 128 of wgt, which has 128
 module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
   vdla.program @f(%x: memref<64x16xi8>) {
@@ -56,7 +56,7 @@ module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32
 
 // -----
 
-// A reset reads no weights, so none are out of range.
+// A gemm reset reads no weights, so their indices are not checked.
 // CHECK: vdla.gemm reset %k
 module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
   vdla.program @f(%x: memref<64x16xi8>) {
@@ -70,7 +70,7 @@ module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32
 
 // -----
 
-// Micro-ops have a memory of their own.
+// Kernels must fit the micro-op memory.
 // CHECK: 'vdla.kernel': entry 8 of uop, which has 8
 module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32>} {
   vdla.program @f() {
@@ -84,7 +84,7 @@ module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32
 
 // -----
 
-// Not every machine has an alu.
+// ALU ops need a machine with an ALU.
 // CHECK: 'vdla.alu': the target has no "alu"
 module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
   vdla.program @f() {
@@ -98,7 +98,7 @@ module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32
 
 // -----
 
-// Nor does every alu multiply.
+// ALU multiplications need an ALU that multiplies.
 // CHECK: 'vdla.alu': the target's alu has no "mulh"
 module attributes {tcopt.target = #target.vdla<features = "alu", inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
   vdla.program @f() {
@@ -112,7 +112,7 @@ module attributes {tcopt.target = #target.vdla<features = "alu", inp_bytes = 327
 
 // -----
 
-// What stores write is a fact of the machine.
+// The target declares which types a store can write.
 // CHECK: 'vdla.store': the target does not store i8, its results are i32
 module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
   vdla.program @f(%y: memref<64x16xi8>) {
@@ -123,7 +123,7 @@ module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32
 
 // -----
 
-// So is whether bytes are loaded into registers.
+// The target declares whether bytes can be loaded into registers.
 // CHECK: 'vdla.load': the target does not load bytes into registers ("load_i8")
 module attributes {tcopt.target = #target.vdla<features = "alu", inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
   vdla.program @f(%y: memref<64x16xi8>) {

@@ -1,6 +1,6 @@
 // RUN: tcopt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
 
-// A slice lies inside its source.
+// A slice must be inside its source.
 func.func @slice(%v: vector<8xf32>) {
   %a = vector.extract_strided_slice %v {offsets = [6], sizes = [4], strides = [1]} : vector<8xf32> to vector<4xf32>
   func.return
@@ -9,7 +9,7 @@ func.func @slice(%v: vector<8xf32>) {
 
 // -----
 
-// A transposition names every dimension once.
+// A transpose must name every dimension once.
 func.func @transpose(%v: vector<2x3xf32>) {
   %a = vector.transpose %v, [0, 0] : vector<2x3xf32> to vector<2x2xf32>
   func.return
@@ -18,7 +18,7 @@ func.func @transpose(%v: vector<2x3xf32>) {
 
 // -----
 
-// Another shape holds as many elements.
+// A shape cast must keep the number of elements.
 func.func @shape_cast(%v: vector<2x3xf32>) {
   %a = vector.shape_cast %v : vector<2x3xf32> to vector<7xf32>
   func.return
@@ -27,7 +27,7 @@ func.func @shape_cast(%v: vector<2x3xf32>) {
 
 // -----
 
-// A constant mask is no larger than its type.
+// A constant mask must not exceed its type.
 func.func @mask() {
   %a = vector.constant_mask [5] : vector<4xi1>
   func.return
@@ -36,7 +36,7 @@ func.func @mask() {
 
 // -----
 
-// A gather has one offset and one mask bit for each lane.
+// A gather needs one offset and one mask bit for each lane.
 func.func @gather(%m: memref<64xf32>, %i: index, %v: vector<8xi32>, %k: vector<4xi1>,
                   %p: vector<4xf32>) {
   %r = vector.gather %m[%i][%v], %k, %p : memref<64xf32>, vector<8xi32>, vector<4xi1>, vector<4xf32> into vector<4xf32>
@@ -46,7 +46,7 @@ func.func @gather(%m: memref<64xf32>, %i: index, %v: vector<8xi32>, %k: vector<4
 
 // -----
 
-// As many elements as the vector has lanes.
+// The number of elements must equal the number of lanes.
 func.func @elements(%x: f32) {
   %r = vector.from_elements %x, %x, %x : vector<2xf32>
   func.return

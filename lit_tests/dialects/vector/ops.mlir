@@ -1,6 +1,6 @@
 // RUN: tcopt %s --split-input-file | tcopt --split-input-file | filecheck %s
 
-// Gathers and scatters name a base address and an offset for each lane.
+// Gathers and scatters have a base address and an offset for each lane.
 func.func @gather(%m: memref<64xf32>, %i: index, %v: vector<4xi32>, %k: vector<4xi1>,
                   %p: vector<4xf32>) {
   %r = vector.gather %m[%i][%v], %k, %p : memref<64xf32>, vector<4xi32>, vector<4xi1>, vector<4xf32> into vector<4xf32>
@@ -13,7 +13,7 @@ func.func @gather(%m: memref<64xf32>, %i: index, %v: vector<4xi32>, %k: vector<4
 
 // -----
 
-// Slices, other shapes and other orders of the same elements.
+// Slices, shape casts and transposes of a vector.
 func.func @shapes(%v: vector<4x8xf32>) {
   %a = vector.extract_strided_slice %v {offsets = [1, 2], sizes = [2, 4], strides = [1, 1]} : vector<4x8xf32> to vector<2x4xf32>
   %b = vector.insert_strided_slice %a, %v {offsets = [0, 0], strides = [1, 1]} : vector<2x4xf32> into vector<4x8xf32>
@@ -29,7 +29,7 @@ func.func @shapes(%v: vector<4x8xf32>) {
 
 // -----
 
-// Vectors made of nothing, and of scalars.
+// Undefined vectors, and vectors made of scalars.
 func.func @sources(%x: f32) -> f32 {
   %a = vector.constant_mask [3] : vector<4xi1>
   %b = vector.step : vector<4xindex>

@@ -1,4 +1,4 @@
-"""Write the ONNX text in a file as a binary model: `to_onnx.py TEXT MODEL`; // is a comment."""
+"""Write ONNX text as a binary model: `to_onnx.py TEXT MODEL`. `//` starts a comment."""
 
 import sys
 from pathlib import Path

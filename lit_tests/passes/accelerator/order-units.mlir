@@ -3,8 +3,9 @@
 // RUN: tcopt %s --load %S/../../../examples/tile_accelerator.py -p order-units --remarks --split-input-file -o /dev/null 2>&1 | filecheck %s --check-prefix=PLAN
 // RUN: not tcopt %s --load %S/../../../examples/tile_accelerator.py -p accelerator-check --split-input-file 2>&1 | filecheck %s --check-prefix=RACE
 
-// Where a machine has barriers, there is one in front of what depends on another unit since the last
-// barrier, and none elsewhere: the second load goes to entries that nobody uses.
+// On a machine with barriers, one is inserted before an instruction that depends on another unit's
+// work since the last barrier, and nowhere else. The second load writes unused entries and needs
+// none.
 // PLAN: done: order-units: @barriers ({{.*}}): 2 barriers
 // RACE: race: races with task 0 for tile_data
 // CHECK-LABEL: accelerator.program @barriers
@@ -31,8 +32,8 @@ module attributes {tcopt.target = #tile.machine<>} {
 
 // -----
 
-// Where it has tokens, an instruction takes those of what it depends on, but for what follows
-// from others: that loads are done when sums are stored.
+// On a machine with tokens, an instruction waits for its dependences, except those that others
+// imply: a store after the sums implies that the loads are done.
 // PLAN: done: order-units: @tokens ({{.*}}): 3 tokens for 6 dependences
 // CHECK-LABEL: accelerator.program @tokens
 // CHECK-NEXT:    accelerator.run "tile_load_data" [4] {{.*}} push(matrix)

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p decompose | filecheck %s
 
-// A batch normalization is a scale and a shift that depend on its parameters only.
+// A batch normalization becomes a scale and a shift computed from its parameters.
 // CHECK-LABEL: func.func @batch_norm
 // CHECK-NEXT: %[[E:.*]] = graph.constant dense<1.000000e-03> : tensor<f32>
 // CHECK-NEXT: %[[V:.*]] = graph.add %v, %[[E]] : tensor<8xf32>
@@ -17,7 +17,7 @@ func.func @batch_norm(%x: tensor<1x8x4x4xf32>, %s: tensor<8xf32>, %b: tensor<8xf
   return %0 : tensor<1x8x4x4xf32>
 }
 
-// A pooling over all of space is a reduction.
+// A global pooling becomes a reduction.
 // CHECK-LABEL: func.func @global_pool
 // CHECK-NEXT: graph.reduce %x {kind = mean, axes = [2, 3], keepdims} : tensor<1x8x1x1xf32>
 func.func @global_pool(%x: tensor<1x8x7x7xf32>) -> tensor<1x8x1x1xf32> {
@@ -25,8 +25,7 @@ func.func @global_pool(%x: tensor<1x8x7x7xf32>) -> tensor<1x8x1x1xf32> {
   return %0 : tensor<1x8x1x1xf32>
 }
 
-// A convolution of single elements with a channel in each group multiplies by a factor for each
-// channel; what strides skip is not read.
+// A depthwise 1x1 convolution becomes a multiplication; strides become a slice.
 // CHECK-LABEL: func.func @factors
 // CHECK-NEXT: %[[X:.*]] = graph.slice %x {starts = [0, 0, 0, 0], steps = [1, 1, 2, 2]} : tensor<1x8x4x4xf32>
 // CHECK-NEXT: %[[F:.*]] = graph.reshape %w : tensor<8x1x1xf32>
@@ -36,7 +35,7 @@ func.func @factors(%x: tensor<1x8x7x7xf32>, %w: tensor<8x1x1x1xf32>) -> tensor<1
   return %0 : tensor<1x8x4x4xf32>
 }
 
-// A right operand stored by columns is transposed where many rows read it.
+// A column-major right operand is transposed if many rows read it.
 // CHECK-LABEL: func.func @many_rows
 // CHECK-NEXT: %[[T:.*]] = graph.transpose %k {perm = [0, 2, 1]} : tensor<2x64x32xf32>
 // CHECK-NEXT: graph.matmul %q, %[[T]] : tensor<2x4x32xf32>
@@ -45,8 +44,8 @@ func.func @many_rows(%q: tensor<2x4x64xf32>, %k: tensor<2x32x64xf32>) -> tensor<
   return %0 : tensor<2x4x32xf32>
 }
 
-// Few rows read it as it is stored, and only what else a transpose does is left of that; where
-// the product's depth stays last there is nothing to undo.
+// If few rows read it, only the part of the transpose that does not move the reduction axis is
+// done; an operand whose reduction axis stays last is not transposed.
 // CHECK-LABEL: func.func @few_rows
 // CHECK:      %[[K:.*]] = graph.transpose %k {perm = [0, 2, 1, 3]} : tensor<2x8x32x64xf32>
 // CHECK-NEXT: graph.matmul %q, %[[K]] {transpose_b} : tensor<2x8x3x32xf32>
@@ -72,7 +71,7 @@ func.func @constant_weights(%x: tensor<1x2xf32>) -> tensor<1x3xf32> {
   return %0 : tensor<1x3xf32>
 }
 
-// Other operators stay.
+// Other operators are unchanged.
 // CHECK-LABEL: func.func @rest
 // CHECK-NEXT: graph.pool
 // CHECK-NEXT: graph.softmax
@@ -82,7 +81,7 @@ func.func @rest(%x: tensor<1x8x7x7xf32>) -> tensor<1x8x3x3xf32> {
   return %1 : tensor<1x8x3x3xf32>
 }
 
-// A column that is not known is as well one that is stored by columns.
+// A single non-constant column is read as a transposed row.
 // CHECK-LABEL: func.func @column
 // CHECK-NEXT: %[[R:.*]] = graph.reshape %v : tensor<1x64xf32>
 // CHECK-NEXT: graph.matmul %x, %[[R]] {transpose_b} : tensor<48x1xf32>
@@ -91,7 +90,7 @@ func.func @column(%x: tensor<48x64xf32>, %v: tensor<64x1xf32>) -> tensor<48x1xf3
   return %0 : tensor<48x1xf32>
 }
 
-// The tanh of a softplus takes one exponential, whatever else reads the softplus.
+// The tanh of a softplus takes one exponential, even if the softplus has other users.
 // CHECK-LABEL: func.func @mish
 // CHECK:      %[[T:.*]] = graph.tanh_softplus %x : tensor<8xf32>
 // CHECK-NEXT: graph.mul %x, %[[T]] : tensor<8xf32>
@@ -102,7 +101,7 @@ func.func @mish(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   return %2, %0 : tensor<8xf32>, tensor<8xf32>
 }
 
-// A constant column as well.
+// A single constant column is read as a transposed row too.
 // CHECK-LABEL: func.func @known_column
 // CHECK:      %[[R:.*]] = graph.reshape %w : tensor<1x64xf32>
 // CHECK-NEXT: graph.matmul %x, %[[R]] {transpose_b} : tensor<16x1xf32>
@@ -112,7 +111,7 @@ func.func @known_column(%x: tensor<16x64xf32>) -> tensor<16x1xf32> {
   return %0 : tensor<16x1xf32>
 }
 
-// Rows that repeat are broadcast along an axis of their own; planes that repeat stay as they are.
+// Repeated rows broadcast along a new axis; repeats along the outermost axis alone stay a tile.
 // CHECK-LABEL: func.func @tile
 // CHECK-NEXT: %0 = graph.reshape %x : tensor<1x2x1x5xf32>
 // CHECK-NEXT: %1 = graph.broadcast_to %0 : tensor<3x2x4x5xf32>
@@ -124,7 +123,8 @@ func.func @tile(%x: tensor<2x5xf32>) -> (tensor<6x20xf32>, tensor<6x5xf32>) {
   return %y, %z : tensor<6x20xf32>, tensor<6x5xf32>
 }
 
-// Pixels of few channels are padded as rows of neighbours; zeros around them need no such form.
+// Padding of images with few channels last is applied to flattened rows; zero padding needs no such
+// form.
 // CHECK-LABEL: func.func @pad
 // CHECK-NEXT: %0 = graph.reshape %x : tensor<1x8x24xf32>
 // CHECK-NEXT: %1 = graph.pad %0 {low = [0, 2, 3], high = [0, 0, 6], mode = reflect, unit = 3} : tensor<1x10x33xf32>

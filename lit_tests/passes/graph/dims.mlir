@@ -1,7 +1,7 @@
 // RUN: tcopt %s -p set-target,fake-quantization-to-integer,fold-constants,fold-shapes,decompose,hoist-slices,fold-constants,fold-scale,canonicalize,narrow-contractions,widen-floats,separate-pools,expand-conv-transpose,split-taps,sink-concat,gather-pixels,convert-layout,pack-matmul,pack-dots,winograd,sink-concat,fold-constants,canonicalize,propagate-padding,fuse-ops -o %t.mlir && filecheck %s --input-file %t.mlir
 // RUN: tcopt %t.mlir -p lower-graph-to-te | filecheck %s --check-prefix=TE
 
-// Names of dimensions stay through all passes on graphs, whatever becomes of the operators.
+// Dimension names are preserved by all graph passes.
 // CHECK: func.func @main(%x: tensor<2x3x8x8xf32> {graph.dims = #graph.dims<batch, 3, h, w>}, %w{{[_0-9]*}}: tensor<10x1024xf32>) -> (tensor<2x10xf32> {graph.dims = #graph.dims<batch, 10>})
 
 // Tensor expressions have none.

@@ -22,8 +22,7 @@ func.func @main(%x: tensor<8x4xf32>, %b: tensor<4xf32>) -> tensor<8x4xf32> {
 
 // -----
 
-// An operand that a product has twice is two parameters, each read in one way; what is added to
-// the product is the first of them.
+// An operand that a product reads twice becomes two parameters; the added operand shares the first.
 // CHECK-LABEL: te.func @fused_matmul_add(%x: tensor<4x4xf32>, %x_1: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // CHECK:           %0 = te.read %x[%i, %k] : tensor<4x4xf32>
 // CHECK-NEXT:      %1 = te.read %x_1[%k, %j] : tensor<4x4xf32>
@@ -42,7 +41,7 @@ func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 
 // -----
 
-// Operators of equal structure share a function; another shape makes another one.
+// Operators with the same structure share a function; another shape makes a new one.
 // CHECK:       te.func @exp(%x: tensor<4xf32>)
 // CHECK:       te.func @exp_1(%z: tensor<2x2xf32>)
 // CHECK:       func.func @main
@@ -60,7 +59,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<2x2xf32> {
 
 // -----
 
-// A uniform constant becomes a number; a table stays a parameter.
+// A uniform constant becomes a scalar; other constants stay parameters.
 // CHECK-LABEL: te.func @mul(%x: tensor<2xf32>)
 // CHECK:         arith.constant 5.000000e-01 : f32
 // CHECK-LABEL: te.func @add(%m: tensor<2xf32>, %table: tensor<2xf32>)
@@ -78,7 +77,7 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 
 // -----
 
-// Unsigned tensors are signless inside, with unsigned operations.
+// Unsigned tensors become signless, with unsigned operations.
 // CHECK-LABEL: te.func @max(%x: tensor<2xi8>, %y: tensor<2xi8>) -> tensor<2xi8>
 // CHECK:         arith.maxui
 // CHECK:       func.func @main(%x: tensor<2xui8>, %y: tensor<2xui8>) -> tensor<2xui8>
@@ -93,7 +92,7 @@ func.func @main(%x: tensor<2xui8>, %y: tensor<2xui8>) -> tensor<2xui8> {
 
 // -----
 
-// A narrow tensor is one of bytes inside; a cast is arithmetic on codes.
+// Narrow tensors become bytes; casts are arithmetic on codes.
 // CHECK-LABEL: te.func @cast(%x: tensor<2xi8>) -> tensor<2xi8>
 // CHECK:         %0 = te.read %x[%i0] : tensor<2xi8>
 // CHECK:         arith.bitcast
@@ -109,7 +108,7 @@ func.func @main(%x: tensor<2xf8E4M3FN>) -> tensor<2xf4E2M1FN> {
 
 // -----
 
-// A function names the forms of its operators that certain schedule rules are for.
+// A function records which forms its operators have, for schedule rules that apply only to these.
 // CHECK-LABEL: te.func @packed_matmul
 // CHECK-SAME:    attributes {tcopt.counts_on = ["contraction"]}
 func.func @main(%x: tensor<4x8xf32>, %w: tensor<2x8x16xf32>) -> tensor<4x20xf32> {

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p merge-axes --split-input-file | filecheck %s
 
-// Axes that every read goes through together become one, and those of one point disappear.
+// Axes that all reads traverse together merge, and axes of extent 1 disappear.
 // CHECK-LABEL: te.func @scale(%x: tensor<8x16xf32>, %b: tensor<8xf32>) -> tensor<8x16xf32> {
 // CHECK-NEXT:    %y = te.compute "y" [%c = 8, %h_w = 16] : tensor<8x16xf32> {
 // CHECK-NEXT:      te.read %x[%c, %h_w] : tensor<8x16xf32>
@@ -26,7 +26,7 @@ func.func @main(%x: tensor<1x8x4x4xf32>, %b: tensor<8x1x1xf32>) -> tensor<1x8x4x
 
 // -----
 
-// Reduce axes merge with each other, not with those that are kept.
+// Reduce axes merge with each other, not with spatial ones.
 // CHECK-LABEL: te.func @mean(%x: tensor<8x16xf32>) -> tensor<8xf32> {
 // CHECK-NEXT:    te.compute "s" [%c = 8] reduce [%h_w = 16] sum : tensor<8xf32> {
 // CHECK-NEXT:      te.read %x[%c, %h_w] : tensor<8x16xf32>
@@ -40,7 +40,8 @@ te.func @mean(%x: tensor<8x4x4xf32>) -> tensor<8xf32> {
 
 // -----
 
-// A slice of the outer axis starts further on in the merged one; a transpose keeps its axes apart.
+// A slice of the outer axis becomes an offset in the merged one; a transpose keeps its axes
+// separate.
 // CHECK-LABEL: te.func @slice(%x: tensor<40xf32>) -> tensor<20xf32> {
 // CHECK:           te.read %x[%i_j + 5] : tensor<40xf32>
 // CHECK-LABEL: te.func @transpose(%x: tensor<8x5x6xf32>) -> tensor<5x8x6xf32> {
@@ -63,7 +64,7 @@ te.func @transpose(%x: tensor<8x5x2x3xf32>) -> tensor<5x8x2x3xf32> {
 
 // -----
 
-// What one stage keeps apart is apart in all: the sum needs rows of their own.
+// Axes that one stage keeps separate are separate in all: the sum needs its own rows.
 // CHECK-LABEL: te.func @rows(%x: tensor<4x6xf32>) -> tensor<4xf32> {
 // CHECK:         te.compute "twice" [%i = 4, %j_k = 6]
 // CHECK:         te.compute "sum" [%i = 4] reduce [%j_k = 6] sum
@@ -82,7 +83,7 @@ te.func @rows(%x: tensor<4x2x3xf32>) -> tensor<4xf32> {
 
 // -----
 
-// Padding, parts of an inner axis, and axes whose value counts keep what they concern.
+// Padding, slices of an inner axis, and axes used as values prevent merging.
 // CHECK-LABEL: te.func @kept(%x: tensor<4x5xf32>) -> tensor<6x5xf32> {
 // CHECK:         te.compute "pad" [%i = 6, %j = 5]
 // CHECK:         te.compute "y" [%i = 6, %j = 5]
@@ -103,7 +104,7 @@ te.func @kept(%x: tensor<4x5xf32>) -> tensor<6x5xf32> {
 
 // -----
 
-// Sums of products merge the two innermost axes, along which vectors lie, and no others.
+// Contractions merge only the two innermost axes, along which vectors are.
 // CHECK-LABEL: te.func @pixels(%x: tensor<4x12xf32>, %w: tensor<2x4x1x1xf32>) -> tensor<1x2x12xf32> {
 // CHECK-NEXT:    te.compute "s" [%n = 1, %o = 2, %y_{{.*}} = 12] reduce [%c = 4] sum : tensor<1x2x12xf32> {
 // CHECK-NEXT:      te.read %x[%c, %y_{{.*}}] : tensor<4x12xf32>
@@ -120,7 +121,7 @@ te.func @pixels(%x: tensor<4x3x4xf32>, %w: tensor<2x4x1x1xf32>) -> tensor<1x2x3x
 
 // -----
 
-// Reduce axes of sums of products stay apart.
+// Reduce axes of contractions stay separate.
 // CHECK-LABEL: te.func @product(%x: tensor<2x3x4xf32>, %w: tensor<2x3x4xf32>) -> tensor<2xf32> {
 te.func @product(%x: tensor<2x3x4xf32>, %w: tensor<2x3x4xf32>) -> tensor<2xf32> {
   %s = te.compute "s" [%i = 2] reduce [%j = 3, %k = 4] sum : tensor<2xf32> {
@@ -134,7 +135,7 @@ te.func @product(%x: tensor<2x3x4xf32>, %w: tensor<2x3x4xf32>) -> tensor<2xf32> 
 
 // -----
 
-// Memories of an accelerator have entries of so many elements, so axes stay as they are.
+// Accelerator memories have entries of fixed size, so axes stay separate.
 // CHECK-LABEL: te.func @in_entries(%x: tensor<8x16xi8>) -> tensor<8x16xi32>
 te.func @in_entries(%x: tensor<8x16xi8>) -> tensor<8x16xi32> attributes {tcopt.target = #target.vdla<results = "i8", features = "alu,load_i8", inp_bytes = 2048, wgt_bytes = 8192, acc_bytes = 8192, uop_bytes = 1024>} {
   %c = te.compute "c" [%i = 8, %j = 16] : tensor<8x16xi32> {

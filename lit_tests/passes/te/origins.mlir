@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p lower-graph-to-te{origins=true},te-inline,lower-te-to-loop,lower-blocks,hoist-workspace,lower-loop-to-kernel | filecheck %s
 
-// Calls say which nodes and operators they stand for, and keep it down to the kernel level.
+// Calls record their source nodes and operators, down to the kernel level.
 // CHECK-LABEL: func.func @main
 // CHECK:       func.call @fused_add_relu(%x, %b, %{{.*}}) {tcopt.origin = {nodes = ["Add_0", "Relu_1"], ops = ["add", "relu"], results = ["8x4xf32"], work = 64 : i64}}
 // CHECK:       func.call @mul(%{{.*}}) {tcopt.origin = {nodes = ["Mul_2"], ops = ["mul"], results = ["8x4xf32"], work = 32 : i64}}

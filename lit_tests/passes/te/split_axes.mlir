@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p split-axes --split-input-file | filecheck %s
 
-// Channels whose group is read become groups and channels of a group, in readers and results too.
+// Channels whose group is read become a group axis and a channel axis, in users and results too.
 // CHECK-LABEL: te.func @conv(%x: tensor<8x9xf32>, %w: tensor<6x4xf32>, %b: tensor<6xf32>) -> tensor<2x3x9xf32> {
 // CHECK-NEXT:    %conv = te.compute "conv" [%o = 2, %oi = 3, %p = 9] reduce [%c = 4] sum : tensor<2x3x9xf32> {
 // CHECK-NEXT:      te.read %x[%o * 4 + %c, %p] : tensor<8x9xf32>
@@ -33,7 +33,8 @@ func.func @main(%x: tensor<8x9xf32>, %w: tensor<6x4xf32>, %b: tensor<6xf32>) -> 
 
 // -----
 
-// A border around the result keeps its guarded reads; a quotient with parts that are not whole stays.
+// A border around the result keeps its guarded reads; an axis that its group size does not divide
+// is not split.
 // CHECK-LABEL: te.func @border(
 // CHECK:         te.compute "conv" [%o = 2, %oi = 2, %p = 4]
 // CHECK:         te.compute "pad" [%o = 2, %oi = 2, %p = 6] : tensor<2x2x6xf32> {
@@ -65,7 +66,7 @@ te.func @uneven(%x: tensor<3x4xf32>, %w: tensor<5x1xf32>) -> tensor<5x4xf32> {
 
 // -----
 
-// What is not a sum of products keeps its axes.
+// Stages that are not contractions keep their axes.
 // CHECK-LABEL: te.func @spread(
 // CHECK-NEXT:    te.compute "y" [%i = 6]
 te.func @spread(%x: tensor<2xf32>) -> tensor<6xf32> {
@@ -78,7 +79,7 @@ te.func @spread(%x: tensor<2xf32>) -> tensor<6xf32> {
 
 // -----
 
-// Columns of a matrix in panels share nothing: their remainder is an index too.
+// Columns of a matrix in panels are not split: their remainder is an index too.
 // CHECK-LABEL: te.func @panels(
 // CHECK-NEXT:    te.compute "y" [%i = 2, %j = 6] reduce [%k = 4] sum : tensor<2x6xf32>
 te.func @panels(%x: tensor<2x4xf32>, %w: tensor<2x4x3xf32>) -> tensor<2x6xf32> {

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p split-operations --split-input-file | filecheck %s
 
-// Each operation is a stage, written over the stage in front of it; a conversion is one of its own.
+// Each operation is a stage that overwrites the previous stage; a conversion is a separate stage.
 // CHECK-LABEL: te.func @scaled
 // CHECK-NEXT:    %y = te.compute "extsi" [%i = 8] : tensor<8xi32> {
 // CHECK-NEXT:      %0 = te.read %x[%i] : tensor<8xi8>
@@ -35,8 +35,8 @@ te.func @scaled(%x: tensor<8xi8>, %b: tensor<8xi32>) -> tensor<8xi8> {
 
 // -----
 
-// What is read again is not written over: the operation is on a copy, which is zero and the value
-// added to it. Zeros need no sums, so they come in front of these.
+// A value with later users is not overwritten: the operation works on a copy, which is zero plus
+// the value. Zeros do not depend on the sums, so they come first.
 // CHECK-LABEL: te.func @twice
 // CHECK-NEXT:    %y = te.compute "zero" [%i = 8] : tensor<8xi32> {
 // CHECK:         %s = te.compute "s" [%i = 8] reduce [%k = 4] sum : tensor<8xi32> {
@@ -68,7 +68,7 @@ te.func @twice(%x: tensor<8x4xi32>) -> tensor<8xi32> {
 
 // -----
 
-// A stage of floats stays as it is: the unit computes on integers.
+// Float stages are unchanged: the unit computes on integers.
 // CHECK-LABEL: te.func @floats
 // CHECK-NEXT:    te.compute "y" [%i = 8] : tensor<8xf32> {
 module attributes {tcopt.target = #target.vdla<inp_bytes = 2048, wgt_bytes = 8192, acc_bytes = 8192, uop_bytes = 1024>} {
@@ -85,7 +85,7 @@ te.func @floats(%x: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
-// So does one for a target that has no accelerator.
+// Stages for a target that is not an accelerator are unchanged.
 // CHECK-LABEL: te.func @host
 // CHECK-NEXT:    te.compute "y" [%i = 8] : tensor<8xi32> {
 te.func @host(%x: tensor<8xi32>) -> tensor<8xi32> {
@@ -100,8 +100,8 @@ te.func @host(%x: tensor<8xi32>) -> tensor<8xi32> {
 
 // -----
 
-// Operations of more than 32 bits belong to what makes 32 bits of them again: a unit has one operation
-// for all.
+// Operations on more than 32 bits stay with the conversion back to 32 bits: the unit does both in
+// one operation.
 // CHECK-LABEL: te.func @product
 // CHECK-NEXT:    %{{.*}} = te.compute "z" [%i = 16] : tensor<16xi32> {
 // CHECK:         %{{.*}} = te.compute "trunci" [%i = 16] : tensor<16xi32> {

@@ -25,7 +25,7 @@ te.func @chain(%x: tensor<8xf32>) -> tensor<8xf32> {
   te.return %c : tensor<8xf32>
 }
 
-// What lies inside of a border stays a stage, which can be written to its place at once.
+// The interior of a border stays a stage, which can write in place.
 // CHECK-LABEL: te.func @border
 // CHECK-NEXT:    %e = te.compute "e"
 // CHECK:         %p = te.compute "p"
@@ -58,7 +58,7 @@ te.func @indices(%x: tensor<6x4xf32>) -> tensor<4x6xf32> {
   te.return %t : tensor<4x6xf32>
 }
 
-// A guarded read of a computed stage becomes a choice, and inner reads get guards.
+// A guarded read of a computed stage becomes a select, and inner reads get guards.
 // CHECK-LABEL: te.func @guard
 // CHECK-NEXT:    %q = te.compute "q" [%i = 10] : tensor<10xf32> {
 // CHECK-NEXT:      %0 = te.read %x[%i - 1] else 0.000000e+00 : tensor<8xf32>
@@ -91,7 +91,7 @@ te.func @guard(%x: tensor<8xf32>) -> tensor<10xf32> {
   te.return %q : tensor<10xf32>
 }
 
-// Padding goes into a pooling, unless the option says otherwise.
+// Padding is inlined into a pooling, unless the option forbids it.
 // CHECK-LABEL: te.func @pool
 // CHECK-NEXT:    %m = te.compute "m" [%i = 8] reduce [%k = 3] max : tensor<8xf32> {
 // CHECK-NEXT:      %0 = te.read %x[%i + %k - 1] else -inf : tensor<8xf32>
@@ -110,7 +110,7 @@ te.func @pool(%x: tensor<8xf32>) -> tensor<8xf32> {
   te.return %m : tensor<8xf32>
 }
 
-// A convolution reads its padded input again and again: the padding stays.
+// A convolution reads its padded input repeatedly, so the padding stays a stage.
 // CHECK-LABEL: te.func @conv
 // CHECK-NEXT:    te.compute "p"
 // CHECK:         te.compute "c"
@@ -128,7 +128,7 @@ te.func @conv(%x: tensor<8xf32>, %w: tensor<3xf32>) -> tensor<8xf32> {
   te.return %c : tensor<8xf32>
 }
 
-// What two stages read is computed in both if that is cheap, and `max-ops` says what is.
+// A stage with two users is recomputed in both if it is cheap, up to `max-ops`.
 // CHECK-LABEL: te.func @twice
 // CHECK-NOT:     te.compute "n"
 // STRICT-LABEL: te.func @twice
@@ -152,7 +152,7 @@ te.func @twice(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   te.return %a, %b : tensor<8xf32>, tensor<8xf32>
 }
 
-// A stage that nobody reads disappears; one that is returned stays.
+// A stage without users is removed; one that is returned stays.
 // CHECK-LABEL: te.func @unused
 // CHECK-NEXT:    te.compute "kept"
 // CHECK-NOT:     te.compute
@@ -169,8 +169,8 @@ te.func @unused(%x: tensor<8xf32>) -> tensor<8xf32> {
   te.return %a : tensor<8xf32>
 }
 
-// A transform by a table reads a few neighbours of a pad at once, which the next one reads again:
-// the pad is computed once.
+// A table transform reads several adjacent elements of a pad, and the next element reads them
+// again: the pad is computed once.
 // CHECK-LABEL: te.func @transform
 // CHECK-NEXT:    te.compute "pad"
 te.func @transform(%x: tensor<9xf32>) -> tensor<5x3xf32> {
@@ -191,8 +191,8 @@ te.func @transform(%x: tensor<9xf32>) -> tensor<5x3xf32> {
   te.return %t : tensor<5x3xf32>
 }
 
-// Paths of long operations that part and meet again are one expression, in which what is read
-// twice at one place is computed once.
+// Diamonds of expensive operations become one expression, in which repeated reads of one element
+// are computed once.
 // CHECK-LABEL: te.func @diamond
 // CHECK-NEXT:    te.compute "d"
 // CHECK:         math.exp
@@ -224,8 +224,8 @@ te.func @diamond(%x: tensor<8xf32>) -> tensor<8xf32> {
   te.return %d : tensor<8xf32>
 }
 
-// A transform stays beside an epilogue with functions, whatever reads it twice, but takes the
-// short start of that in; a short epilogue with a diamond in it goes in as a whole.
+// A transform is not inlined into an epilogue with functions that reads it twice, but the cheap
+// start of the epilogue fuses with it; a cheap epilogue with a diamond fuses completely.
 // CHECK-LABEL: te.func @transformed
 // CHECK-NEXT:    te.compute "sum"
 // CHECK:         table.scale
@@ -284,7 +284,7 @@ te.func @short(%x: tensor<10xf32>) -> tensor<8xf32> {
   te.return %y : tensor<8xf32>
 }
 
-// What takes two vectors apart is computed once, for all that read it.
+// A read that interleaves two vectors is computed once, for all its users.
 // CHECK-LABEL: te.func @woven
 // CHECK: te.compute "across"
 // CHECK: te.compute "down"
@@ -304,7 +304,7 @@ te.func @woven(%x: tensor<9x9xf32>) -> tensor<16x16xf32> {
   te.return %d : tensor<16x16xf32>
 }
 
-// A single element has no neighbours.
+// A single element has no neighbours to interleave with.
 // CHECK-LABEL: te.func @single
 // CHECK-NOT: "scale"
 te.func @single(%x: tensor<f32>) -> tensor<8xf32> {
@@ -320,7 +320,8 @@ te.func @single(%x: tensor<f32>) -> tensor<8xf32> {
   te.return %d : tensor<8xf32>
 }
 
-// Rows shorter than vectors are woven before functions, which go through several of them at once.
+// Rows shorter than a vector are interleaved in a stage of their own before functions, so that
+// these vectorise across rows.
 // CHECK-LABEL: te.func @narrow
 // CHECK: te.compute "weave"
 // CHECK: math.tanh
@@ -337,7 +338,7 @@ te.func @narrow(%x: tensor<9x4xf32>) -> tensor<9x7xf32> {
   te.return %d : tensor<9x7xf32>
 }
 
-// Without functions there is one stage, as there is for rows of whole vectors.
+// Without functions there is one stage, as for rows of whole vectors.
 // CHECK-LABEL: te.func @cheap
 // CHECK-NOT: "weave"
 te.func @cheap(%x: tensor<9x4xf32>) -> tensor<9x7xf32> {
@@ -355,7 +356,7 @@ te.func @cheap(%x: tensor<9x4xf32>) -> tensor<9x7xf32> {
 
 // -----
 
-// A unit that reduces what is in its memories has it converted first.
+// A unit that reduces values in its memories needs them converted in a stage before.
 // CHECK-LABEL: te.func @in_registers
 // CHECK-NEXT:    %c = te.compute "c"
 // CHECK:         %m = te.compute "m"

@@ -3,8 +3,8 @@
 // RUN: tcopt %s -p insert-tokens,insert-tokens --split-input-file | filecheck %s
 // RUN: tcopt %s -p 'insert-tokens{rule=neighbours}' --split-input-file | filecheck %s --check-prefix=VTA
 
-// A gemm waits for what it reads, one token for both loads; a load waits for the gemm that read the
-// entries it overwrites, but the one in front of it, to other entries, does not.
+// A gemm waits for its inputs, with one token for both loads; a load waits for the gemm that read
+// the entries it overwrites, while the load before it, to other entries, does not.
 // CHECK-LABEL: vdla.program @slots
 // CHECK:         vdla.gemm reset %k{{$}}
 // CHECK-NEXT:    vdla.load inp 0, %x[0] : 1x4{{$}}
@@ -16,7 +16,7 @@
 // CHECK-NEXT:    vdla.store acc 0, %y[0] : 1x4 pop(compute) push(compute)
 // CHECK-NEXT:    vdla.finish pop(store)
 
-// The plan says what each token is for.
+// The plan gives the reason for each token.
 // PLAN:      done: insert-tokens: @slots ({{.*}}): 5 tokens for 6 dependences
 // PLAN-NEXT: @slots ({{.*}}): load->compute: 4 after 3 (RAW wgt)
 // PLAN-NEXT: @slots ({{.*}}): load->compute: 7 after 6 (RAW inp)
@@ -24,8 +24,8 @@
 // PLAN-NEXT: @slots ({{.*}}): compute->store: 8 after 7 (RAW acc)
 // PLAN-NEXT: @slots ({{.*}}): store->compute: 9 after 8 (end)
 
-// By VTA's rule the units of neighbouring statements wait for each other, whatever they touch: the
-// first load waits for a reset that has nothing to do with it.
+// By VTA's rule units of adjacent statements synchronise whatever they access: the first load waits
+// for an unrelated reset.
 // VTA-LABEL: vdla.program @slots
 // VTA:         vdla.gemm reset %k push(load)
 // VTA-NEXT:    vdla.load inp 0, %x[0] : 1x4 pop(compute)
@@ -49,8 +49,8 @@ module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32
 
 // -----
 
-// What a store writes to memory and a load reads is ordered by the compute instruction between them,
-// a token to it and one from it; where one waits for the store anyway, that is the one.
+// A load of what a store wrote is ordered by the compute instruction between them, with a token to
+// it and one from it; an instruction that already waits for the store is used.
 // CHECK-LABEL: vdla.program @through_compute
 // CHECK:         vdla.store out 0, %m[0] : 1x2 pop(compute) push(compute)
 // CHECK-NEXT:    vdla.gemm reset %k pop(store) push(load)
@@ -74,8 +74,8 @@ module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32
 
 // -----
 
-// Without an instruction of the compute unit between them, one is added that loads micro-ops which are
-// there already: of the smallest kernel.
+// Without a compute instruction between them, one is inserted that reloads micro-ops: those of the
+// smallest kernel.
 // CHECK-LABEL: vdla.program @relay
 // CHECK:         vdla.store out 0, %m[0] : 1x2 pop(compute) push(compute)
 // CHECK-NEXT:    vdla.load_uops %small pop(store) push(load)
@@ -121,8 +121,7 @@ module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32
 
 // -----
 
-// A queue that holds one token is not sent a second: one token stands for what would have been
-// several.
+// If a queue holds only one token, no second is sent: one token covers all dependences.
 // CHECK-LABEL: vdla.program @short_queues
 // CHECK-NEXT:    vdla.load acc 0, %x[0] : 1x1{{$}}
 // CHECK-NEXT:    vdla.load acc 1, %x[1] : 1x1{{$}}

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
 
-// A reduction accumulates in a buffer of its own, which is copied out.
+// A reduction accumulates in its own buffer, which is copied out at the end.
 // CHECK:         loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
 // CHECK:           %y_register = loop.alloc register : memref<8x64xf32>
 // CHECK:           loop.for %i = 0 to 8 {
@@ -46,7 +46,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Of a buffer that a block writes from some place on, the cache is the part from there on.
+// If a block writes a buffer from some offset on, the cache covers only that part.
 // CHECK-LABEL: loop.func @inside(
 // CHECK-NEXT:    %y_register = loop.alloc register : memref<8xf32>
 // CHECK:         loop.store %{{.*}}, %y_register[%vi] : memref<8xf32>
@@ -69,7 +69,7 @@ sched.sequence @s for @inside {
 
 // -----
 
-// The copy goes to the tile that is complete, and the buffer with it.
+// The copy moves to the loop of the finished tile, together with the buffer.
 // CHECK:         loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
 // CHECK:           loop.for %i = 0 to 8 {
 // CHECK:             loop.for %jo = 0 to 4 {
@@ -118,7 +118,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// What a tile reads is copied in front of it.
+// The elements that a tile reads are copied before it.
 // CHECK:         loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
 // CHECK:           loop.for %i = 0 to 8 {
 // CHECK:             loop.for %jo = 0 to 4 {
@@ -168,7 +168,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A buffer that the block does not read is refused.
+// A buffer that the block does not read is rejected.
 // CHECK:       illegal-schedule: 'sched.cache_read': cache_read: argument 'buffer': the block reads no buffer 'v'; it reads 0 %x, 1 %w, 2 %y
 loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
   loop.for %i = 0 to 8 {
@@ -198,7 +198,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A buffer that the block writes as well is refused.
+// A buffer that the block also writes is rejected.
 // CHECK:       illegal-schedule: 'sched.cache_read': cache_read: argument 'buffer': the block writes %y too
 loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
   loop.for %i = 0 to 8 {
@@ -228,7 +228,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A buffer of the function changes its memory.
+// A local buffer changes its memory scope.
 // CHECK:         loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
 // CHECK:           %mm = loop.alloc register : memref<8x64xf32>
 // CHECK:           loop.for %i = 0 to 8 {
@@ -285,7 +285,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// An argument stays where the caller put it.
+// An argument stays in the caller's memory.
 // CHECK:       illegal-schedule: 'sched.set_scope': set_scope: argument 'block': it writes %y, an argument of the function
 loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
   loop.for %i = 0 to 8 {
@@ -315,7 +315,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// The reduction's start must still be inside.
+// The reduction's init must still be in its block.
 // CHECK:       illegal-schedule: 'sched.cache_write': cache_write: argument 'block': another block starts its reduction in %y
 loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
   loop.for %i = 0 to 8 {
@@ -346,7 +346,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// With steps only what is read is copied: every second row here.
+// With steps only the elements that are read are copied: here every second row.
 // CHECK-LABEL: loop.func @steps
 // CHECK:         %x_acc_input = loop.alloc acc_input : memref<4x6x16xi8>
 // CHECK:         loop.block "x_acc_input" (%vd0: spatial 4 = %d0, %vd1: spatial 6 = %d1, %vd2: spatial 16 = %d2) {
@@ -372,7 +372,7 @@ sched.sequence @s for @steps {
 
 // -----
 
-// What is left out may not be read.
+// The block must not read elements that the steps skip.
 // CHECK: cache_read: argument 'steps': the block reads other indices of %x than every 2
 loop.func @f(%x: memref<8xf32>, %y: memref<6xf32>) {
   loop.for %i = 0 to 6 {

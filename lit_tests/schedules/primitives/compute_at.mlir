@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
 
-// Each tile of the consumer computes what it reads, with the overlap.
+// Each tile of the consumer computes the elements it reads, including the overlap between tiles.
 // CHECK:         loop.func @f(%x: memref<64xf32>, %y: memref<62xf32>) {
 // CHECK:           loop.for %io = 0 to 8 {
 // CHECK:             %t = loop.alloc global : memref<64xf32>
@@ -36,7 +36,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Inside the innermost loop the producer computes each element read.
+// In the innermost loop the producer computes each element where it is read.
 // CHECK:         loop.func @f(%x: memref<64xf32>, %y: memref<62xf32>) {
 // CHECK:           loop.for %io = 0 to 8 {
 // CHECK:             loop.for %ii = 0 to 8 {
@@ -72,7 +72,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A reduction takes all its loops along.
+// A reduction moves with all its loops.
 // CHECK:         loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
 // CHECK:           loop.for %i = 0 to 8 {
 // CHECK:             loop.for %jo = 0 to 4 {
@@ -124,7 +124,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A read with a default needs no more than there is.
+// Elements covered by a read's default are not computed.
 // CHECK:         loop.func @f(%x: memref<64xf32>, %y: memref<66xf32>) {
 // CHECK:           loop.for %io = 0 to 9 {
 // CHECK:             %t = loop.alloc global : memref<64xf32>
@@ -158,7 +158,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// An output must be written whole.
+// An output must be written completely.
 // CHECK:       illegal-schedule: 'sched.compute_at': compute_at: argument 'block': it writes %y, an argument that must be written completely
 loop.func @f(%x: memref<64xf32>, %y: memref<62xf32>) {
   %t = loop.alloc global : memref<64xf32>
@@ -189,7 +189,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A loop without the consumer is not a place for its producer.
+// The target loop must contain the consumer.
 // CHECK:       illegal-schedule: 'sched.compute_at': compute_at: argument 'loop': block "mm_global", which reads %mm, is outside %i
 loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
   %mm = loop.alloc global : memref<8x64xf32>
@@ -235,7 +235,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A reduction in two blocks does not move.
+// A reduction whose init is a separate block does not move.
 // CHECK:       illegal-schedule: 'sched.compute_at': compute_at: argument 'block': block "mm_init" writes %mm too
 loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
   %mm = loop.alloc global : memref<8x64xf32>
@@ -279,7 +279,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// What the threads of a block share is computed for all of them, not for one.
+// Shared memory must be filled for all threads of the block, not for one.
 // CHECK:         loop.func @f(%x: memref<64x32xf32>, %y: memref<64xf32>) {
 // CHECK-NEXT:      loop.for %io = 0 to 4 thread blockIdx.x {
 // CHECK-NEXT:        loop.for %ii = 0 to 16 thread threadIdx.x {

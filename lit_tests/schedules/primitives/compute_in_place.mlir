@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
 
-// The result takes the place of what was read, also for those that read it.
+// The result overwrites the input, also for later users of the result.
 // CHECK-LABEL: loop.func @f
 // CHECK-NEXT:    %s = loop.alloc global : memref<8xi32>
 // CHECK-NEXT:    loop.for
@@ -43,7 +43,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// What is read afterwards stays.
+// An input that is read later is not overwritten.
 // CHECK: illegal-schedule: 'sched.compute_in_place': compute_in_place: argument 'block': block "third" uses %s after it
 loop.func @f(%x: memref<8xi32>, %y: memref<8xi32>) {
   %s = loop.alloc global : memref<8xi32>
@@ -78,7 +78,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Each element is read where it is stored.
+// Each element must be read at the index where it is stored.
 // CHECK: illegal-schedule: 'sched.compute_in_place': compute_in_place: argument 'block': it reads other elements of %s than it stores
 loop.func @f(%x: memref<8xi32>, %y: memref<8xi32>) {
   %s = loop.alloc global : memref<8xi32>
@@ -113,7 +113,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Both lie in one memory.
+// Input and result must be in the same memory.
 // CHECK: illegal-schedule: 'sched.compute_in_place': compute_in_place: argument 'block': %t and %s differ in type or memory
 loop.func @f(%x: memref<8xi32>, %y: memref<8xi32>) {
   %s = loop.alloc shared : memref<8xi32>
@@ -148,7 +148,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// An argument keeps what it holds.
+// An argument is not overwritten.
 // CHECK: illegal-schedule: 'sched.compute_in_place': compute_in_place: argument 'block': %x is an argument of the function
 loop.func @f(%x: memref<8xi32>, %y: memref<8xi32>) {
   %s = loop.alloc global : memref<8xi32>
@@ -183,7 +183,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// There is such a buffer.
+// The buffer must exist.
 // CHECK: illegal-schedule: 'sched.compute_in_place': compute_in_place: argument 'buffer': it reads 1 buffers, there is no number 1
 loop.func @f(%x: memref<8xi32>, %y: memref<8xi32>) {
   %s = loop.alloc global : memref<8xi32>

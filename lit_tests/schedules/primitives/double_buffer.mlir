@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
 
-// The buffer is marked for the pass that follows.
+// The buffer is marked for a later pass.
 // CHECK: %x_shared = loop.alloc shared {double_buffer} : memref<64x32xf32>
 loop.func @f(%x: memref<64x32xf32>, %y: memref<64xf32>) {
   loop.for %i = 0 to 64 {
@@ -32,7 +32,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Only what the threads of a block share is fetched for the next iteration.
+// Only shared memory can be prefetched for the next iteration.
 // CHECK: illegal-schedule: 'sched.double_buffer': double_buffer: argument 'block': %y is not shared
 loop.func @f(%x: memref<64x32xf32>, %y: memref<64xf32>) {
   loop.for %i = 0 to 64 {
@@ -64,7 +64,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// It has to be filled again and again.
+// The buffer must be refilled in a loop.
 // CHECK: illegal-schedule: 'sched.double_buffer': double_buffer: argument 'block': %x_shared is filled once, outside of loops
 loop.func @f(%x: memref<64x32xf32>, %y: memref<64xf32>) {
   loop.for %i = 0 to 64 {
@@ -90,7 +90,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Tiles in an accelerator's memory lie in any number of slots, whoever writes them.
+// Buffers in accelerator memory can have any number of slots, whatever writes them.
 // CHECK: %x_acc_input = loop.alloc acc_input {slots = 3 : i64} : memref<64x16xi8>
 loop.func @f(%x: memref<64x16xi8>, %y: memref<64x16xi8>) {
   loop.for %i = 0 to 64 {
@@ -112,7 +112,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Shared memory has two.
+// Shared memory has exactly two slots.
 // CHECK: double_buffer: argument 'slots': %x_shared is in memory where tiles have two slots, not 3
 loop.func @f(%x: memref<64x16xi8>, %y: memref<64x16xi8>) {
   loop.for %i = 0 to 64 {

@@ -1,8 +1,8 @@
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
 
-// Steps that change the order in which floats are added up need a sum with `fastmath<reassoc>`.
+// Steps that reorder the terms of a float sum need `fastmath<reassoc>` on it.
 
-// Partial sums are other groups of terms.
+// Partial sums regroup the terms.
 // CHECK: rfactor: argument 'block': it writes %y, whose elements may depend on the order of steps: in block "sum" arith.addf has no fastmath<reassoc>, so its terms keep their order
 loop.func @f(%x: memref<8x16xf32>, %y: memref<1xf32>) {
   loop.for %i = 0 to 8 {
@@ -28,7 +28,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Two loops of one sum decide the order of its terms.
+// The order of two reduce loops determines the order of the terms.
 // CHECK: reorder: argument 'loops': {{.*}} which may access the same element, would be exchanged
 loop.func @f(%x: memref<8x16xf32>, %y: memref<1xf32>) {
   loop.for %i = 0 to 8 {
@@ -54,7 +54,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Lanes are added up among each other first.
+// A vectorised loop adds up its lanes first.
 // CHECK: vectorize: argument 'loop': in block "sum" arith.addf has no fastmath<reassoc>
 loop.func @f(%x: memref<8x16xf32>, %y: memref<1xf32>) {
   loop.for %i = 0 to 8 {
@@ -81,7 +81,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// So are the terms of threads.
+// A thread loop adds up the terms of its threads first.
 // CHECK: bind: argument 'loop': in block "sum" arith.addf has no fastmath<reassoc>
 loop.func @f(%x: memref<8x16xf32>, %y: memref<1xf32>) {
   loop.for %i = 0 to 8 {
@@ -107,7 +107,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// What keeps the order of each sum needs nothing: one that is split, and loops of its own around.
+// Steps that keep the order of each sum need no flag: splits, and loops around independent sums.
 // CHECK-LABEL: loop.func @g
 // CHECK:       loop.for %ko = 0 to 4
 // CHECK-NEXT:    loop.for %i = 0 to 8

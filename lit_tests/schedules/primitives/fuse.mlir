@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
 
-// Variables become digits of the fused loop.
+// The fused loops' variables become digits of the new variable.
 // CHECK:         loop.func @f(%x: memref<30x7xf32>, %y: memref<30x7xf32>) {
 // CHECK:           loop.for %i_j = 0 to 210 {
 // CHECK:             loop.block "copy" (%vi: spatial 30 = %i_j floordiv 7, %vj: spatial 7 = %i_j mod 7) {
@@ -22,7 +22,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// What is split again after a fusion stays simple where the extents divide.
+// A split after a fusion yields simple indices if the extents divide.
 // CHECK:         loop.func @f(%x: memref<30x7xf32>, %y: memref<30x7xf32>) {
 // CHECK:           loop.for %i_jo = 0 to 30 {
 // CHECK:             loop.for %i_ji = 0 to 7 {
@@ -46,7 +46,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Loops with something between them are refused.
+// Loops with code between them are rejected.
 // CHECK:       illegal-schedule: 'sched.fuse': fuse: argument 'loops': %i does not hold exactly %j
 loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
   %mm = loop.alloc global : memref<8x64xf32>
@@ -89,7 +89,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// The inner loop cannot come first.
+// The inner loop cannot be named first.
 // CHECK:       illegal-schedule: 'sched.fuse': fuse: argument 'loops': %j does not hold exactly %i
 loop.func @f(%x: memref<30x7xf32>, %y: memref<30x7xf32>) {
   loop.for %i = 0 to 30 {

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
 
-// The computation takes the place of the read, at the reader's indices.
+// The computation replaces the read, at the reader's indices.
 // CHECK:         loop.func @f(%x: memref<64xf32>, %y: memref<64xf32>) {
 // CHECK:           loop.for %i = 0 to 64 {
 // CHECK:             loop.block "use" (%vi: spatial 64 = %i) {
@@ -33,7 +33,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Where a read may lie outside, the default is chosen by its indices.
+// If a read may be out of bounds, a select on its indices yields the default.
 // CHECK:         loop.func @f(%x: memref<64xf32>, %y: memref<66xf32>) {
 // CHECK:           loop.for %i = 0 to 66 {
 // CHECK:             loop.block "use" (%vi: spatial 66 = %i) {
@@ -71,7 +71,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A reduction is not inlined.
+// A reduction cannot be inlined.
 // CHECK:       illegal-schedule: 'sched.compute_inline': compute_inline: argument 'block': block "mm" is a reduction
 loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
   %mm = loop.alloc global : memref<8x64xf32>
@@ -111,7 +111,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// An output is not inlined.
+// An output cannot be inlined.
 // CHECK:       illegal-schedule: 'sched.compute_inline': compute_inline: argument 'block': %y is an argument of the function and must be written
 loop.func @f(%x: memref<64xf32>, %y: memref<64xf32>) {
   %t = loop.alloc global : memref<64xf32>
@@ -136,7 +136,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// The consumer takes the place of the producer's store.
+// The consumer replaces the producer's store.
 // CHECK:         loop.func @f(%x: memref<64xf32>, %y: memref<64xf32>) {
 // CHECK:           loop.for %i = 0 to 64 {
 // CHECK:             loop.block "double" (%vi: spatial 64 = %i) {
@@ -173,7 +173,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Only a consumer that reads each element in place can.
+// Reverse inlining needs a consumer that reads each element at the index of its store.
 // CHECK:       illegal-schedule: 'sched.reverse_compute_inline': reverse_compute_inline: argument 'block': there is no input that one block without a reduction writes for it alone, and that it reads at its own variables
 loop.func @f(%x: memref<64xf32>, %y: memref<64xf32>) {
   %t = loop.alloc global : memref<64xf32>

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
 
-// Each kind shows on its loop.
+// Each kind is printed on its loop.
 // CHECK:         loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
 // CHECK:           loop.for %i = 0 to 8 parallel {
 // CHECK:             loop.for %k = 0 to 32 unrolled attributes {pipeline = 2 : i64} {
@@ -67,7 +67,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Iterations of a reduction depend on each other.
+// Iterations of a reduction are not independent.
 // CHECK:       illegal-schedule: 'sched.parallel': parallel: argument 'loop': block "mm" reduces over it, so its iterations depend on each other
 loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
   loop.for %i = 0 to 8 {
@@ -97,7 +97,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Only an innermost loop becomes lanes.
+// Only an innermost loop can be vectorised.
 // CHECK:       illegal-schedule: 'sched.vectorize': vectorize: argument 'loop': it holds a loop.for, and only blocks become lanes
 loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
   loop.for %i = 0 to 8 {
@@ -127,7 +127,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A reduction's loop does not become lanes either while the block holds its init.
+// A reduction's loop cannot be vectorised while its block contains the init.
 // CHECK:       illegal-schedule: 'sched.vectorize': vectorize: argument 'loop': block "mm" reduces over it, so its iterations depend on each other
 loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
   loop.for %i = 0 to 8 {
@@ -157,7 +157,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Iterations that write the same elements do not run at the same time.
+// Iterations that write the same elements cannot run in parallel.
 // CHECK:         loop.func @f(%x: memref<64xf32>, %y: memref<62xf32>) {
 // CHECK:           loop.for %io = 0 to 8 parallel {
 // CHECK:             %t = loop.alloc global : memref<64xf32>
@@ -197,7 +197,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Too long a loop is not written out.
+// Loops that are too long are not unrolled.
 // CHECK:       illegal-schedule: 'sched.unroll': unroll: argument 'loop': its 512 iterations are more than the limit of 256
 loop.func @f(%x: memref<8x512xf32>, %y: memref<8xf32>) {
   loop.for %i = 0 to 8 {
@@ -223,7 +223,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// An axis serves one loop of a nest.
+// An axis can be bound to one loop of a nest.
 // CHECK:       illegal-schedule: 'sched.bind': bind: argument 'axis': threadIdx.x is taken by %i
 loop.func @f(%x: memref<30x7xf32>, %y: memref<30x7xf32>) {
   loop.for %i = 0 to 30 {
@@ -244,7 +244,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// An attribute does not hide a property.
+// An attribute does not hide a property of the same name.
 // CHECK:       illegal-schedule: 'sched.annotate': annotate: argument 'key': 'extent' is a property of loop.for
 loop.func @f(%x: memref<64xf32>, %y: memref<64xf32>) {
   loop.for %i = 0 to 64 {
@@ -262,7 +262,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Inside of a loop over threads, what they share is spread over the same threads.
+// Inside a thread loop, filling a shared buffer is distributed over the same threads.
 // CHECK:         loop.for %ii = 0 to 16 thread threadIdx.x {
 // CHECK:           loop.for %d0_d1o = 0 to 8 {
 // CHECK-NEXT:        loop.for %d0_d1i = 0 to 16 thread threadIdx.x {
@@ -300,7 +300,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// There are no more threads than the outer loop has.
+// The inner loop must not have more threads than the outer one.
 // CHECK:       illegal-schedule: 'sched.bind': bind: argument 'loop': %ii has only 16 threads for 128 iterations
 loop.func @f(%x: memref<64x32xf32>, %y: memref<64xf32>) {
   loop.for %i = 0 to 64 {
@@ -334,7 +334,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Threads may combine their terms, where a loop does nothing else.
+// Threads may reduce their terms if the loop does nothing else.
 // CHECK:         loop.for %k = 0 to 32 thread threadIdx.x {
 // CHECK-NEXT:      loop.block "sum"
 loop.func @f(%x: memref<32xf32>, %y: memref<1xf32>) {

@@ -1,7 +1,7 @@
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
 
-// Copies have room for whole tiles, and are 0 beyond the end of the reduction. The result is as large
-// as it was.
+// Copies are padded to whole tiles, with 0 past the end of the reduction. The result keeps its
+// size.
 // CHECK-LABEL: loop.func @f
 // CHECK:       %y_register = loop.alloc register : memref<32x24xf32>
 // CHECK-NEXT:  %x_shared = loop.alloc shared : memref<32x32xf32>
@@ -45,7 +45,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// An operand that others may read keeps its size.
+// An operand that is visible outside keeps its size.
 // CHECK: pad_einsum: argument 'block': %x is not copied for it alone
 loop.func @f(%x: memref<20x30xf32>, %w: memref<30x24xf32>, %y: memref<20x24xf32>) {
   loop.for %i = 0 to 20 {
@@ -75,7 +75,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// So does the result of a function.
+// The result of a function keeps its size too.
 // CHECK: pad_einsum: argument 'block': %y is not an allocated buffer that only it writes
 loop.func @f(%x: memref<20x30xf32>, %w: memref<30x24xf32>, %y: memref<20x24xf32>) {
   loop.for %i = 0 to 20 {
@@ -106,7 +106,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Tiles come afterwards.
+// Padding must precede tiling.
 // CHECK: pad_einsum: argument 'block': %vi has no loop of its own
 loop.func @f(%x: memref<20x30xf32>, %w: memref<30x24xf32>, %y: memref<20x24xf32>) {
   loop.for %i = 0 to 20 {
@@ -140,7 +140,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// There is a multiple for each variable.
+// Each variable needs a multiple.
 // CHECK: pad_einsum: argument 'multiples': [16, 8] are not 3 positive numbers
 loop.func @f(%x: memref<20x30xf32>, %w: memref<30x24xf32>, %y: memref<20x24xf32>) {
   loop.for %i = 0 to 20 {
@@ -172,7 +172,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A window that goes on reads what is beside it, which may be no number.
+// A padded window would read adjacent elements, which may be nan.
 // CHECK: pad_einsum: argument 'block': %x_shared may not be 0 beyond the end of %vk
 loop.func @f(%x: memref<20x49xf32>, %w: memref<30x24xf32>, %y: memref<20x24xf32>) {
   loop.for %i = 0 to 20 {

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
 
-// The buffer's dimensions move, its writer's loops stay.
+// The buffer's dimensions are permuted; the loops that write it stay.
 // CHECK-LABEL: loop.func @f
 // CHECK:       %t = loop.alloc shared : memref<5x3x4xf32>
 // CHECK:       loop.store %0, %t[%vk, %vi, %vj] : memref<5x3x4xf32>
@@ -35,7 +35,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// An argument's layout is its caller's.
+// The layout of an argument belongs to the caller.
 // CHECK: permute_layout: argument 'block': it writes %y, an argument whose layout is given
 loop.func @f(%y: memref<8x64xf32>) {
   loop.for %i = 0 to 8 {
@@ -52,7 +52,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Each dimension is named once.
+// Each dimension must be named once.
 // CHECK: permute_layout: argument 'order': [1, 1] is not a permutation of 2 dimensions
 loop.func @f(%y: memref<8xf32>) {
   %t = loop.alloc global : memref<8x2xf32>
@@ -70,7 +70,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// What is said of rows refers to the order that there is.
+// Layout attributes refer to the current order of dimensions, so they prevent a permutation.
 // CHECK: permute_layout: argument 'block': rows of %t are spaced
 loop.func @f(%y: memref<8xf32>) {
   %t = loop.alloc global : memref<8x2xf32>

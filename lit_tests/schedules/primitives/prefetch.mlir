@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
 
-// The next panel has as many lines as a tile has steps: the last tile brings them all.
+// The next panel has as many cache lines as a tile has steps: the last tile prefetches them all.
 // CHECK:       loop.for %k = 0 to 64 {
 // CHECK-NEXT:    loop.guard ([%i * 64 + %k - 192] in 64) {
 // CHECK-NEXT:      loop.prefetch %w[%p + 1, 0, %i * 1024 + %k * 16 - 3072] locality 2 : memref<8x64x16xf32>
@@ -34,7 +34,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Where there are fewer iterations than lines, each brings several.
+// If there are fewer iterations than cache lines, each prefetches several.
 // CHECK:       loop.for %i = 0 to 4 {
 // CHECK-NEXT:    loop.prefetch %w[%p + 1, 0, %i * 256] locality 2 : memref<8x64x16xf32>
 // CHECK-NEXT:    loop.prefetch %w[%p + 1, 0, %i * 256 + 16] locality 2 : memref<8x64x16xf32>
@@ -68,7 +68,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Rows of the other operand are long, and a tile reads all of each: that is one stretch, too.
+// If a tile reads whole rows, they are one contiguous range.
 // CHECK:       loop.guard ([%k - 40] in 24) {
 // CHECK-NEXT:    loop.prefetch %x[%i * 6 + 6, %k * 16 - 640] locality 2 : memref<24x64xf32>
 loop.func @f(%x: memref<24x64xf32>, %w: memref<8x64x16xf32>, %y: memref<24x128xf32>) {
@@ -99,7 +99,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// The loops are around the block, one around the other.
+// The loops must be around the block, one inside the other.
 // CHECK: prefetch: argument 'at': it is not around the block and inside of ahead
 loop.func @f(%x: memref<24x64xf32>, %w: memref<8x64x16xf32>, %y: memref<24x128xf32>) {
   loop.for %p = 0 to 8 {
@@ -129,7 +129,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// What one iteration reads lies together.
+// The elements that one iteration reads must be contiguous.
 // CHECK: prefetch: argument 'buffer': the parts of %x that are read are not contiguous
 loop.func @f(%x: memref<24x64xf32>, %w: memref<8x64x16xf32>, %y: memref<24x128xf32>) {
   loop.for %p = 0 to 8 {

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
 
-// The start becomes a block in front of the reduction's outermost loop.
+// The init becomes a block before the outermost loop of the reduction.
 // CHECK:         loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
 // CHECK:           loop.for %i = 0 to 8 {
 // CHECK:             loop.for %jo = 0 to 4 {
@@ -45,7 +45,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Inside one of its loops a reduction would start over.
+// Inside one of its loops, a reduction would be initialised again.
 // CHECK:       illegal-schedule: 'sched.decompose_reduction': decompose_reduction: argument 'loop': %k, outside it, is a loop of the reduction, and each of its iterations would start over
 loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
   loop.for %i = 0 to 8 {
@@ -76,7 +76,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A reduction starts once.
+// An init can be separated only once.
 // CHECK:       illegal-schedule: 'sched.decompose_reduction': decompose_reduction: argument 'block': it has no loop.init to move
 loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
   loop.for %i = 0 to 8 {
@@ -107,7 +107,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Each lane gets a partial sum; a second block adds them.
+// Each lane gets a partial sum; a second block adds them up.
 // CHECK:         loop.func @f(%x: memref<8x512xf32>, %y: memref<8xf32>) {
 // CHECK:           loop.for %i = 0 to 8 {
 // CHECK:             %y_rf = loop.alloc global : memref<16x8xf32>
@@ -152,7 +152,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// The partial sums may lie along another dimension.
+// Partial sums may be stored along another dimension.
 // CHECK:         loop.func @f(%x: memref<8x512xf32>, %y: memref<8xf32>) {
 // CHECK:           loop.for %i = 0 to 8 {
 // CHECK:             %y_rf = loop.alloc global : memref<8x16xf32>
@@ -196,7 +196,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Where lanes do not divide the reduction, the old variable guards it.
+// If the lanes do not divide the reduction, its variable guards the last ones.
 // CHECK:         loop.func @f(%x: memref<8x512xf32>, %y: memref<8xf32>) {
 // CHECK:           loop.for %i = 0 to 8 {
 // CHECK:             %y_rf = loop.alloc global : memref<24x8xf32>
@@ -240,8 +240,8 @@ sched.sequence @s for @f {
 
 // -----
 
-// A loop fused of those of two reduce variables is one of both: partial results take every 32nd of
-// their terms, and the domain of the outer variable says where they end.
+// For a loop fused from two reduce loops, each partial result takes every 32nd term; the domain of
+// the outer variable limits them.
 // CHECK-LABEL: loop.func @fused(%x: memref<8x7x30xf32>, %y: memref<8xf32>) {
 // CHECK:       %y_rf = loop.alloc global : memref<32x8xf32>
 // CHECK:       loop.block "sum_rf" (%vi: spatial 8 = %i, %guard: spatial 7 = (%k_lo * 32 + %k_li) floordiv 30, %vk_li: spatial 32 = %k_li, %vk_lo: reduce 7 = %k_lo)
@@ -275,7 +275,7 @@ sched.sequence @s for @fused {
 
 // -----
 
-// A block without loops gets one, around which others may be computed.
+// A block without loops gets one, in which other blocks can be computed.
 // CHECK-LABEL: loop.func @one(
 // CHECK:         loop.for %u = 0 to 1 thread blockIdx.x {
 // CHECK-NEXT:      loop.block "one" ()
@@ -319,7 +319,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// There are as many axes as dimensions and one.
+// The axis must be one of the possible positions of a new dimension.
 // CHECK:       illegal-schedule: 'sched.rfactor': rfactor: argument 'axis': 3 is outside [0, 1]
 loop.func @f(%x: memref<8x512xf32>, %y: memref<8xf32>) {
   loop.for %i = 0 to 8 {

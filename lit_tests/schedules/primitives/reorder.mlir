@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
 
-// A reduction moves outside of spatial loops; its start stays with it.
+// A reduction moves outside of spatial loops; its init moves with it.
 // CHECK:         loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
 // CHECK:           loop.for %k = 0 to 32 {
 // CHECK:             loop.for %i = 0 to 8 {
@@ -35,7 +35,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Loops that are not named keep their places.
+// Loops that are not named keep their positions.
 // CHECK:         loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
 // CHECK:           loop.for %k = 0 to 32 {
 // CHECK:             loop.for %j = 0 to 64 {
@@ -70,7 +70,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Loops of two nests are refused.
+// Loops of different nests are rejected.
 // CHECK:       illegal-schedule: 'sched.reorder': reorder: argument 'loops': %i and %i are not in one nest
 loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
   %mm = loop.alloc global : memref<8x64xf32>
@@ -113,7 +113,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Loops with another block between them are refused.
+// Loops with another block between them are rejected.
 // CHECK:       illegal-schedule: 'sched.reorder': reorder: argument 'loops': %i holds more than %j
 loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
   %mm = loop.alloc global : memref<8x64xf32>

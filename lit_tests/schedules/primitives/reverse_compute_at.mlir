@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
 
-// The epilogue of a tile follows its reduction.
+// The epilogue of a tile follows the tile's reduction.
 // CHECK:         loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
 // CHECK:           loop.for %i = 0 to 8 {
 // CHECK:             loop.for %jo = 0 to 4 {
@@ -53,7 +53,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Tiles of fused loops are found again.
+// Tiles of fused loops are recognised.
 // CHECK:         loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
 // CHECK:           loop.for %i_jo = 0 to 32 {
 // CHECK:             %mm = loop.alloc global : memref<8x64xf32>
@@ -149,7 +149,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A consumer that reads more than one iteration made would run too early.
+// A consumer that reads elements of other iterations would run too early.
 // CHECK:       illegal-schedule: 'sched.reverse_compute_at': reverse_compute_at: argument 'block': its reads need different values of %vi in one iteration
 loop.func @f(%x: memref<64xf32>, %y: memref<62xf32>) {
   %t = loop.alloc global : memref<64xf32>
@@ -179,7 +179,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A consumer with a border of its own has points that no iteration makes.
+// A consumer with a border covers elements that no iteration of the producer computes.
 // CHECK:       illegal-schedule: 'sched.reverse_compute_at': reverse_compute_at: argument 'block': %vi has values for which %t is never written, and no iteration would run them
 loop.func @f(%x: memref<64xf32>, %y: memref<66xf32>) {
   %t = loop.alloc global : memref<64xf32>
@@ -207,7 +207,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// An input that is written only later is not ready in the loop.
+// An input that is written later is not ready in the loop.
 // CHECK:       illegal-schedule: 'sched.reverse_compute_at': reverse_compute_at: argument 'block': its input %mm is written by "mm_store", after the loop
 loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
   %mm = loop.alloc global : memref<8x64xf32>

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
 
-// A factor that is left open is as large as needed.
+// An open factor is inferred.
 // CHECK:         loop.func @f(%x: memref<64xf32>, %y: memref<64xf32>) {
 // CHECK:           loop.for %io = 0 to 4 {
 // CHECK:             loop.for %ii = 0 to 16 {
@@ -21,7 +21,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Factors need not divide: what lies past the end is outside the block's domain.
+// Factors need not divide the extent: iterations past the end are outside the block's domain.
 // CHECK:         loop.func @f(%x: memref<64xf32>, %y: memref<64xf32>) {
 // CHECK:           loop.for %io = 0 to 5 {
 // CHECK:             loop.for %im = 0 to 3 {
@@ -43,7 +43,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A split of a tile that does not divide gets a variable that guards the tile's end.
+// Splitting a tile that the factor does not divide adds a variable that guards the tile's end.
 // CHECK:         loop.func @f(%x: memref<64xf32>, %y: memref<64xf32>) {
 // CHECK:           loop.for %io = 0 to 4 {
 // CHECK:             loop.for %iio = 0 to 4 {
@@ -66,7 +66,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Factors come from knobs.
+// Factors can be knobs.
 // CHECK:         loop.func @f(%x: memref<64xf32>, %y: memref<64xf32>) {
 // CHECK:           loop.for %io = 0 to 8 {
 // CHECK:             loop.for %ii = 0 to 8 {
@@ -88,7 +88,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Factors that do not cover the loop are refused.
+// Factors that do not cover the loop are rejected.
 // CHECK:       illegal-schedule: 'sched.split': split: argument 'factors': their product 48 is less than the loop's 64 iterations
 loop.func @f(%x: memref<64xf32>, %y: memref<64xf32>) {
   loop.for %i = 0 to 64 {
@@ -106,7 +106,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A loop that is no longer serial is refused.
+// A loop that is not serial cannot be split.
 // CHECK:       illegal-schedule: 'sched.split': split: argument 'loop': it is parallel, not serial
 loop.func @f(%x: memref<64xf32>, %y: memref<64xf32>) {
   loop.for %i = 0 to 64 {
@@ -125,7 +125,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A loop that was split is gone.
+// A loop that was already split no longer exists.
 // CHECK:       illegal-schedule: 'sched.parallel': loop %i is gone: it was split into %io, %ii
 loop.func @f(%x: memref<64xf32>, %y: memref<64xf32>) {
   loop.for %i = 0 to 64 {

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
 
-// The allocation says how far its rows should lie apart.
+// The allocation records the alignment of its row stride.
 // CHECK-LABEL: loop.func @f
 // CHECK:       %t = loop.alloc global {storage_align = array<i64: 0, 32, 16>} : memref<8x64xf32>
 loop.func @f(%x: memref<8x64xf32>, %y: memref<8x64xf32>) {
@@ -25,7 +25,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// An argument's strides are its caller's.
+// The strides of an argument belong to the caller.
 // CHECK: storage_align: argument 'block': it writes %y, an argument whose strides are given
 loop.func @f(%y: memref<8x64xf32>) {
   loop.for %i = 0 to 8 {
@@ -42,7 +42,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// The last dimension is contiguous.
+// The last dimension is contiguous and cannot be padded.
 // CHECK: storage_align: argument 'dim': 1 is not a dimension before the last of 2
 loop.func @f(%x: memref<8x64xf32>) {
   %t = loop.alloc global : memref<8x64xf32>
@@ -60,7 +60,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A remainder is less than what it is the remainder of.
+// The offset must be less than the factor.
 // CHECK: storage_align: argument 'offset': 16 is not in [0, factor = 16)
 loop.func @f(%x: memref<8x64xf32>) {
   %t = loop.alloc global : memref<8x64xf32>

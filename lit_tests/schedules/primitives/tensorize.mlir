@@ -1,7 +1,7 @@
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
 
-// The loop over a group becomes the intrinsic. Its block stands for the first element of each
-// tile, operands may lie in any linear way, and factors in any order.
+// The loop over a group becomes the intrinsic. The block's indices give the first element of each
+// tile; operands may have any linear layout, and factors any order.
 // CHECK-LABEL: loop.func @f
 // CHECK:         loop.for %ko = 0 to 4 {
 // CHECK-NEXT:      loop.for %j = 0 to 16 vectorized {
@@ -34,7 +34,8 @@ sched.sequence @s for @f {
 
 // -----
 
-// A block stands for as many loops around it as the intrinsic has; signs are in the arithmetic.
+// A block is replaced together with as many loops as the intrinsic has; signedness is taken from
+// the arithmetic.
 // CHECK-LABEL: loop.func @f
 // CHECK:         loop.intrin "u8s8_dot" outs(%y[0] : memref<1xi32>) ins(%x[%vk] by [1] : memref<4xi8>, %w[%vk] by [1] : memref<4xi8>)
 loop.func @f(%w: memref<4xi8>, %x: memref<4xi8>, %y: memref<1xi32>) {
@@ -58,7 +59,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// There is no such intrinsic.
+// The intrinsic must exist.
 // CHECK: tensorize: argument 'intrinsic': there is no intrinsic 'dp2a' {{.*}}; one of bf16_dot, dp4a, {{.*}}, u8s8_dot
 loop.func @f(%y: memref<4xf32>) {
   loop.for %i = 0 to 2 {
@@ -112,7 +113,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A kind differs.
+// The kind of a variable differs.
 // CHECK: the loops do not match intrinsic 'bf16_dot': %i is a spatial loop where the intrinsic's 'p' is reduce
 loop.func @f(%y: memref<2xf32>) {
   loop.for %i = 0 to 2 {
@@ -129,7 +130,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// The reduction starts inside.
+// The init is still inside the block.
 // CHECK: block "mm" still starts its reduction {{.*}}; decompose_reduction comes before tensorize
 loop.func @f(%x: memref<2xf32>, %y: memref<1xf32>) {
   loop.for %k = 0 to 2 {
@@ -219,7 +220,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// The sum is read from another place than it is written to.
+// The sum is read from another index than it is written to.
 // CHECK: the loops do not match intrinsic 's8_dot': the block does not add to the element that it stores
 loop.func @f(%x: memref<4xi8>, %w: memref<4xi8>, %y: memref<2xi32>) {
   loop.for %k = 0 to 4 {
@@ -242,7 +243,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A tile is not cut by the end of a domain.
+// A tile must not cross the end of the domain.
 // CHECK: the loops do not match intrinsic 's8_dot': a tile may stick out of the 7 iterations of %vk
 loop.func @f(%x: memref<7xi8>, %w: memref<7xi8>, %y: memref<1xi32>) {
   loop.for %ko = 0 to 2 {
@@ -267,7 +268,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Rows of an operand that end inside of a tile are not linear.
+// Rows that end inside a tile are not linear.
 // CHECK: the loops do not match intrinsic 's8_dot': an index of %w divides by a loop of the tile
 loop.func @f(%x: memref<8xi8>, %w: memref<4x2xi8>, %y: memref<1xi32>) {
   loop.for %ko = 0 to 2 {
@@ -292,7 +293,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Other blocks in the loop are none of the intrinsic's.
+// The loops must not contain other blocks.
 // CHECK: tensorize: argument 'target': %k holds 2 ops, not one
 loop.func @f(%y: memref<2xf32>, %z: memref<2xf32>) {
   loop.for %k = 0 to 2 {
@@ -314,7 +315,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Too few loops are around the block.
+// There are too few loops around the block.
 // CHECK: tensorize: argument 'target': 0 loops are around the block where the intrinsic has 1
 loop.func @f(%y: memref<f32>) {
   loop.block "a" () {
@@ -329,7 +330,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A product of small matrices is one instruction of a warp.
+// A product of small matrices becomes one instruction of a warp.
 // CHECK-LABEL: loop.func @f
 // CHECK-NEXT:    loop.block "mm"
 // CHECK-NEXT:      loop.intrin "mma_m16n8k16_f16" outs(%y[%vi, %vj] by [1, 0] [0, 1] : memref<16x8xf32>) ins(%x[%vi, %vk] by [1, 0] [0, 1] : memref<16x16xf16>, %w[%vk, %vj] by [1, 0] [0, 1] : memref<16x8xf16>)
@@ -358,7 +359,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Half as deep, it is another one.
+// With half the depth it is another instruction.
 // CHECK: illegal-schedule: 'sched.tensorize': tensorize: argument 'target': the loops do not match intrinsic 'mma_m16n8k16_f16': {{.*}}8{{.*}}16
 loop.func @f(%x: memref<16x8xf16>, %w: memref<8x8xf16>, %y: memref<16x8xf32>) {
   loop.for %i = 0 to 16 {
@@ -385,7 +386,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Its factors are of one type.
+// Both factors must have the same type.
 // CHECK: illegal-schedule: 'sched.tensorize': tensorize: argument 'target': the loops do not match intrinsic 'mma_m16n8k8_bf16': {{.*}}f16
 loop.func @f(%x: memref<16x8xf16>, %w: memref<8x8xf16>, %y: memref<16x8xf32>) {
   loop.for %i = 0 to 16 {
@@ -412,7 +413,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Factors of one type are told apart by what moves them, in whatever order they are multiplied.
+// Factors of the same type are distinguished by the loops that index them, in either order.
 // CHECK: loop.intrin "mma_m16n8k8_f16" outs(%y[%vi, %vj] by [1, 0] [0, 1] : memref<16x8xf32>)
 // CHECK-SAME: ins(%x[%vi, %vk] by [1, 0] [0, 1] : memref<16x8xf16>, %w[%vk, %vj] by [1, 0] [0, 1] : memref<8x8xf16>)
 loop.func @f(%x: memref<16x8xf16>, %w: memref<8x8xf16>, %y: memref<16x8xf32>) {

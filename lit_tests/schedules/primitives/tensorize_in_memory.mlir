@@ -2,8 +2,8 @@
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics --verify-each=exec | filecheck %s
 
-// Operands of an accelerator's intrinsics stay in the memories that they are cached in. A copy
-// whose elements may lie outside of the data writes zeros there.
+// Operands of accelerator intrinsics stay in the memories they are cached in. A copy that may read
+// out of bounds writes zeros there.
 // CHECK-LABEL: loop.func @product
 // CHECK:         loop.intrin "vdla_load_inp_1x16" outs(%pad[%vi, %vk] by [0, 1] : memref<6x16xi8>) ins(%x[%vi - 1, %vk] by [0, 1] : memref<4x16xi8>)
 // CHECK:         loop.intrin "vdla_load_wgt_16x16" outs(%w_acc_weight[%vd0, %vd1] by [1, 0] [0, 1] : memref<16x16xi8>) ins(%w[%vd0, %vd1] by [1, 0] [0, 1] : memref<16x16xi8>)
@@ -59,7 +59,7 @@ sched.sequence @s for @product {
 
 // -----
 
-// The unit's shape is in the name: a member of a family has as many extents as the family says.
+// The shape is part of the name: a member of a family must have the family's number of extents.
 // CHECK: tensorize: argument 'intrinsic': there is no intrinsic 'vdla_gemm_16x16' (at {{.*}}); vdla_gemm has 3 extents
 loop.func @f(%y: memref<16xi32>) {
   loop.for %i = 0 to 16 {
@@ -76,7 +76,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// Operands lie in the memories that the intrinsic works on.
+// Operands must be in the memories that the intrinsic declares.
 // CHECK: tensorize: argument 'target': operand 'out' is in global, not in acc_register (at {{.*}}); cache_read, cache_write and set_scope put buffers into memories
 loop.func @f(%y: memref<16xi32>) {
   loop.for %i = 0 to 16 {
@@ -93,7 +93,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// What is outside of the data is zero, and nothing else.
+// Out-of-bounds elements must be zero.
 // CHECK: the loops do not match intrinsic 'vdla_load_inp_1x16': a read of %x has a default, and the intrinsic's 'x' has none of it
 loop.func @f(%x: memref<14xi8>, %y: memref<16xi8>) {
   %a = loop.alloc acc_input : memref<16xi8>
@@ -111,7 +111,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A constant that is stored is the intrinsic's.
+// A stored constant must be the intrinsic's.
 // CHECK: the loops do not match intrinsic 'vdla_reset_1x16': arith.constant has other attributes than the intrinsic's
 loop.func @f(%y: memref<16xi32>) {
   %a = loop.alloc acc_register : memref<16xi32>

@@ -1,4 +1,4 @@
-"""Passes that misbehave: one raises, one leaves IR that is not valid."""
+"""Passes that fail: one raises, one leaves invalid IR."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from xdsl.passes import ModulePass
 
 @dataclass(frozen=True)
 class RaiseError(ModulePass):
-    """Divides by zero."""
+    """Divide by zero."""
 
     name = "raise-error"
 
@@ -20,7 +20,7 @@ class RaiseError(ModulePass):
 
 @dataclass(frozen=True)
 class BreakOrder(ModulePass):
-    """Moves the first op of each function below its last user."""
+    """Move the first op of each function below its last user."""
 
     name = "break-order"
 

@@ -1,4 +1,4 @@
-"""Fails while it is loaded."""
+"""A module that fails on import."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""A user's own pass, as `tcopt --load` takes it: says how many ops each function has."""
+"""A user-defined pass for `tcopt --load`: records how many ops each function has."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from xdsl.passes import ModulePass
 
 @dataclass(frozen=True)
 class CountOps(ModulePass):
-    """Attach the number of ops below each function, starting from `first`."""
+    """Attach the number of ops in each function, counting from `first`."""
 
     name = "count-ops"
 

@@ -1,1 +1,1 @@
-"""Holds no pass."""
+"""A module without a pass."""

@@ -1,4 +1,4 @@
-"""Passes with a bug in them, for `tcopt --verify-each=exec` to find."""
+"""Incorrect passes, for `tcopt --verify-each=exec` to find."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from xdsl.passes import ModulePass
 
 @dataclass(frozen=True)
 class AddToSubtract(ModulePass):
-    """Turns the n-th addition into a subtraction."""
+    """Turn the n-th addition into a subtraction."""
 
     name = "add-to-subtract"
 
@@ -30,7 +30,7 @@ class AddToSubtract(ModulePass):
 
 @dataclass(frozen=True)
 class SwapOperands(ModulePass):
-    """Swaps the operands of every addition, which changes nothing."""
+    """Swap the operands of every addition, which changes nothing."""
 
     name = "swap-operands"
 
@@ -42,7 +42,7 @@ class SwapOperands(ModulePass):
 
 @dataclass(frozen=True)
 class DropCondition(ModulePass):
-    """Runs what the first condition holds in any case."""
+    """Run the body of the first condition unconditionally."""
 
     name = "drop-condition"
 
@@ -59,7 +59,7 @@ class DropCondition(ModulePass):
 
 @dataclass(frozen=True)
 class AddBarrier(ModulePass):
-    """Makes threads wait, which no executor has."""
+    """Insert a barrier, which no interpreter supports."""
 
     name = "add-barrier"
 

@@ -1,6 +1,6 @@
-"""An accelerator after Gemmini, in one file: a scratchpad of rows that data and weights share, an
-accumulator whose read-out scales sums and gives bytes, instructions of up to 16 rows, and hazards
-that the machine finds itself."""
+"""A Gemmini-like accelerator in one file: a scratchpad of rows shared by data and weights, an
+accumulator whose read-out scales sums to bytes, instructions of up to 16 rows, and hazard detection
+in hardware."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ for _name in (PAD, SUMS):
 
 @irdl_attr_definition
 class ScalingFacts(AcceleratorFacts):
-    """Three units, as load, execute and store controllers; addresses are rows."""
+    """Three units: the load, execute and store controllers. Addresses are rows."""
 
     name = "scaling.machine"
     DEFAULTS: ClassVar = {"pad_rows": 4096, "sum_rows": 512, "latency": 30}
@@ -86,7 +86,7 @@ class ScalingFacts(AcceleratorFacts):
         return rows * -(-row_bytes // SIZE)
 
     def issue_cycles(self, issue: Issue) -> int:
-        """Weights are shifted in, then a row goes through in a cycle."""
+        """Weights are shifted in, then one row is computed per cycle."""
         return SIZE + issue.steps if issue.unit == "execute" else 0
 
     @property
@@ -98,7 +98,7 @@ class ScalingFacts(AcceleratorFacts):
         return MatrixUnit(1, SIZE, SIZE, results=("i32", "i8"), instructions=names)
 
     def reads_out(self, ops: Sequence[Operation]) -> bool:
-        """A bias, nothing below zero, and bytes with zero in the middle."""
+        """A bias, a ReLU, and bytes with zero point 0."""
         first, *relu = [type(op) for op in ops[:-1]] or [None]
         if first is not graph.AddOp or relu not in ([], [graph.ReluOp]):
             return False
@@ -160,8 +160,8 @@ declare(
 
 
 def read_out(name: str, *, relu: bool) -> None:
-    """Bytes of sums: a bias is added, what is below 0 may become 0, the rest is scaled by a
-    factor for each channel, limited and rounded."""
+    """Requantise sums to bytes: add a bias, optionally apply ReLU, scale by a factor for each
+    channel, clamp and round."""
 
     def behaviour(x: te.Tensor, bias: te.Tensor, scale: te.Tensor) -> te.Tensor:
         def lane(o: te.Axis) -> te.Expr:
@@ -185,12 +185,12 @@ read_out("scaling_read_out_relu", relu=True)
 
 @schedule_rule(target="scaling", priority=100)
 class ReadOutContraction(MatrixContraction):
-    """Products whose sums are stored, or read out scaled."""
+    """Products whose sums are stored, or scaled on read-out."""
 
     name = "scaling-contraction"
 
     def stores(self, sch: Schedule, block: Block, facts: ScalingFacts) -> bool:
-        """What the facts take of a model is what a read-out does."""
+        """Accept all operators, because the facts offer only those of a read-out."""
         self.relu = any(isinstance(op, MaxSIOp) for op in sch.block_op(block).walk())
         return True
 
@@ -204,7 +204,7 @@ class ReadOutContraction(MatrixContraction):
 
 @register_target
 class Scaling(AcceleratorKind):
-    """This CPU, and a machine that scales on read-out."""
+    """A target pair: this CPU, and a machine that scales on read-out."""
 
     name = "scaling"
     facts = ScalingFacts

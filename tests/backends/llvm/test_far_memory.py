@@ -1,4 +1,4 @@
-"""Code is linked where free memory is left: in a large process in small places far apart."""
+"""Code can be linked if the only free memory is in small, distant gaps of a large process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernel level against MLIR 19: it reads our text, and its own lowering agrees."""
+"""The kernel level against MLIR 19: it parses our text, and its lowering gives equal results."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _run(*command: str, input: str) -> str:
 
 
 def _through_mlir(text: str, a: np.ndarray, b: np.ndarray) -> None:
-    """Lower with MLIR's passes, and run the result with LLVM's linker and our JIT."""
+    """Lower with MLIR's passes and run the result with LLVM's linker and our JIT."""
     lowered = _run("mlir-opt-19", *_LOWERING, input=text)
     translated = _run("mlir-translate-19", "--mlir-to-llvmir", input=lowered)
     module = parse_llvm(translated)
@@ -122,7 +122,7 @@ def test_mlir_lowers_our_text_to_the_same_numbers(rng, passes):
 
 
 def test_mlir_prints_what_we_read_again():
-    """What mlir-opt prints parses here and means the same."""
+    """The output of mlir-opt parses here and has the same meaning."""
     module = parse_kernel(_KERNEL)
     printed = _run("mlir-opt-19", input=str(module))
     assert str(parse_kernel(printed)).count("\n") == str(module).count("\n")

@@ -1,4 +1,4 @@
-"""LLVM's code leaves memory, and comes back when it is needed."""
+"""LLVM's code pages are released, and loaded again when needed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ func.func @k(%x: f32) -> f32 {
 
 
 def resident_code() -> int:
-    """Kilobytes of LLVM's machine code in memory."""
+    """Return the resident size of LLVM's machine code in kilobytes."""
     total, counted = 0, False
     for line in Path("/proc/self/smaps").read_text().splitlines():
         if "-" in line.split()[0]:

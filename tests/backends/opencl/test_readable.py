@@ -1,4 +1,4 @@
-"""OpenCL C of a whole model, as its reader sees it."""
+"""Readability of the OpenCL C of a whole model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DECLARED = re.compile(
 @pytest.mark.nightly(daily=["0"])
 @pytest.mark.parametrize("workers", [0, 1])
 def test_kernels_read_like_the_model(workers: int) -> None:
-    """Also where other processes compile them."""
+    """Kernels are readable even if worker processes compile them."""
     model = convolutional.vgg_like(8, 4)
     program = tcopt.compile(model, "opencl", cache=False, workers=workers).program
     assert isinstance(program, DeviceProgram)
@@ -42,7 +42,7 @@ def test_kernels_read_like_the_model(workers: int) -> None:
 
 
 def check_indentation(body: str) -> None:
-    """Two places for each level of braces."""
+    """Indentation is two spaces for each level of braces."""
     depth = 1
     for line in body.splitlines():
         text = line.strip()

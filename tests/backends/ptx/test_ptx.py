@@ -1,4 +1,4 @@
-"""PTX of whole models' kernels through NVIDIA's assembler, for devices of three generations."""
+"""PTX of whole models through NVIDIA's assembler, for three generations of devices."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ zoo (float[5, 7] a, float[5, 7] b, double[7] d, int32[7] n) =>
 
 @needs_ptxas
 def test_functions_and_choices() -> None:
-    """One kernel with every kind of scalar arithmetic; what no polynomial gives is linked in."""
+    """One kernel with every kind of scalar arithmetic; functions without a polynomial are linked
+    in."""
     ptx = write_ptx(_lowered(onnx.parser.parse_model(FUNCTIONS)))
     assert ".extern" not in ptx
     assert _assembled(ptx, "sm_80")
@@ -100,7 +101,7 @@ orders (float[8, 100] x, double[2, 40] d) => (float[8, 60] v, int64[8, 60] i, do
 @needs_ptxas
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 def test_sorts_keep_their_places_in_local_memory(arch: str) -> None:
-    """Unrolled by ptxas, a loop over them takes all registers and more."""
+    """If ptxas unrolled a loop over them, it would run out of registers."""
     kernels = _assembled(write_ptx(_orders(), cuda.DEVICES[arch]), arch)
     sorts = [kernel for kernel in kernels if kernel.stack]
     assert len(sorts) == 2
@@ -143,7 +144,8 @@ def test_other_devices_take_no_ptx() -> None:
 
 
 def test_buffers_of_a_model_are_aligned() -> None:
-    """Those of the memory plan to 64 bytes; a slice, which may be anywhere in one, by its size."""
+    """Buffers of the memory plan are aligned to 64 bytes; a slice, which may start anywhere, to its
+    size."""
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
 small (float[4, 8] x) => (float[4, 8] y) { y = Relu(x) }""")
     compiled = tcopt.compile(model, "cuda:sm_80", cache=False).program

@@ -22,7 +22,7 @@ def i64(*shape, low=-9, high=9):
 
 
 def run(make, *arrays, tolerance=None, **attributes):
-    """Check the op that `make` builds from values of the arrays and attributes."""
+    """Check the op that `make` builds from values with the arrays' types and attributes."""
     op = make(*(value(array) for array in arrays), **attributes)
     return check(op, arrays, atol=tolerance)
 
@@ -328,7 +328,7 @@ def test_gather_outside_reads_the_nearest_element():
     run(graph.GatherOp, x, far)
     run(graph.GatherElementsOp, x[:, :3], np.tile(far[:4, None], 3), axis=0)
     run(graph.GatherNdOp, x, np.stack([far, far[::-1]], 1))
-    # A narrow index cannot hold the extent.
+    # A narrow index type cannot represent the extent.
     run(graph.GatherOp, f32(300), np.array([-128, -1, 0, 127], np.int8))
     run(graph.GatherOp, f32(300), np.array([0, 255], np.uint8))
     run(graph.GatherOp, f32(3), np.array([0, 2**63, 2**64 - 1], np.uint64))
@@ -438,7 +438,7 @@ def test_every_op_is_a_name_of_the_package() -> None:
 )
 @pytest.mark.parametrize("block", [(2, 3), (3, 2)])
 def test_col2im(block, strides, dilations, pads):
-    """Phases of strides, taps that meet at no place of a phase, blocks that do not overlap."""
+    """Phases of strides, taps outside every phase, and blocks that do not overlap."""
     image = (8, 9)
     rows = zip(image, block, strides, dilations, pads[:2], pads[2:], strict=True)
     positions = [(n + a + b - (k - 1) * d - 1) // s + 1 for n, k, s, d, a, b in rows]

@@ -1,4 +1,4 @@
-"""Evaluation against formulas written out, on small data."""
+"""Evaluation against explicit formulas, on small data."""
 
 from __future__ import annotations
 

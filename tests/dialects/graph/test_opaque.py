@@ -1,5 +1,4 @@
-"""Opaque operators: their loops compute what their numpy evaluation computes, in any order of
-the iterations that are said to be parallel."""
+"""Opaque operators: their loops match numpy, in any order of iterations declared parallel."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ def f32(*shape):
 
 
 def run(make, *arrays, atol=1e-5, **attributes):
-    """Check the op that `make` builds; give the numpy results."""
+    """Check the op that `make` builds; return the numpy results."""
     values = [value(array) for array in arrays]
     op = make(values) if make is graph.ConcatRowsOp else make(*values, **attributes)
     op.verify()
@@ -48,7 +47,7 @@ def run(make, *arrays, atol=1e-5, **attributes):
 @pytest.mark.parametrize("k", [0, 1, 7, 40, 50])
 @pytest.mark.parametrize("smallest", [False, True])
 def test_top_k(k, smallest):
-    # Few different values: equal ones keep their order.
+    # Few distinct values: equal ones keep their order.
     run(graph.TopKOp, RNG.integers(0, 12, (3, 50)).astype(np.float32), k=k, smallest=smallest)
     run(graph.TopKOp, RNG.integers(0, 255, (2, 50)).astype(np.uint8), k=k, smallest=smallest)
 
@@ -57,7 +56,7 @@ def test_top_k(k, smallest):
 @pytest.mark.parametrize("k", [1, 16, 17, 140, 151, 300])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64, np.int8, np.uint8, np.int64])
 def test_top_k_of_many(k, dtype):
-    """By ranks, by insertion, digit by digit, by sorting; of all numbers of a type, some equal."""
+    """Top-k by ranks, insertion, radix and merge sorting, on all types and with duplicates."""
     kind = np.dtype(dtype)
     if kind.kind == "f":
         x = (RNG.normal(0, 1, (2, 300)) * 10.0 ** RNG.integers(-4, 5, (2, 300))).astype(dtype)
@@ -126,7 +125,7 @@ def test_cumulative(op, exclusive, reverse):
 @pytest.mark.parametrize(("rows", "columns"), [(1, 64), (6, 40)])
 @pytest.mark.parametrize("bits", [2, 4, 8])
 def test_blockwise_matmul(rows, columns, bits):
-    """Rows some at a time, a last panel that is not full, and a last block that is not."""
+    """Several rows at a time, a partial last panel, and a partial last block."""
     depth, blocks, count = 60, 4, 2 * bits
     codes = RNG.integers(0, 256, (2, blocks, count, 32)).astype(np.uint8)
     scales, offsets = f32(2, blocks, 32), f32(2, blocks, 32)
@@ -183,7 +182,7 @@ def test_nonzero(extent, share):
 
 
 def test_argsort_rows():
-    # Few different values: many rows are equal in their first columns, some in all.
+    # Few distinct values: many rows agree in their first columns, some in all.
     for columns in (1, 3):
         x = RNG.integers(0, 3, (40, columns)).astype(np.float32)
         (places,) = run(graph.ArgsortRowsOp, x)
@@ -211,7 +210,7 @@ def test_non_max_suppression(most, centred):
 @pytest.mark.nightly(every=3)
 @pytest.mark.parametrize(("boxes", "limit"), [(200, 200), (200, 7), (65, 65)])
 def test_non_max_suppression_among_many(boxes, limit):
-    """More than are compared, looked at or sorted at once."""
+    """More elements than are compared, scanned or sorted at once."""
     corner = RNG.uniform(0, 60, (1, boxes, 2))
     sides = np.concatenate([corner, corner + RNG.uniform(0, 9, corner.shape)], 2)
     scores = RNG.integers(0, 90, (1, 2, boxes)).astype(np.float32)
@@ -259,8 +258,8 @@ def test_roi_align_of_regions_far_larger_than_the_image(maximum, half_pixel):
 
 @pytest.mark.parametrize("columns", [1, 3, 16, 29])
 def test_neighbours_are_vectors(columns):
-    """Rows are moved by vectors at affine places, what is left of them by shorter ones: an index
-    that is computed would make a gather of each vector."""
+    """Rows are moved by vectors at affine indices and a shorter remainder: a computed index would
+    turn each vector into a gather."""
     data = f32(5, columns)
     scatter = graph.ScatterNdOp(*map(value, (data, np.array([[1]]), data[:1])))
     for op in (graph.CumsumOp(value(data), axis=0), scatter):

@@ -1,4 +1,4 @@
-"""Over random shapes and attributes, the two definitions of an op agree."""
+"""On random shapes and attributes, the two definitions of an op agree."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(make, *arrays):
 
 @st.composite
 def windows(draw):
-    """Rank, then a dictionary of window attributes."""
+    """The rank, then a dictionary of window attributes."""
     rank = draw(st.integers(1, 2))
     many = st.lists(small, min_size=rank, max_size=rank)
     pads = st.lists(st.integers(0, 2), min_size=2 * rank, max_size=2 * rank)
@@ -110,7 +110,7 @@ def test_interleaving(channels, extents, blocked, rest):
 @FEW
 @given(windows(), st.lists(small, min_size=2, max_size=2), small, small)
 def test_sums_of_taps(window, kernel, groups, channels):
-    """A convolution is one of single elements, with all taps, and the sums of these."""
+    """A convolution equals a 1x1 convolution with all taps as channels, followed by sum_taps."""
     rank, options = window
     kernel, single = kernel[:rank], [1] * rank
     x, w = data(2, 2 * groups, 6, 5)[(..., *[0] * (2 - rank))], data(groups * channels, 2, *kernel)
@@ -129,7 +129,7 @@ def test_pools(window, kernel, ceil_mode, rest):
     extents = rest.draw(st.lists(st.integers(0, 8), min_size=rank, max_size=rank))
     kind = rest.draw(st.sampled_from(["max", "average", "lp"]))
     include = rest.draw(st.booleans())
-    # A window without any input element has no average.
+    # The average of a window without input elements is undefined.
     assume(max(options["pads"]) < min(kernel[:rank]) or include)
     x = data(rest.draw(count), 2, *extents)
 
@@ -199,7 +199,7 @@ def test_layouts(channels, first, second):
 @FEW
 @given(st.lists(count, min_size=1, max_size=3), st.data())
 def test_reductions_and_norms(shape, rest):
-    """Along an axis of any extent, 0 included."""
+    """Reductions and normalisations along an axis of any extent, including 0."""
     x, axis = data(*shape), rest.draw(st.integers(0, len(shape) - 1))
     run(lambda a: graph.SoftmaxOp(a, axis=axis), x)
     run(lambda a: graph.LogSoftmaxOp(a, axis=axis), x)

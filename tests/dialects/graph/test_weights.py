@@ -77,7 +77,7 @@ def test_a_large_array_is_stored_once():
     rng = np.random.default_rng(0)
     array = rng.standard_normal((40, 50)).astype(np.float32)
     near = array.copy()
-    near[1, 1] += 1  # Between the elements that are compared first.
+    near[1, 1] += 1  # The difference is between the elements that are compared first.
     zeros, negative = np.zeros(2000, np.float32), -np.zeros(2000, np.float32)
     store = WeightStore()
     names = [store.add(a, "w") for a in (array, array.T.copy().T, near, array.T, zeros, negative)]

@@ -1,4 +1,4 @@
-"""Counts of taps that read data, in closed form."""
+"""Closed-form counts of the taps that read data."""
 
 from __future__ import annotations
 

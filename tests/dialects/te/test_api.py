@@ -1,4 +1,4 @@
-"""The Python API: what an expression computes, and what it refuses."""
+"""The Python API: values of expressions, and errors."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from tcopt.support.verify import verify
 
 
 def run(outputs, **arrays):
-    """Run outputs on the arrays of placeholders given by name."""
+    """Evaluate outputs on arrays of placeholders, by name."""
     tensors = {name: tensor for name, (tensor, _) in arrays.items()}
     function = te.func("f", list(tensors.values()), outputs)
     verify(function)
@@ -17,7 +17,7 @@ def run(outputs, **arrays):
 
 
 def given(array, dtype=None, name="x"):
-    """A placeholder for an array, with it."""
+    """Return a placeholder for an array, and the array."""
     array = np.asarray(array)
     names = {"b": "i1", "i": f"i{8 * array.itemsize}", "u": f"ui{8 * array.itemsize}"}
     dtype = dtype or names.get(array.dtype.kind, f"f{8 * array.itemsize}")
@@ -25,7 +25,7 @@ def given(array, dtype=None, name="x"):
 
 
 def elementwise(function, *arrays):
-    """The value of a scalar function over arrays of one shape."""
+    """Evaluate a scalar function elementwise over arrays of one shape."""
     pairs = {f"x{n}": given(array) for n, array in enumerate(arrays)}
     tensors = [tensor for tensor, _ in pairs.values()]
     stage = te.compute(arrays[0].shape, lambda *i: function(*(t[i] for t in tensors)))

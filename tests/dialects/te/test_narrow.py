@@ -1,4 +1,4 @@
-"""Conversions to and from numbers below 16 bits, bit for bit those of ml_dtypes, at each level."""
+"""Conversions to and from types narrower than 16 bits match ml_dtypes bit for bit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BITS = {"float4_e2m1fn": 4, "int2": 2, "uint2": 2, "int4": 4, "uint4": 4}
 
 
 def casts(x: np.ndarray, targets: list[str]) -> ModuleOp:
-    """A module of one input and its conversions."""
+    """Return a module with one input and its conversions."""
     block = Block(arg_types=[like(x)])
     ops = [graph.CastOp(block.args[0], element_of(named(t))) for t in targets]
     block.add_ops([*ops, func.ReturnOp(*ops)])
@@ -44,7 +44,7 @@ def codes(name: str) -> np.ndarray:
 
 
 def assert_same(actual: np.ndarray, expected: np.ndarray) -> None:
-    """Equal bits; all nans are one."""
+    """Assert equal bits, where all nans are equal."""
     assert actual.dtype == expected.dtype
     wide = expected.astype(np.float64)
     number = ~np.isnan(wide)
@@ -54,7 +54,7 @@ def assert_same(actual: np.ndarray, expected: np.ndarray) -> None:
 
 
 def check(x: np.ndarray, targets: list[str], slow: np.ndarray | None = None) -> None:
-    """All levels on `x`; the scalar interpreter on `slow`, where given."""
+    """Run all levels on `x`; the scalar interpreter on `slow`, if given."""
     with np.errstate(all="ignore"):
         plain = x.astype(np.float32) if x.dtype.name in BITS else x
         expected = [plain.astype(named(t)) for t in targets]
@@ -82,7 +82,7 @@ def check(x: np.ndarray, targets: list[str], slow: np.ndarray | None = None) -> 
 
 @pytest.mark.parametrize("name", [*FLOATS, *INTEGERS, "float8_e8m0fnu"])
 def test_every_code_to_numbers(name: str):
-    """Integers come from integers alone: floats beyond them have no agreed value."""
+    """Integers are converted only from integers: out-of-range floats have no defined result."""
     targets = ["float32", "float16", "bool"] if name in FLOATS else ["float32", "float64"]
     if name in INTEGERS:
         targets += ["int8", "int64"]
@@ -95,7 +95,7 @@ def test_every_half_to_floats():
 
 
 def test_single_precision_is_rounded_once(rng: np.random.Generator):
-    """Random numbers, ties between all neighbours, and what lies next to them."""
+    """Random values, ties between all neighbours, and the values next to these."""
     neighbours = np.concatenate([codes(n).astype(np.float32) for n in FLOATS])
     neighbours = np.unique(neighbours[np.isfinite(neighbours)])
     ties = (neighbours[1:] + neighbours[:-1]) / 2
@@ -109,7 +109,7 @@ def test_single_precision_is_rounded_once(rng: np.random.Generator):
 def test_double_precision_is_rounded_once(rng: np.random.Generator):
     neighbours = np.unique(codes("float8_e4m3fn").astype(np.float64)[:0x7F])
     ties = (neighbours[1:] + neighbours[:-1]) / 2
-    # Nearer to the tie than f32 can tell.
+    # Closer to the tie than f32 resolves.
     x = np.concatenate([ties, ties * (1 + 1e-12), ties * (1 - 1e-12), -ties])
     expected = np.concatenate([neighbours[1:], neighbours[:-1]])
     module = casts(x, ["float8_e4m3fn"])

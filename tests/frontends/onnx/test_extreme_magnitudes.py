@@ -1,4 +1,4 @@
-"""Rows of tiny and huge elements, and tails of activations, against numpy in double precision."""
+"""Rows of tiny and huge elements, and tails of activations, against float64 numpy."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Models changed at random compile and run, or raise a `TcoptError`: nothing else, and no crash.
+"""Randomly changed models compile and run, or raise a `TcoptError`: no other error, no crash.
 
-`TCOPT_FUZZ_SECONDS` says for how long (5), `TCOPT_FUZZ_SEED` with which examples (0).
+`TCOPT_FUZZ_SECONDS` is the duration (5), `TCOPT_FUZZ_SEED` selects the examples (0).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SEED = os.environ.get("TCOPT_FUZZ_SEED", "0")
 
 
 def test_changed_models() -> None:
-    """In a process of its own, as generated code may crash."""
+    """In a separate process, as generated code may crash."""
     done = subprocess.run(
         [sys.executable, "-m", "models.fuzzing", SECONDS, SEED],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])},
@@ -44,13 +44,14 @@ def test_examples_are_the_same_for_the_same_number() -> None:
 
 @pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
 def test_unchanged_models_give_results(make) -> None:
-    """What is changed is sound, so that small changes stay interesting; feeds may be refused."""
+    """The original models are valid, so that small changes stay interesting; their feeds may be
+    rejected."""
     result = outcome(make().SerializeToString(), 0)
     assert result.startswith("[") or result == "bad-input"
 
 
 def test_indices_outside_of_the_data() -> None:
-    """A gather at a place that is not there is refused, and ends well."""
+    """A gather with an invalid index is rejected without damage."""
     net = Network("outside")
     x, i = net.input("x", [4, 5]), net.input("i", [6], TensorProto.INT64)
     model = net.model(**{net.add("Gather", x, i, axis=0): [6, 5]})
@@ -64,7 +65,7 @@ def test_indices_outside_of_the_data() -> None:
 
 
 def test_places_of_what_is_not_zero_after_a_norm() -> None:
-    """The count of places is a register that changes under a condition without an else."""
+    """The count of indices is a register that changes under a condition without an else."""
     net = Network("places", seed=4)
     x = net.input("x", [1, 4, 8])
     y = net.add("NonZero", net.layer_norm(net.add("Add", x, x), 8))

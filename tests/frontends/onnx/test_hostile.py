@@ -1,4 +1,4 @@
-"""Hostile models of every kind: one clear message, in little time and memory, no foreign file."""
+"""Hostile models of every kind: one clear message, bounded time and memory, no foreign file."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ MESSAGE = re.compile(
 )
 MESSAGE_LENGTH = 30_000
 MODEL_SECONDS = 30
-"""Of processor time, which a busy machine stretches. Most models take some milliseconds."""
+"""CPU time, which grows on a busy machine. Most models take some milliseconds."""
 
 Case = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Case]]:
-    """What became of the models, by kind; all are compiled in one process."""
+    """Outcomes of the models, by kind; all are compiled in one process."""
     folder = tmp_path_factory.mktemp("hostile")
     done = subprocess.run(
         [sys.executable, "-m", "models.hostile_driver", str(folder)],
@@ -59,7 +59,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Case]]:
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", [kind.__name__ for kind in KINDS])
 def test_hostile_models(kind: str, cases: dict[str, list[Case]]) -> None:
-    """Each compiles and runs, or is refused in one message."""
+    """Each model compiles and runs, or is rejected with one message."""
     assert cases[kind]
     for case in cases[kind]:
         text = case["text"]
@@ -103,12 +103,12 @@ def test_these_are_refused(kind: str, cases: dict[str, list[Case]]) -> None:
 
 @pytest.mark.nightly
 def test_no_file_outside_the_folder_is_read(cases: dict[str, list[Case]]) -> None:
-    """All external data of the hostile models is refused."""
+    """All external data of the hostile models is rejected."""
     assert [case["name"] for case in cases["external_files"] if case["code"] != 1] == []
 
 
 def test_limits_are_options() -> None:
-    """What a limit refuses, a larger one lets through, and the message says which one it is."""
+    """A larger limit accepts the model, and the message names the limit."""
     model = dict(bombs())["Expand"]
     with pytest.raises(ImportModelError, match="raise the limit tensor-bytes=17179869184"):
         import_model(model)
@@ -125,7 +125,7 @@ def test_limits_are_options() -> None:
 
 
 def test_running_out_of_memory() -> None:
-    """Too little memory for results is told as such."""
+    """Insufficient memory for results is reported as such."""
     model = tcopt.compile(model_of(node("Expand", "x s"), weights={"s": ints(2**10, 1, 1)}))
     program = model.program
     assert isinstance(program, Program)

@@ -1,4 +1,4 @@
-"""What import_model makes of a model beside its operators."""
+"""Parts of import_model other than operators."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 def model_of(
     nodes, inputs, outputs, weights=(), *, opset=17, ir_version=8, **options
 ) -> ModelProto:
-    """A model; inputs are (name, shape) pairs of floats, outputs names, weights arrays."""
+    """Return a model; inputs are (name, shape) pairs of floats, outputs names, weights arrays."""
     infos = [helper.make_tensor_value_info(name, FLOAT, shape) for name, shape in inputs]
     results = [helper.make_empty_tensor_value_info(name) for name in outputs]
     tensors = [numpy_helper.from_array(array, name) for name, array in dict(weights).items()]
@@ -111,7 +111,7 @@ def test_an_input_or_weight_may_be_an_output():
         np.testing.assert_array_equal(actual, expected)
 
 
-# Open dimensions.
+# Dynamic dimensions.
 
 
 def open_model() -> ModelProto:
@@ -135,7 +135,7 @@ def test_a_symbol_is_fixed_once():
 
 
 def test_a_symbol_with_two_extents():
-    """Inputs that no operator needs to agree may differ; extents that are given hold for all."""
+    """Unconstrained dimensions may differ between inputs; declared extents hold for all."""
     shapes = {"x": [5, 3], "z": [1, 1]}
     (function,) = import_model(open_model(), shapes=shapes).ops
     assert [shape_of(argument) for argument in function.regions[0].block.args] == [(5, 3), (1, 1)]
@@ -161,7 +161,7 @@ def test_shapes_that_do_not_fit(shapes: dict, message: str):
     "name", ["?", "None", "224", "", " ", "height / 2", "n-1", "-1", "a+", "+"]
 )
 def test_names_that_are_no_identifiers_name_nothing(name: str):
-    """Two such dimensions are not one."""
+    """Dimensions whose names are not identifiers are independent."""
     model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
         g (float[n, 3, n] x) => (float[n] y) { y = Relu(x) }""")
     for dim in model.graph.input[0].type.tensor_type.shape.dim[::2]:
@@ -181,7 +181,7 @@ def test_names_of_dimensions(name: str):
     assert [shape_of(a) for a in module.body.block.first_op.body.block.args] == [(4, 3, 5)]
 
 
-# Shapes that arrive as values.
+# Shapes given as values.
 
 
 def test_shape_computations_fold():
@@ -201,13 +201,13 @@ def test_shape_computations_fold():
     model = model_of(nodes, [("x", [2, 3, 4])], ["y"])
     module = import_model(model)
     (function,) = module.ops
-    # Nothing is left of the computation, its constants neither.
+    # The computation is folded completely, including its constants.
     assert [op.name for op in function.regions[0].block.ops] == ["graph.reshape", "func.return"]
     check_model(model, {"x": np.ones((2, 3, 4), np.float32)})
 
 
 def test_shapes_computed_from_weights(rng: np.random.Generator):
-    """As exporters write the padding to a multiple of a size, which is a float on the way."""
+    """Exporters compute the padding to a multiple of a size in floats."""
     model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
         g (float[3, 5] x, bool c) => (float[a, b] y, float[d] z)
         <float[1] extent = {5.0}, float[1] size = {4.0}, int64[3] zeros = {0, 0, 0},

@@ -1,4 +1,4 @@
-"""Models that are broken, hostile or beyond the compiler: one clear error, no crash."""
+"""Broken, hostile or unsupported models: one clear error, no crash."""
 
 import os
 from itertools import pairwise
@@ -186,7 +186,8 @@ def test_everything_unsupported_is_told_at_once():
 
 @pytest.mark.parametrize("declared", [[2, 3, 4], [6], [], [2, 4], ["n", 3, "n"]])
 def test_shapes_of_outputs_that_are_stale(declared: list, rng: np.random.Generator):
-    """What the nodes compute counts, as in onnxruntime; it is a remark, and a note of a check."""
+    """Inferred types take precedence, as in onnxruntime; the mismatch is a remark and a note of a
+    check."""
     model = model_of(node("Relu"))
     model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", FLOAT, declared))
     x = rng.standard_normal((2, 3), np.float32)
@@ -257,7 +258,7 @@ def bomb(depth: int, width: int) -> ModelProto:
 
 
 def test_function_bombs():
-    # Told from the sizes of the bodies, before any is expanded.
+    # Computed from the sizes of the bodies, before any is expanded.
     with pytest.raises(ImportModelError, match="expand to more than"):
         import_model(bomb(8, 100))
 

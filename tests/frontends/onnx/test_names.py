@@ -1,7 +1,7 @@
-"""Text of a model never becomes code: whatever its names hold, the same program comes out.
+"""Names in a model never become code: whatever they contain, the same program is generated.
 
-A model has names in every place where ONNX has one. What is compiled of it differs from what is
-compiled of the same model with plain names in nothing but words of its comments and variables.
+A model has names in every position that ONNX allows. Its compiled text differs from that of the
+same model with plain names only in comments and variable names.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ texts = st.lists(pieces, max_size=3).map("".join).filter(lambda s: max(s, defaul
 
 
 def model_named(text: str) -> ModelProto:
-    """A product, a softmax and an exponential, with a name in every place that ONNX has."""
+    """A product, a softmax and an exponential, with a name in every position that ONNX allows."""
 
     def name(role: str) -> str:
         return f"{role}{text}{role}"
@@ -113,7 +113,7 @@ def compiled(text: str, target: str) -> tcopt.Model:
 
 
 def words(source: str) -> set[str]:
-    """The words of code without its comments."""
+    """Return the tokens of code without comments."""
     return set(re.findall(r"[A-Za-z_]\w*", re.sub(r"//.*", "", source)))
 
 
@@ -210,7 +210,7 @@ def test_external_data_is_read_from_the_model_s_folder_alone(tmp_path: Path):
             tcopt.compile(path, cache=False, shapes={"xx": [4, 16]})
 
 
-# What the kernel cache holds.
+# The content of the kernel cache.
 
 
 @pytest.mark.parametrize("target", ["cpu", "opencl", "cuda:sm_80"])
@@ -236,7 +236,7 @@ def test_models_that_differ_in_names_alone_do_not_see_each_other_s(target, tmp_p
     assert of("FIRSTNAME") == (first, 0)
 
 
-# The writers.
+# The code writers.
 
 WRITERS: dict[str, tuple[Callable[[str], str], str]] = {
     "LLVM": (symbol_of, r"tcopt\.[A-Za-z_]\w*"),
@@ -273,7 +273,7 @@ def test_plain_names_stay(plain):
 @settings(max_examples=examples(10))
 @given(texts.filter(lambda text: text and "\x00" not in text))
 def test_llvm_and_assembly_of_any_names(text):
-    """A module with a function, a kernel and a constant of hostile names runs."""
+    """A module with a function, a kernel and a constant with hostile names runs."""
     module = parse("""
       "memref.global"() <{sym_name = "c", type = memref<1xf32>, constant,
         initial_value = dense<2.0> : tensor<1xf32>, sym_visibility = "private"}> : () -> ()

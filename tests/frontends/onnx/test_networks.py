@@ -1,4 +1,4 @@
-"""Whole networks: the nine light models and the builders, against onnxruntime."""
+"""Whole networks: the nine light models and those of the builders, against onnxruntime."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_light_models_compute_the_same(name: str):
 @pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("name", LIGHT_MODELS)
 def test_every_light_model_imports(name: str):
-    # The files as they are: their weights are made by ConstantOfShape and stay literals.
+    # The files are unmodified: their weights are made by ConstantOfShape and stay literals.
     module = import_model(find_example_model(name))
     module.verify()
     (function,) = module.ops
@@ -52,7 +52,7 @@ def test_random_weights_make_outputs_that_tell(name: str):
     model = light_model(name)
     first, second = (run_reference(model, random_inputs(model, seed))[0] for seed in (0, 1))
     assert np.ptp(first) > 0.001
-    # A hundred times what a comparison tolerates.
+    # A hundred times the tolerance of a comparison.
     assert np.abs(first - second).max() > 0.01 * np.ptp(first)
 
 

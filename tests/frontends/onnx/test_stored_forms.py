@@ -1,4 +1,4 @@
-"""Forms that other exporters store: sparse weights, and operators of old opsets."""
+"""Forms written by other exporters: sparse weights, and operators of old opsets."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_scan_of_sequences_with_lengths(backwards: int):
 
 @pytest.mark.parametrize("op_type", ["LSTM", "GRU", "RNN"])
 def test_operators_of_opsets_before_the_oldest_form(op_type: str):
-    """The error names the opset that has the form which is supported."""
+    """The error names the opset of the supported form."""
     gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[op_type]
     inputs = [np.ones((4, 2, 3)), np.ones((1, 2 * gates, 3)), np.ones((1, 2 * gates, 2))]
     model = node_model(op_type, [a.astype(np.float32) for a in inputs], opset=6, hidden_size=2)

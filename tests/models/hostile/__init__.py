@@ -1,7 +1,7 @@
-"""Models that are meant to do harm, or that a broken tool may write.
+"""Malicious models, or models that a broken tool may write.
 
-Each function of `KINDS` gives models by name. A model is a `ModelProto`, its bytes, or a function
-that writes it and what belongs to it into a folder, and returns its path.
+Each function of `KINDS` returns models by name. A model is a `ModelProto`, its bytes, or a function
+that writes the model and its files to a folder and returns its path.
 """
 
 from models.hostile.attributes import attributes

@@ -1,4 +1,4 @@
-"""Attributes of values, types and forms that no operator takes."""
+"""Attributes with invalid values, types and forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small files that describe much."""
+"""Small files with a large meaning."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def bombs() -> Models:
 
 
 def sizes() -> Models:
-    """Models that are large, and nothing else."""
+    """Models that are merely large."""
     names = ["x", *(f"h{i}" for i in range(20_000)), "y"]
     yield "long chain", model_of(*[node("Foo", a, b) for a, b in pairwise(names)])
     yield (

@@ -1,4 +1,4 @@
-"""What hostile models are built with."""
+"""Helpers to build hostile models."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ MOST = 2**63 - 1
 
 
 def node(op: str, inputs: str = "x", outputs: str = "y", **attributes) -> NodeProto:
-    """A node, named after its first output."""
+    """Return a node, named after its first output."""
     results = outputs.split()
     name = f"n_{results[0]}" if results else "n"
     return helper.make_node(op, inputs.split(), results, name=name, **attributes)
 
 
 def info(name: str, dims=None, element: int = FLOAT):
-    """A declaration of a value."""
+    """Return a declaration of a value."""
     return helper.make_tensor_value_info(name, element, dims)
 
 
 def model_of(
     *nodes: NodeProto, shape=(2, 3), outputs: str = "y", weights=None, opset: int = 17, **options
 ) -> ModelProto:
-    """A model of one input x; weights are arrays by name."""
+    """Return a model with one input x; weights are arrays by name."""
     tensors = [
         value if isinstance(value, TensorProto) else numpy_helper.from_array(value, name)
         for name, value in (weights or {}).items()

@@ -1,4 +1,4 @@
-"""Files that are not models, and models that name files."""
+"""Files that are not models, and models with external files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def files() -> Models:
 
 
 def _nested_messages(depth: int) -> bytes:
-    """Graphs in attributes of nodes of graphs, as bytes that no encoder would write."""
+    """Graphs nested in attributes of nodes, as bytes that no encoder would write."""
     data = b""
     for tag in [b"\x32", b"\x2a", b"\x0a"] * depth:
         size, length = len(data), b""

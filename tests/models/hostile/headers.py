@@ -1,4 +1,4 @@
-"""Wrong versions, declarations, names and edges."""
+"""Invalid versions, declarations, names and edges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops, branches and functions: without end, too many, too deep."""
+"""Loops, branches and functions: infinite, too many, too deep."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def loops() -> Models:
 
 
 def _nested_ifs(depth: int, *, both: bool = True) -> ModelProto:
-    """Branches that hold two Ifs each: 2^depth nodes, were they not shared in memory."""
+    """Branches that contain two Ifs each: 2^depth nodes, which share memory."""
     flag = [node("ReduceMax", "x", "m", keepdims=0), node("Cast", "m", "flag", to=BOOL)]
     relu = helper.make_graph(
         [node("Relu", "x", "b")], "leaf", [], [helper.make_empty_tensor_value_info("b")]

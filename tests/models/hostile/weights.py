@@ -1,4 +1,4 @@
-"""Weights that are not what they say."""
+"""Weights that contradict their declaration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products and convolutions of a plugin take part in layouts and packing by their interfaces."""
+"""A plugin's products and convolutions take part in layouts and packing by their interfaces."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_a_contraction_of_a_plugin_computes_in_blocks(plugin: Path) -> None:
     proto = model(MIX, w=(24, 16), v=(32, 24))
     text = lowered(proto)
     assert text.count("graph.blocked_conv") == 2 and "graph.mix" not in text
-    # Between the two nothing changes its layout.
+    # There is no layout transform between the two.
     assert "graph.relu" in text and "tensor<1x3x6x5x8xf32>" in text
     x = np.random.default_rng(1).standard_normal((1, 16, 6, 5), np.float32)
     w, v = (onnx.numpy_helper.to_array(each) for each in proto.graph.initializer)

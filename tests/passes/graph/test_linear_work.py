@@ -1,4 +1,4 @@
-"""Passes take time in proportion to the size of a graph: counted calls, not seconds."""
+"""Passes run in time proportional to the graph's size, measured by counting calls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def network(blocks: int) -> str:
 
 
 def calls(work: Callable[[], Any]) -> int:
-    """The number of Python functions that are called meanwhile."""
+    """Return the number of Python function calls in the body."""
     count = 0
 
     def note(frame: FrameType, event: str, argument: object) -> None:
@@ -51,7 +51,7 @@ def calls(work: Callable[[], Any]) -> int:
 
 
 def assert_linear(count: Callable[[int], int]) -> None:
-    """Check that the work added by each doubling about doubles."""
+    """Check that each doubling of the graph about doubles the added work."""
     small, medium, large = (count(size) for size in (6, 12, 24))
     assert large - medium <= 2.2 * (medium - small), (small, medium, large)
 

@@ -1,4 +1,4 @@
-"""Rewrites that round differently stay away from roundings to steps."""
+"""Rewrites that change rounding do not apply before a rounding to quantisation steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Updates in place: whatever reads a value before or after it is updated sees the right one."""
+"""In-place updates: every reader sees the value before or after the update as specified."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ROWS, _COLUMNS = 12, 5
 
 
 def _chain(rng: np.random.Generator) -> tuple[Network, list[str]]:
-    """Updates of updates, of which some are read by others, as data and as updates."""
+    """Chained updates, some of which are read by others, as data and as updates."""
     net = Network("updates", opset=18)
     values = [net.input("x", [_ROWS, _COLUMNS])]
     for _ in range(7):

@@ -1,4 +1,4 @@
-"""lower-graph-to-te: functions made of groups, shared functions, numbers, signs."""
+"""lower-graph-to-te: functions made from groups, shared functions, scalars, signedness."""
 
 import numpy as np
 import pytest
@@ -80,7 +80,7 @@ def test_equal_groups_share_a_function(context):
         }
         """,
     )
-    # The last one reads a single tensor twice, so that its wiring differs.
+    # The last one reads one tensor twice, so its structure differs.
     assert [call.callee.string_value() for call in calls(module)] == ["add", "add", "add_1"]
     assert list(functions(module)) == ["add", "add_1"]
 

@@ -1,4 +1,4 @@
-"""Random programs mean the same in numpy, as expressions, inlined, and as loops."""
+"""Random programs have the same results in numpy, as expressions, inlined, and as loops."""
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings

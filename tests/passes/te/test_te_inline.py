@@ -1,4 +1,4 @@
-"""te-inline: which stages stay, for the shapes of code that matter."""
+"""te-inline: the remaining stages for typical programs."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from tcopt.support.verify import verify
 
 
 def inlined(inputs, outputs, **options):
-    """Stage names after the pass; results must not change."""
+    """Return stage names after the pass; results must not change."""
     function = te.func("f", inputs, outputs)
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(x.shape).astype(np.float32) for x in inputs]
@@ -158,7 +158,7 @@ def test_the_inside_of_a_border_is_a_stage():
 
 
 def test_a_guarded_slice_cannot_pass_its_guard_on():
-    """What lies outside of the slice is inside of the tensor."""
+    """An index outside the slice is inside the tensor."""
     x = te.placeholder((8,), name="x")
     middle = te.compute((4,), lambda i: x[i + 2], name="slice")
     padded = te.compute((6,), lambda i: middle.read(i - 1, default=2.0), name="pad")

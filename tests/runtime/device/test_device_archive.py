@@ -1,4 +1,4 @@
-"""Saved models for devices: what their descriptions say is checked; none needs a device."""
+"""Saved models for devices: their descriptions are validated; the tests need no device."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ print(sorted({name.partition(".")[0] for name in sys.modules} & {"llvmlite", "on
 
 
 def test_programs_load_without_the_compiler(saved):
-    """Neither xDSL nor LLVM is imported, also where there is no device."""
+    """Neither xDSL nor LLVM is imported, even without a device."""
     done = subprocess.run(
         [sys.executable, "-c", _LOADED, str(saved)], capture_output=True, text=True, check=True
     )
@@ -83,8 +83,8 @@ def test_descriptions_with_wrong_entries(saved, tmp_path):
             load(rewritten(saved, path, text=json.dumps(changed).encode()))
         except TcoptError:
             continue
-        # Types and shapes of tensors and offsets in buffers may change as long as accesses stay
-        # within the buffers. Facts of the target are shown and not used.
+        # Tensor types and shapes, and buffer offsets, may change if accesses stay in bounds. Target
+        # facts are only displayed.
         assert place[0] in FREE or place[-1] == "name", place
 
 

@@ -1,4 +1,4 @@
-"""Which loops follow from what indices say, against going through all their iterations."""
+"""The loops that an expression distinguishes, compared with enumerating their iterations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcopt.support.affine import Range, linear_sum
 
 
 def _fused(rng: random.Random) -> tuple[list[AffineExpr], list[Range]]:
-    """Parts of a fused loop as indices, the loop cut again: what schedules of GPUs are made of."""
+    """Digits of a fused and re-split loop, as in GPU schedules."""
     extents = [rng.choice((1, 2, 3, 4, 5, 6, 10)) for _ in range(rng.randint(1, 3))]
     inner = [rng.choice((1, 2, 3, 4, 8)) for _ in range(rng.randint(1, 2))]
     ranges: list[Range] = [(0, -(-prod(extents) // prod(inner)) - 1), *((0, n - 1) for n in inner)]

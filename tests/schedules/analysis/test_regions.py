@@ -1,4 +1,4 @@
-"""Regions that ops of the loop dialect touch."""
+"""Regions that ops of the loop dialect access."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ loop.func @f(%x: memref<1001xf32>, %t: memref<40x24xf32>,
 
 
 def regions(root: FuncOp | ForOp | BlockOp) -> dict[tuple[str | None, bool], list[tuple[str, int]]]:
-    """`{(buffer, is written): [(base, extent)]}`."""
+    """Return regions as `{(buffer, is written): [(base, extent)]}`."""
     return {
         (r.buffer.name_hint, r.is_write): [(str(d.base), d.extent) for d in r.box.dims]
         for r in access_regions(root)
@@ -35,20 +35,20 @@ def regions(root: FuncOp | ForOp | BlockOp) -> dict[tuple[str | None, bool], lis
 
 
 def test_regions_depend_on_the_loops_that_run() -> None:
-    """Loops below the op asked about run through; those around it move the region."""
+    """Loops below the op extend the region; loops around it move it."""
     function = Parser(new_context(), TEXT).parse_op()
     assert isinstance(function, FuncOp)
     outer = function.body.block.first_op
     assert isinstance(outer, ForOp)
     inner = outer.body.block.first_op
     assert isinstance(inner, ForOp)
-    # A tile reads its elements and one more.
+    # A tile reads its own elements and one more.
     tile = regions(inner)
     assert tile["x", False] == [("(d0 * 16)", 17)]
     assert tile["y", True] == [("(d0 * 16)", 16)]
-    # 16 elements of an aligned tile share a row of 32; a computed index may be anything.
+    # 16 elements of an aligned tile are in one row of 32; a computed index may be anything.
     assert tile["t", False] == [("(d0 floordiv 2)", 1), ("0", 24)]
-    # The domain cuts what the loops run past.
+    # The domain limits loops that run past it.
     assert regions(outer)["x", False] == [("0", 1001)]
     assert regions(outer)["y", True] == [("0", 1000)]
     block = inner.body.block.first_op

@@ -12,7 +12,7 @@ from tcopt.support.errors import ScheduleError
 
 
 def test_loop_handles_follow_their_loops() -> None:
-    """A handle stands for the same loop wherever primitives move it."""
+    """A handle denotes the same loop wherever primitives move it."""
     sch = Schedule(matmul())
     i, j, k = sch.get_loops("mm")
     sch.reorder(k, i)
@@ -25,7 +25,7 @@ def test_loop_handles_follow_their_loops() -> None:
 
 
 def test_handles_of_what_is_gone_say_why() -> None:
-    """A loop that was fused, or moved away with its block, cannot be used again."""
+    """A loop that was fused, or that moved away with its block, cannot be used again."""
     sch = Schedule(matmul())
     i, j, _ = sch.get_loops("mm")
     fused = sch.fuse(i, j)
@@ -55,7 +55,7 @@ def test_blocks_know_their_neighbours() -> None:
 
 
 def test_looking_around_is_not_recorded() -> None:
-    """Only what changes the function, and the handles for that, is written down."""
+    """Only steps that change the function, and the handles they need, are recorded."""
     sch = Schedule(matmul())
     for block in sch.blocks():
         sch.get_loops(block)
@@ -67,7 +67,7 @@ def test_looking_around_is_not_recorded() -> None:
 
 
 def test_knobs_take_values_that_are_given() -> None:
-    """A knob is its default, unless the schedule was made with a value for it."""
+    """A knob has its default value unless the schedule was created with another."""
     function = matmul()
 
     def schedule(sch: Schedule) -> int:
@@ -88,7 +88,7 @@ def test_knobs_take_values_that_are_given() -> None:
 
 
 def test_errors_name_the_argument() -> None:
-    """Names of scopes and axes are checked like everything else."""
+    """Names of scopes and axes are validated too."""
     sch = Schedule(matmul())
     with pytest.raises(
         ScheduleError,

@@ -1,5 +1,5 @@
-"""Steps on loop functions of any kind: what is accepted keeps results, in any order of what runs
-together, and its text says the same."""
+"""Schedule steps on arbitrary loop functions: accepted steps preserve results for any order of
+concurrent iterations, and so does the printed schedule."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def parsed(text: str) -> FuncOp:
 
 
 def check_text(sch: Schedule, original: FuncOp) -> None:
-    """The schedule's text is that of the same steps, which make the same function."""
+    """The schedule's text contains the same steps, and they give the same function."""
     text = str(sch.sequence)
     again = Parser(CONTEXT, text).parse_op()
     assert isinstance(again, SequenceOp)
@@ -78,7 +78,7 @@ def test_schedules_of_expressions_parse_back(program: str, seed: int) -> None:
 
 
 def test_most_steps_are_taken_somewhere() -> None:
-    """The steps above are not all refused."""
+    """The tests above do not pass merely because all steps are rejected."""
     taken: Counter[str] = Counter()
     for seed in range(60):
         rng = random.Random(seed)
@@ -91,7 +91,7 @@ def test_most_steps_are_taken_somewhere() -> None:
 
 @pytest.mark.parametrize("program", sorted(PROGRAMS))
 def test_functions_of_expressions_need_no_second_look(program: str) -> None:
-    """Each of their elements is computed once and then read."""
+    """Each element of a tensor expression is computed once and then read."""
     assert Dependences(PROGRAMS[program]()).is_free
 
 
@@ -126,7 +126,7 @@ def test_what_one_loop_carries_leaves_others_free() -> None:
 
 
 def test_updates_in_place_are_independent() -> None:
-    """Each iteration reads and writes its own element, of loops that were fused and split too."""
+    """Each iteration reads and writes its own element, also for fused and split loops."""
     text = ROWS.replace("%y[%v + 1, %w]", "%y[%v, %w]")
     sch = Schedule(parsed(text))
     fused = sch.fuse(*sch.get_loops("b"))
@@ -136,7 +136,7 @@ def test_updates_in_place_are_independent() -> None:
 
 
 def test_a_loop_that_runs_on_is_guarded() -> None:
-    """A block that no loop variable is bound to repeats what it does no more often than before."""
+    """A block that is not bound to a loop variable runs no more often than before."""
     text = """
 loop.func @f(%x: memref<1xf32>, %y: memref<1xf32>) {
   loop.for %i = 0 to 5 {
@@ -158,7 +158,7 @@ loop.func @f(%x: memref<1xf32>, %y: memref<1xf32>) {
 
 
 def test_what_never_runs_gets_nothing_that_does() -> None:
-    """A copy or a start beside a block without iterations would be all that runs."""
+    """A copy or an init next to a block without iterations would be the only code that runs."""
     text = """
 loop.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
   loop.for %i = 0 to 4 {
@@ -192,7 +192,7 @@ loop.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
     [("0.0", "addf", False), ("2.0", "addf", True), ("2.0", "maximumf", False)],
 )
 def test_partial_results_start_from_nothing(start: str, combine: str, is_refused: bool) -> None:
-    """What a sum starts with would be counted by each part of it."""
+    """The initial value of a sum would be counted once for each partial sum."""
     text = f"""
 loop.func @f(%x: memref<8xf32>, %y: memref<1xf32>) {{
   loop.for %k = 0 to 8 {{

@@ -1,4 +1,4 @@
-"""Products of numbers of few bits by counts of bits: interpreted, and as machine code."""
+"""Low-bit products by popcount: interpreted, and as machine code."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def scheduled(planes: tuple[int, int], *, exclusive: bool, signs: int) -> Schedu
 
 
 def numbers(words: np.ndarray, axis: int) -> np.ndarray:
-    """The bits [..., 32] of words, planes along an axis in front."""
+    """Unpack the bits [..., 32] of words, with a leading axis of planes."""
     bits = words[..., None] >> np.arange(WORD, dtype=np.uint32) & 1
     return np.moveaxis(bits.astype(np.int64), axis, 0)
 
@@ -65,7 +65,7 @@ def numbers(words: np.ndarray, axis: int) -> np.ndarray:
 def test_results(
     planes: tuple[int, int], signs: int, exclusive: bool, rng: np.random.Generator
 ) -> None:
-    """The behaviour, and its lowering, beside sums over all pairs of bits."""
+    """The behaviour and its lowering, against sums over all pairs of bits."""
     sch = scheduled(planes, exclusive=exclusive, signs=signs)
     x = rng.integers(0, 1 << 32, (ROWS, WORDS, planes[0]), np.uint32)
     w = rng.integers(0, 1 << 32, (WORDS, planes[1], LANES), np.uint32)
@@ -89,7 +89,7 @@ def test_results(
 
 
 def test_a_sum_over_other_places_does_not_match() -> None:
-    """Half of the bits of words is not an intrinsic, and neither are other signs."""
+    """Half the bits of a word is not an intrinsic, nor are other signs."""
     half = product((1, 1), exclusive=False, signs=0, bits=16)
     *_, bit = half.get_loops("y")
     half.decompose_reduction("y", half.get_loops("y")[0])
@@ -103,7 +103,7 @@ def test_a_sum_over_other_places_does_not_match() -> None:
 
 
 def test_the_variable_of_a_loop_is_told_from_others() -> None:
-    """A shift by the number of the word is not one by the number of the bit."""
+    """A shift by the number of the word is not a shift by the number of the bit."""
     x, w = (te.placeholder((WORD, LANES), "ui32", name=name) for name in "xw")
     k, bit = te.reduce_axis(WORD, "k"), te.reduce_axis(WORD, "bit")
 
@@ -144,7 +144,8 @@ def test_names_that_are_none() -> None:
     ],
 )
 def test_instructions(cpu: str, instructions: list[str]) -> None:
-    """An and, a count and a sum for each vector of words, by what a CPU counts bits with."""
+    """An and, a popcount and an add for each vector of words, with the CPU's popcount
+    instruction."""
     module = ModuleOp([scheduled((1, 1), exclusive=False, signs=0).func.clone()])
     kernel = next(phase for phase in pipeline(f"cpu:{cpu}") if phase.name == "kernel")
     lower(module, [kernel.without("plan-memory")])

@@ -1,4 +1,4 @@
-"""Random sequences of primitives: what is legal does not change a result."""
+"""Random sequences of primitives: legal steps preserve results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def original(program: str) -> tuple[FuncOp, np.ndarray]:
 
 
 def step(data: st.DataObject, sch: Schedule) -> None:
-    """Call one primitive on arguments drawn from what is there."""
+    """Call one primitive on arguments drawn from the current function."""
     block = data.draw(st.sampled_from(sch.blocks()))
     every = [loop for b in sch.blocks() for loop in sch.get_loops(b)]
     mine = sch.get_loops(block)
@@ -65,7 +65,7 @@ def step(data: st.DataObject, sch: Schedule) -> None:
 @settings(max_examples=examples(15), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_legal_sequences_keep_the_result(program: str, data: st.DataObject) -> None:
-    """A primitive either says why it does not apply, or leaves the program's meaning alone."""
+    """A primitive either reports why it does not apply, or preserves the program's results."""
     function, expected = original(program)
     sch = Schedule(function.clone())
     for _ in range(data.draw(st.integers(1, 12))):

@@ -1,4 +1,4 @@
-"""Primitives give the same function each time, wherever its values lie in memory."""
+"""Primitives are deterministic: they do not depend on addresses of objects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tcopt.schedules import Schedule
 
 
 def _factored(function: FuncOp) -> str:
-    """A reduction over three variables, each of which all of four loops move."""
+    """A reduction over three variables, each bound to all of four loops."""
     schedule = Schedule(function)
     block = next(b for b in schedule.blocks() if schedule.block_op(b).is_reduction)
     reduced = schedule.fuse(*schedule.get_loops(block)[-3:])

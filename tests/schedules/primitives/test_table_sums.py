@@ -1,4 +1,4 @@
-"""Sums of table entries that weights choose: interpreted, and as machine code."""
+"""Sums of table entries selected by weights: interpreted, and as machine code."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Kind = tuple[int, int, int, int, bool]
 
 
 def product(kind: Kind, lanes: int) -> Schedule:
-    """Rows of tables, in which columns of indices choose."""
+    """Rows of tables, indexed by columns of indices."""
     groups, planes, entries, bits, signed = kind
     parts = len(part_bits(bits))
     x = te.placeholder((ROWS, STEPS, groups, parts, entries), "ui8", name="x")
@@ -69,7 +69,7 @@ def scheduled(kind: Kind, lanes: int) -> Schedule:
 
 
 def expected(kind: Kind, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Entries one by one, of which bits beyond those that count may be anything."""
+    """Entries one by one; index bits beyond the used ones are arbitrary."""
     groups, planes, entries, bits, signed = kind
     widths = part_bits(bits)
     wide = [x[:, :, :, part].astype(np.int64) & ((1 << n) - 1) for part, n in enumerate(widths)]
@@ -85,7 +85,7 @@ def expected(kind: Kind, x: np.ndarray, w: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("lanes", [64, 3])
 def test_results(name: str, lanes: int, rng: np.random.Generator) -> None:
-    """The behaviour, and its lowering, beside entries that numpy takes."""
+    """The behaviour and its lowering, against numpy indexing."""
     kind = KINDS[name]
     sch = scheduled(kind, lanes)
     groups, planes, entries, bits, _ = kind
@@ -115,7 +115,7 @@ def test_results(name: str, lanes: int, rng: np.random.Generator) -> None:
     ],
 )
 def test_instructions(cpu: str, instructions: list[str]) -> None:
-    """An instruction looks up the bytes of a register."""
+    """One instruction looks up all bytes of a register."""
     lookup = lookup_of(named_target(cpu).capabilities)
     assert lookup is not None
     kind = (4, 1, lookup.entries, 10, False)

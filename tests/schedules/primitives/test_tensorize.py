@@ -1,4 +1,4 @@
-"""Tensorized loops compute what they did: interpreted, and as machine code."""
+"""Tensorised loops keep their results: interpreted, and as machine code."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def check(case: Case, got: np.ndarray, expected: np.ndarray) -> None:
 
 @each_case
 def test_results_stay(case: Case, rng: np.random.Generator) -> None:
-    """The behaviour, its vectors in the loop dialect, and the products as they are written out."""
+    """The behaviour, its vector form in the loop dialect, and the expanded products."""
     sch = scheduled(case, ROWS, COLUMNS, DEPTH, LANES)
     assert any(isinstance(op, IntrinOp) for op in sch.func.walk())
     left, right, expected = factors(case, ROWS, COLUMNS, DEPTH, rng)
@@ -97,7 +97,7 @@ def test_a_sequence_says_the_same() -> None:
     ],
 )
 def test_accumulators_stay_in_registers(target: str, instruction: str, case: Case) -> None:
-    """The hot loop is the instruction once an accumulator; nothing is stored in it."""
+    """The innermost loop has one instruction for each accumulator, and no stores."""
     lanes, rows = {"neoverse-v1": 4, "haswell": 8, "alderlake": 8}.get(target, 16), 6
     text = emit_assembly(lowered(scheduled(case, rows, 2 * lanes, 64, lanes), target))
     blocks = re.split(r"^\.?L[\w.]+:", text, flags=re.MULTILINE)
@@ -108,7 +108,7 @@ def test_accumulators_stay_in_registers(target: str, instruction: str, case: Cas
 
 
 def test_kernels_for_other_cpus_are_checked_here(rng: np.random.Generator) -> None:
-    """`--verify-each=exec` runs them with their instructions written out."""
+    """`--verify-each=exec` runs them with expanded instructions."""
     case = CASES[1]
     left, right, expected = factors(case, ROWS, COLUMNS, DEPTH, rng)
     result = np.zeros_like(expected)
@@ -131,7 +131,7 @@ def test_targets_have_what_their_features_say() -> None:
 
 
 def test_tiles_of_several_dimensions(bf16_matvec: str, rng: np.random.Generator) -> None:
-    """A matrix times a vector as an intrinsic: its tiles are vectors of two and one dimensions."""
+    """A matrix-vector product as an intrinsic: its tiles are vectors of two and one dimensions."""
     sch = _matrix_times_vector()
     i, k = sch.get_loops("y")
     io, ii = sch.split(i, [None, 4])
@@ -190,7 +190,7 @@ def _lower(acc: SSAValue, a: SSAValue, x: SSAValue) -> list[Operation]:
 
 @pytest.fixture
 def bf16_matvec() -> Iterator[str]:
-    """The name of an intrinsic of ours, for as long as a test lasts."""
+    """Register an intrinsic's name for the duration of a test."""
     name = "bf16_matvec"
     shapes = {"a": ((4, 2), "bf16"), "x": ((2,), "bf16")}
     register(Intrinsic(name, shapes, behaviour=_behaviour, lowering=_lower, requires=[]))
@@ -211,5 +211,5 @@ def test_names_are_unique() -> None:
 
 
 def _signless(array: np.ndarray) -> np.ndarray:
-    """Buffers hold bits; the arithmetic says which sign they have."""
+    """Buffers are signless; the arithmetic determines the signedness."""
     return array.view(np.int8) if array.dtype == np.uint8 else array

@@ -1,4 +1,4 @@
-"""How schedule rules are asked."""
+"""Application of schedule rules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tcopt.schedules.rules.rule import Declined, rules_for
 
 
 class Picky:
-    """Changes the function before it declines."""
+    """Rule that changes the function before it declines."""
 
     name = "picky"
 
@@ -22,7 +22,7 @@ class Picky:
 
 
 class Clumsy:
-    """Runs into a precondition."""
+    """Rule that violates a precondition."""
 
     name = "clumsy"
 
@@ -32,7 +32,7 @@ class Clumsy:
 
 
 class Plain:
-    """Takes everything."""
+    """Rule that accepts every function."""
 
     name = "plain"
 
@@ -42,7 +42,7 @@ class Plain:
 
 
 def test_the_first_rule_that_does_not_decline_writes_the_schedule() -> None:
-    """What rules before it did is forgotten, and their reasons are kept."""
+    """Changes by declining rules are discarded, and their reasons are recorded."""
     function = matmul()
     before = str(function)
     sequence = write_schedule(function, [Picky(), Clumsy(), Plain()], None)
@@ -60,7 +60,7 @@ def test_the_first_rule_that_does_not_decline_writes_the_schedule() -> None:
 
 
 def test_no_rule_no_schedule() -> None:
-    """A function that every rule declines stays without a sequence."""
+    """A function that every rule declines has no sequence."""
     assert write_schedule(matmul(), [Picky()], None) is None
 
 

@@ -1,5 +1,5 @@
-"""What is said of kernels far from what their target allows, and of forms that no rule carries
-out: as remarks, by `tcopt-check` and `tcopt-compile`, and in profiles."""
+"""Reports on kernels far from the target's limits, and on forms without a rule: as remarks, by
+`tcopt-check` and `tcopt-compile`, and in profiles."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TARGETS = ("haswell", "cortex-a72", "skylake-avx512")
 
 
 class AsItIs:
-    """Takes every function and leaves its loops alone."""
+    """Rule that accepts every function and leaves its loops unchanged."""
 
     name = "as-it-is"
 
@@ -48,7 +48,7 @@ class AsItIs:
 
 
 class Exotic:
-    """Is for a form, and declines what is in it."""
+    """Rule for a form that declines every instance."""
 
     name = "exotic-rule"
     provides = ("exotic",)
@@ -62,7 +62,7 @@ class Exotic:
 
 @contextmanager
 def rules(*own: type) -> Iterator[None]:
-    """With rules of one's own, asked first."""
+    """Apply user-defined rules before all others."""
     with ExitStack() as stack:
         for number, rule in enumerate(own):
             stack.enter_context(RULES.override(("cpu", rule.name), (9999 - number, rule())))
@@ -70,7 +70,7 @@ def rules(*own: type) -> Iterator[None]:
 
 
 def module_for(cpu: str) -> ModuleOp:
-    """An empty module with the target of a CPU."""
+    """Return an empty module with a CPU target."""
     module = ModuleOp([])
     for each in parse_pipeline(f'set-target{{cpu="{cpu}"}}'):
         each.apply(new_context(), module)
@@ -78,7 +78,7 @@ def module_for(cpu: str) -> ModuleOp:
 
 
 def told(module: ModuleOp) -> list[Remark]:
-    """What the pass `schedule` says of slow kernels."""
+    """Return the remarks of the pass `schedule` about slow kernels."""
     with collect_remarks() as remarks:
         SchedulePass().apply(new_context(), module)
     return [remark for remark in remarks if remark.slow]
@@ -180,7 +180,7 @@ def test_tools_tell_of_slow_kernels(tmp_path, capsys, monkeypatch):
         assert tcopt_check.main([str(path), "--kernels", "--json"]) == 0
         found = json.loads(capsys.readouterr().out)["slow_kernels"]
         assert {each["where"] for each in found} == {"MatMul_0"}
-        # The weights were packed for a rule, which was not asked.
+        # The weights were packed for a rule that was not applied.
         assert "the graph relied on a rule for contraction" in found[1]["message"]
         assert tcopt_compile.main([str(path), "-o", output]) == 0
         assert "slow kernel: MatMul_0: est." in capsys.readouterr().err
@@ -200,7 +200,7 @@ def test_profiles_mark_slow_kernels():
 @pytest.mark.parametrize("cpu", TARGETS)
 @pytest.mark.parametrize("element", ["f32", "i8"])
 def test_a_product_with_one_column_has_vectors_along_its_sum(cpu, element):
-    """The elements of a single column lie side by side, though it is not the last dimension."""
+    """The elements of a single column are contiguous, although it is not the last dimension."""
     dtype = np.dtype(np.float32 if element == "f32" else np.int8)
     total = "f32" if element == "f32" else "i32"
     x = te.placeholder((9, 70), element, name="x")

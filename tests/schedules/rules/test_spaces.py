@@ -1,4 +1,4 @@
-"""Rules with spaces: what they choose by default, by name, and what is refused."""
+"""Rules with spaces: default choices, choices by name, and rejected ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FACTS = facts_of(AVX2)
 
 
 def function(make, *arrays) -> FuncOp:
-    """The loop function of one graph op, unscheduled."""
+    """Return the unscheduled loop function of one graph op."""
     op = make(*(ConstantOp.weight("v", like(array)).results[0] for array in arrays))
     module = te_module(arrays, op.tensor_expression, AVX2)
     lower(module, [Phase("te", "te-inline"), _LOOP])
@@ -35,7 +35,7 @@ def product(rows: int = 96, columns: int = 128, depth: int = 64) -> FuncOp:
 
 
 def test_a_rule_asked_with_its_default_writes_the_same_schedule():
-    """Asked by name with what it would choose, a rule does what it does unasked."""
+    """A rule selected by name with its default choice behaves as without selection."""
     made = product()
     plain = find_schedule(made, RULES, FACTS)
     assert plain is not None
@@ -47,7 +47,7 @@ def test_a_rule_asked_with_its_default_writes_the_same_schedule():
 
 
 def test_another_choice_is_another_schedule_which_records_it():
-    """What is chosen shows in the loops and in the record."""
+    """The choice shows in the loops and in the record."""
     (rule, space), *_ = spaces_of(product(), RULES, FACTS)
     choice = space.default() | {"rows": 4, "vectors": 3, "order": 1, "steps": 2}
     made = find_schedule(product(), RULES, FACTS, rule=rule.name, choice=choice)
@@ -69,7 +69,7 @@ def test_another_choice_is_another_schedule_which_records_it():
     ],
 )
 def test_what_is_no_choice_is_refused(change, message):
-    """Unknown knobs and values, and tiles that registers do not hold."""
+    """Unknown knobs and values, and tiles that exceed the registers."""
     (rule, space), *_ = spaces_of(product(), RULES, FACTS)
     with pytest.raises(InputError, match=message):
         find_schedule(product(), RULES, FACTS, rule=rule.name, choice={**space.default(), **change})
@@ -104,7 +104,7 @@ def test_formulas_give_for_columns_what_they_give_for_numbers(shape):
 @pytest.mark.nightly
 @pytest.mark.parametrize("shape", [(96, 128, 64), (1, 300, 64), (5, 24, 40), (512, 20, 512)])
 def test_the_default_has_nearly_the_least_estimate(shape):
-    """Within 2% of the least that any tile takes, and then the most accumulators."""
+    """Within 2% of the minimum over all tiles, and then the most accumulators."""
     rows, columns, _ = shape
     (_, space), *_ = spaces_of(product(*shape), RULES, FACTS)
     costs = {}

@@ -1,4 +1,4 @@
-"""What tools print: whatever a model is called, a terminal gets printable characters."""
+"""Tools print only printable characters to a terminal, whatever a model's names are."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_harmless(text: str) -> bool:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A hostile name in every place."""
+    """A hostile name in every position."""
     x, y, w = (f"{role}{HOSTILE}" for role in "xyw")
     node = helper.make_node("MatMul", [x, w], [y], name=f"n{HOSTILE}", doc_string=HOSTILE)
     infos = [helper.make_tensor_value_info(name, 1, [4, size]) for name, size in ((x, 16), (y, 24))]
@@ -47,7 +47,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def refused(model: Path) -> Path:
-    """The same with an operator that there is not."""
+    """A model with hostile names and an unknown operator."""
     made = onnx.load(model)
     made.graph.node[0].op_type = f"Nope{HOSTILE}"
     path = model.with_name("refused\x1b[31m.onnx")

@@ -1,4 +1,4 @@
-"""Versions: `--version` of every tool, and what `import tcopt` offers."""
+"""Versions: `--version` of every tool, and the contents of `import tcopt`."""
 
 from __future__ import annotations
 

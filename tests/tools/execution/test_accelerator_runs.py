@@ -1,4 +1,4 @@
-"""`--verify-each=exec` on programs of the accelerator: streams run in every order tokens allow."""
+"""`--verify-each=exec` on accelerator programs: streams run in every order that tokens allow."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 def test_stream_passes_keep_results(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What no pass but the encoding touches is compared by the results of @main."""
+    """Code that only the encoding pass changes is compared by the results of @main."""
     assert run(monkeypatch, "-p", "insert-tokens,vdla-check,encode-vdla") == 0
     error = capsys.readouterr().err
     assert "// exec: insert-tokens: same values, 1 compared" in error

@@ -1,4 +1,4 @@
-"""`--verify-each=exec`: what it compares, what it names, and what it asks of the user."""
+"""`--verify-each=exec`: what it compares and reports, and what it requires."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def run(monkeypatch: pytest.MonkeyPatch, text: str, *arguments: str) -> int:
 def test_right_passes_are_accepted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The IR goes to stdout as ever, the account of the checks to stderr."""
+    """The IR goes to stdout as usual, the report to stderr."""
     assert run(monkeypatch, CHAIN, "-p", "swap-operands,dce") == 0
     output = capsys.readouterr()
     assert output.out.startswith("builtin.module")
@@ -96,7 +96,7 @@ def test_wrong_pass_and_stage_are_named(
 def test_a_masked_error_is_seen(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A stage that differs counts, though the result hides it."""
+    """A differing stage is reported even if the result hides it."""
     hidden = CHAIN.replace("%a = arith.addf %u, %v : f32\n    te.yield %a : f32",
                            "te.yield %v : f32")  # fmt: skip
     assert run(monkeypatch, hidden, "-p", "add-to-subtract") == 1
@@ -106,7 +106,7 @@ def test_a_masked_error_is_seen(
 def test_a_small_tensor_is_looked_at_closely(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """The tolerance is a share of the tensor's own magnitude."""
+    """The tolerance is relative to the tensor's own magnitude."""
     np.save(tmp_path / "x.npy", np.full(4, 1e-9, np.float32))
     np.save(tmp_path / "y.npy", np.full(4, 1e-12, np.float32))
     given = [f"--input={n}=@{tmp_path}/{n}.npy" for n in "xy"]
@@ -122,7 +122,7 @@ def test_tolerance_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_given_inputs_are_used(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """With y = 0 addition and subtraction agree; a name that is not an input is refused."""
+    """With y = 0 addition and subtraction agree; a name that is not an input is rejected."""
     np.save(tmp_path / "y.npy", np.zeros(4, np.float32))
     given = f"y=@{tmp_path}/y.npy"
     assert run(monkeypatch, CHAIN, "-p", "add-to-subtract", "--input", given) == 0
@@ -136,7 +136,7 @@ def test_given_inputs_are_used(
 def test_functions_are_checked_one_by_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without @main every function runs by itself."""
+    """Without @main every function runs separately."""
     text = CHAIN.replace("@main", "@f") + "\n" + CHAIN.replace("@main", "@g")
     assert run(monkeypatch, text, "-p", "add-to-subtract{n=3}") == 1
     assert 'changed stage "d" of @g' in capsys.readouterr().err
@@ -145,7 +145,7 @@ def test_functions_are_checked_one_by_one(
 def test_inputs_go_by_position(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Values whose names differ by a number alone are told apart, by the user too."""
+    """Values whose names differ only by a number are distinguished, also in the report."""
     passes = "compact-buffers,lower-blocks,lower-loop-to-kernel"
     assert run(monkeypatch, TWO_NAMES, "-p", passes) == 0
     np.save(tmp_path / "b.npy", np.zeros(8, np.float32))
@@ -157,7 +157,7 @@ def test_inputs_go_by_position(
 def test_a_write_outside_is_a_finding(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Machine code whose condition is lost ends with a message, not with the process."""
+    """Machine code that loses its condition ends with a message, not with the process."""
     passes = "lower-blocks,lower-loop-to-kernel,drop-condition,cse"
     assert run(monkeypatch, GUARDED, "-p", passes) == 1
     error = capsys.readouterr().err.splitlines()[-1]
@@ -168,7 +168,7 @@ def test_a_write_outside_is_a_finding(
 def test_what_nothing_runs_is_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Unless it is allowed."""
+    """Code that no interpreter runs is an error unless it is allowed."""
     assert run(monkeypatch, BARRIER, "-p", "add-barrier") == 1
     error = capsys.readouterr().err
     assert "tcopt: unsupported: what add-barrier made was not run, so it is not checked" in error
@@ -237,7 +237,7 @@ def test_faults_in_the_source_are_found(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The pass is accepted as it is, and named when a line of it is wrong."""
+    """The correct pass is accepted, and named if one of its lines is wrong."""
     assert run(monkeypatch, text, "-p", name) == 0
     source = inspect.getsource(getattr(module, function))
     assert right in source

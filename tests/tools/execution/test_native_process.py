@@ -1,4 +1,4 @@
-"""Native code in a process of its own: what it may touch, and what ends it."""
+"""Native code in a separate process: accessible memory, and crashes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_runs(process: NativeProcess, at_end: bool) -> None:
 
 
 def test_a_read_behind_the_end_is_a_fault(process: NativeProcess) -> None:
-    """It names the buffer, and the next call finds a new process."""
+    """The message names the buffer, and the next call starts a new process."""
     with pytest.raises(NativeFault, match="accesses memory 0 bytes after the end of %x"):
         copy(process, 5)
     assert copy(process, 4)[0] == 4
@@ -93,7 +93,7 @@ def test_an_access_in_front_is_a_fault(process: NativeProcess) -> None:
 
 
 def test_a_write_beside_a_buffer_is_a_fault(process: NativeProcess) -> None:
-    """Also where no page ends, in front of a buffer that lies at the end of its page."""
+    """Writes before a buffer at the end of its page are detected too."""
     x, y = np.arange(8, dtype=np.float32), np.zeros(4, np.float32)
     handle = process.load(COPY.replace("float, ptr %x, i64 %at", "float, ptr %x, i64 %i"), ["f"])
     arguments = [Buffer(x, False, "%x"), Buffer(y, True, "%y"), Scalar("i64", 1)]
@@ -132,7 +132,7 @@ def test_endless_code_ends_with_the_process_that_wants_it() -> None:
         time.sleep(0.01)
     parent.kill()
     try:
-        # The child has the pipe of the errors, too.
+        # The child has the stderr pipe too.
         parent.communicate(timeout=30)
     finally:
         with suppress(ProcessLookupError):
@@ -146,7 +146,7 @@ def test_an_abort_is_a_fault(process: NativeProcess) -> None:
 
 
 def test_wrong_text_is_an_error(process: NativeProcess) -> None:
-    """And the process lives on."""
+    """The process survives an error in the text."""
     before = process.started
     with pytest.raises(BackendError):
         process.load("define what", ["f"])
@@ -171,7 +171,7 @@ def test_scratch_memory_is_zero(process: NativeProcess) -> None:
 
 
 def test_imports_nothing_from_the_current_folder(tmp_path: Path) -> None:
-    """A module there that has the name of one of Python's is not run."""
+    """A module there with the name of one of Python's is not imported."""
     for name in ("json.py", "ctypes.py", "llvmlite.py", "mmap.py"):
         (tmp_path / name).write_text("import os\nos.write(2, b'taken')\nos._exit(3)\n")
     program = (

@@ -1,4 +1,4 @@
-"""`--verify-each=exec` on right passes: no alarm; and on wrong ones: the culprit is named."""
+"""`--verify-each=exec` reports no error for correct passes, and names the incorrect ones."""
 
 from __future__ import annotations
 
@@ -119,14 +119,14 @@ def run(monkeypatch: pytest.MonkeyPatch, text: str, passes: str, *arguments: str
 
 @pytest.mark.parametrize("model", [SPLIT, THREE])
 def test_values_of_one_location_may_be_reordered(model: str) -> None:
-    """The slices of a `Split` share a location; `fuse-ops` puts them in another order."""
+    """The slices of a `Split` share a location; `fuse-ops` reorders them."""
     module = import_model(onnx.parser.parse_model(model))
     run_passes(new_context(), module, parse_pipeline("fuse-ops,lower-graph-to-te"), [ExecCheck()])
 
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_wrong_value_of_a_shared_location_is_found(which: int) -> None:
-    """A slice that starts one element off is named, whichever it is."""
+    """A slice that starts one element off is reported, whichever it is."""
     edit = number("graph.slice", "starts", lambda n: n - 1 if n else n + 1, 1, which)
     (fuse,) = parse_pipeline("fuse-ops")
     module = import_model(onnx.parser.parse_model(SPLIT))
@@ -156,7 +156,8 @@ def test_a_wrong_kernel_is_found(
 def test_a_buffer_that_is_updated_stays_an_input(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """From the loop level on, and in text that the compiler wrote."""
+    """A buffer that is updated stays an input, from the loop level on and in text that the compiler
+    wrote."""
     passes, file = "lower-blocks,lower-loop-to-kernel", str(tmp_path / "kernel.mlir")
     assert run(monkeypatch, UPDATE, passes, "-o", file) == 0
     assert run(monkeypatch, Path(file).read_text(), "dce,cse") == 0
@@ -165,7 +166,7 @@ def test_a_buffer_that_is_updated_stays_an_input(
 def test_limits_follow_from_the_work(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Known work counts, then the last run; `--exec-limit` overrides both."""
+    """Known work is used first, then the last run; `--exec-limit` overrides both."""
     assert time_limit(10**10, MACHINE_CODE, 0.1, None) > 100
     assert time_limit(None, MACHINE_CODE, 10.0, None) > 50
     assert time_limit(10**10, MACHINE_CODE, 0.1, 2.0) == 2.0
@@ -176,7 +177,7 @@ def test_limits_follow_from_the_work(
 def test_only_some_functions_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Others keep the values of their first run; an unknown name is refused."""
+    """Other inputs keep the values of their first run; an unknown name is rejected."""
     text = f"{ADD}\n{NEGATE.replace('@main', '@negate')}"
     assert run(monkeypatch, text, "add-to-subtract", "--only", "@negate") == 0
     assert run(monkeypatch, text, "add-to-subtract", "--only", "@add") == 1
@@ -188,7 +189,7 @@ def test_only_some_functions_run(
 def test_the_emitter_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Machine code is wrong, and the kernel's text is right."""
+    """Machine code is wrong, but the kernel's text is correct."""
     monkeypatch.setitem(emit_arith._FLOAT_BINARY, "arith.subf", "fadd")
     assert run(monkeypatch, UPDATE, "lower-blocks,lower-loop-to-kernel") == 1
     error = capsys.readouterr().err
@@ -199,7 +200,7 @@ def test_the_emitter_is_named(
 def test_the_emitter_is_named_before_the_first_pass(
     text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Wrong machine code is not the reference for text of the kernel level."""
+    """Wrong machine code is not used as the reference for kernel-level text."""
     monkeypatch.setitem(emit_arith._FLOAT_BINARY, "arith.addf", "fsub")
     assert run(monkeypatch, text, "dce") == 1
     error = capsys.readouterr().err
@@ -210,14 +211,14 @@ def test_the_emitter_is_named_before_the_first_pass(
 def test_a_pass_may_merge_the_axes_of_an_entry(
     passes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without @main a function's arguments and results are given and compared in its new shape."""
+    """Without @main a function's arguments and results are converted to its new shape."""
     assert run(monkeypatch, ROWS, passes) == 0
 
 
 def test_a_schedule_step_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A primitive that is wrong, in the middle of a sequence."""
+    """An incorrect primitive in the middle of a sequence."""
     right: Callable[..., list[int]] = split_primitive._extents
     monkeypatch.setattr(
         split_primitive, "_extents", lambda *args: [right(*args)[0] - 1, *right(*args)[1:]]
@@ -228,7 +229,7 @@ def test_a_schedule_step_is_named(
 
 
 def test_clamps_of_large_values_are_seen() -> None:
-    """A bound that normal random values stay below."""
+    """A bound that normally distributed values do not reach."""
 
     def edit(module: ModuleOp) -> None:
         for op in module.walk():

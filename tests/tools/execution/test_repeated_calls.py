@@ -38,7 +38,7 @@ func.func @main(%x: memref<8xf32>, %y: memref<8xf32>) {
 
 
 def rename_block(module: ModuleOp) -> None:
-    """Change the text of the function, and nothing that it computes."""
+    """Change the function's text without changing its results."""
     for op in module.walk():
         if isinstance(op, loop.ForOp):
             op.attributes["kept"] = op.body.block.args[0].type
@@ -87,7 +87,7 @@ def test_a_large_function_runs_once_after_a_pass(
 def test_faults_in_repeated_calls_are_found(
     edit: Callable[[ModuleOp], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the function, and in what it is called with."""
+    """Faults in the called function and in its arguments are found."""
     monkeypatch.setattr(traced_run, "REPEATED_WORK", 0)
     with pytest.raises(MismatchError, match="pass 'dce' changed"):
         run(edit)

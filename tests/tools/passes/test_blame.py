@@ -1,4 +1,4 @@
-"""The pass that is named is the one that left invalid IR, not the one that stumbled over it."""
+"""The reported pass is the one that left invalid IR, not the one that failed on it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_an_error_of_a_pass_on_valid_ir_stays(
 def test_of_a_large_module_as_well(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is not looked at after each pass, until something goes wrong."""
+    """The IR is not verified after each pass until something fails."""
     monkeypatch.setattr("tcopt.tools.tcopt._VERIFIED_OPS", 0)
     test_the_first_pass_that_leaves_invalid_ir_is_named(
         CHANGES["a property is missing"], tmp_path, capsys

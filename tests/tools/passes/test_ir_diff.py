@@ -10,7 +10,7 @@ from tcopt.tools.passes.ir_diff import diff, snapshot
 
 
 def difference(old: str, new: str) -> str:
-    """The diff of two functions' bodies, read from lines of the same file."""
+    """Return the diff of two function bodies, parsed from lines of the same file."""
     snapshots = []
     for body in (old, new):
         ctx = Context()
@@ -22,7 +22,7 @@ def difference(old: str, new: str) -> str:
 
 
 def test_renumbering_is_no_change() -> None:
-    """Values are known by what makes them, so numbers may shift."""
+    """Values are identified by their definitions, so numbering may change."""
     old = '%0 = "test.op"() : () -> f32\n"test.use"(%0) : (f32) -> ()'.replace("use", "op")
     new = old.replace("%0", "%7")
     assert difference(old, new) == "  no change"
@@ -50,7 +50,7 @@ def test_moved_ops_are_counted() -> None:
 
 
 def test_many_ops_are_summarised_by_kind() -> None:
-    """A line a kind, with the first places."""
+    """One line for each kind of change, with the first locations."""
     many = "\n".join('"test.op"(%a) : (f32) -> ()' for _ in range(40))
     assert difference(many, "") == (
         "  @f: 42 -> 2 ops\n  - 40 x test.op  at f.mlir:2:1, f.mlir:3:1 and 38 more"

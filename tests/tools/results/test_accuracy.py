@@ -1,4 +1,4 @@
-"""How results are compared."""
+"""Comparison of results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_worst_element_and_least_tolerance() -> None:
 
 
 def test_elements_near_zero_need_no_special_tolerance() -> None:
-    """A relative error of 100 % in a tiny element is fine beside large ones."""
+    """A relative error of 100 % in a tiny element is acceptable next to large ones."""
     result = measure([0.002, 100.0], [0.001, 100.0])
     assert result.passed
     assert result.max_rel == pytest.approx(1.0)

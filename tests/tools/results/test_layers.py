@@ -1,4 +1,4 @@
-"""`tcopt-run --compare ... --per-layer`: the first layer whose result departs."""
+"""`tcopt-run --compare ... --per-layer`: the first layer whose result differs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_all_results_become_outputs(model: Path) -> None:
 
 
 def test_the_first_that_departs_is_named(model: Path) -> None:
-    """Later layers inherit its error; what it is computed from is told to be near."""
+    """Later layers inherit its error; its operands are reported as close."""
     _, layers = with_all_results(str(model))
     h = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
     theirs = {"h": h, "y": np.maximum(h, 0)}
@@ -74,7 +74,7 @@ def test_compare_by_layers(runtime: str, model: Path, capsys: Output) -> None:
 
 
 def test_blocked_layers_are_compared(tmp_path: Path, capsys: Output) -> None:
-    """Channels in blocks, and a border that a kernel writes for the next one."""
+    """Blocked channels, and a border that a kernel writes for the next one."""
     model = onnx.parser.parse_model(BLOCKED)
     rng = np.random.default_rng(0)
     for name, shape in (("v", (8, 3, 3, 3)), ("w", (8, 8, 3, 3))):
@@ -90,7 +90,7 @@ def test_blocked_layers_are_compared(tmp_path: Path, capsys: Output) -> None:
 def test_a_layer_that_crashes_is_named(
     model: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:
-    """Machine code runs in another process, so a crash is a message."""
+    """Machine code runs in another process, so a crash becomes a message."""
 
     def trap(_: ModuleOp, function: FuncOp) -> str:
         body = "call void @llvm.trap()\n  ret void"
@@ -112,7 +112,8 @@ def test_kernels_of_devices_are_refused(target: str, model: Path, capsys: Output
 
 
 def test_layouts() -> None:
-    """Blocked channels, a border, merged axes and signless bytes; other values are none."""
+    """Blocked channels, a border, merged axes and signless bytes match the layer; other values do
+    not."""
     plain = np.arange(2 * 3 * 4 * 4, dtype=np.float32).reshape(2, 3, 4, 4)
     blocked = np.zeros((2, 1, 6, 6, 8), np.float32)
     blocked[:, 0, 1:5, 1:5, :3] = plain.transpose(0, 2, 3, 1)
@@ -127,7 +128,7 @@ def test_layouts() -> None:
 
 
 def test_a_part_of_a_node_is_not_its_value() -> None:
-    """The first of two kernels of a node writes an array of its shape that is something else."""
+    """The first of a node's two kernels writes a different array of the same shape."""
     part, value = np.ones((2, 2)), np.full((2, 2), 3.0)
     kernels = [
         KernelRun(("softmax",), (Written(part, ()),)),

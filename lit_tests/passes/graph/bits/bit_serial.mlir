@@ -2,8 +2,8 @@
 // RUN: tcopt %s -p 'set-target{cpu=znver4},bit-serial{method=never}' --split-input-file | filecheck %s --check-prefix=NEVER
 // RUN: tcopt %s -p 'set-target{cpu=znver4},bit-serial{method=popcount}' --split-input-file | filecheck %s --check-prefix=ALWAYS
 
-// Data from 0 to 3 has two bits, weights of 0 and -1 have one, with a sign. Both are stored by
-// bits, weights with the channels of the result last.
+// Data from 0 to 3 has two bit planes, weights of 0 and -1 have one signed plane. Both are packed,
+// the weights with output channels last.
 // CHECK-LABEL: func.func @two_bits
 // CHECK:         %[[V:.*]] = graph.constant @weights.bits : tensor<1x2x1x1x16x16xi8>
 // CHECK-NEXT:    %[[X:.*]] = graph.pack_bits %x {bits = 2} : tensor<1x4x4x1x2xui32>
@@ -25,8 +25,8 @@ func.func @two_bits(%q: tensor<1x2x4x4x16xui8>) -> tensor<1x1x4x4x16xi32> {
 
 // -----
 
-// One bit says whether a weight is 1 or -1, and bits are counted that differ: the sum is what the
-// bits of weights would give, times the 3 that two bits of data add up to, less that count.
+// Weights of 1 and -1 take one bit, and the kernel counts differing bits: the result is a constant
+// per channel minus that count.
 // CHECK-LABEL: func.func @minus_one_or_one
 // CHECK:         %[[S:.*]] = graph.bit_conv {{.*}} {exclusive} : tensor<1x1x4x4x16xi32>
 // CHECK-NEXT:    %[[R:.*]] = graph.constant dense<48> : tensor<1x1x1x1x16xi32>
@@ -43,7 +43,7 @@ func.func @minus_one_or_one(%q: tensor<1x2x4x4x16xui8>) -> tensor<1x1x4x4x16xi32
 
 // -----
 
-// Data of -1 and 1 without pads is a bit each: twice the bit less 1.
+// Unpadded data of -1 and 1 takes one bit: the value is twice the bit minus 1.
 // CHECK-LABEL: func.func @both
 // CHECK:         %[[C:.*]] = graph.cast %x : tensor<1x2x4x4x16xi16>
 // CHECK-NEXT:    %[[O:.*]] = graph.constant dense<-1> : tensor<i16>
@@ -70,7 +70,7 @@ func.func @both(%c: tensor<1x2x4x4x16xi1>) -> tensor<1x1x4x4x16xi32> {
 
 // -----
 
-// The number in pads has the code 0: data from 0 to 3 around which 1 stands goes from -1 to 2.
+// The pad value gets code 0: data from 0 to 3 padded with 1 has codes from -1 to 2.
 // CHECK-LABEL: func.func @pads
 // CHECK:         %[[O:.*]] = graph.constant dense<1> : tensor<ui8>
 // CHECK-NEXT:    %[[D:.*]] = graph.sub %x, %[[O]] : tensor<1x2x4x4x16xui8>
@@ -90,9 +90,8 @@ func.func @pads(%q: tensor<1x2x4x4x16xui8>) -> tensor<1x1x4x4x16xi32> {
 
 // -----
 
-// Channels that fill up a block have no weights: in words of data they are 0. An output that fills
-// one up is 0 whatever is counted.
-// So few channels are faster multiplied as they are.
+// Padding input channels of a block have no weights, so their data is masked to 0; padding output
+// channels are scaled to 0. With so few channels, direct multiplication is faster and the default.
 // CHECK-LABEL: func.func @spare
 // CHECK:         graph.blocked_conv
 // ALWAYS-LABEL: func.func @spare
@@ -111,7 +110,7 @@ func.func @spare(%q: tensor<1x1x4x4x4xui8>) -> tensor<1x1x4x4x4xi32> {
 
 // -----
 
-// Rows of a product are pixels of a convolution, filled up to whole words.
+// A matrix product becomes a convolution whose pixels are the rows, padded to whole words.
 // ALWAYS-LABEL: func.func @product
 // ALWAYS:        %[[B:.*]] = graph.pad %{{.*}} {low = [0, 0], high = [0, 24]} : tensor<3x32xui8>
 // ALWAYS-NEXT:   %[[V:.*]] = graph.pad %{{.*}} {low = [0, 0, 0], high = [0, 24, 0]} : tensor<1x32x16xi8>
@@ -130,7 +129,7 @@ func.func @product(%q: tensor<3x8xui8>) -> tensor<3x9xi32> {
 
 // -----
 
-// Data of any byte, and weights of five bits, stay.
+// Data with the full range of a byte and weights of five bits are unchanged.
 // ALWAYS-LABEL: func.func @others
 // ALWAYS-NOT:    graph.pack_bits
 func.func @others(%q: tensor<1x2x4x4x16xui8>) -> (tensor<1x1x4x4x16xi32>, tensor<1x1x4x4x16xi32>) {

@@ -2,8 +2,8 @@
 // RUN: tcopt %s -p 'set-target{cpu=haswell},bit-serial{method=lookup}' --split-input-file | filecheck %s --check-prefix=AVX2
 // RUN: tcopt %s -p 'set-target{cpu=x86-64},bit-serial{method=lookup}' --split-input-file | filecheck %s --check-prefix=NONE
 
-// Sums of six bytes have 11 bits, and 64 entries; weights of 0 and -1 are one negative plane. With
-// vectors of 32 bytes that are looked up in 16, tables have the sums of four.
+// Tables of sums of six bytes have 64 entries of 11 bits; weights of 0 and -1 are one negative
+// plane. With AVX2, which looks up 16 entries, tables hold sums of four.
 // CHECK-LABEL: func.func @product
 // CHECK:         %[[P:.*]] = graph.pad %x {low = [0, 0], high = [0, 4]} : tensor<3x12xui8>
 // CHECK-NEXT:    %[[R:.*]] = graph.reshape %[[P]] : tensor<3x1x12xui8>
@@ -27,9 +27,9 @@ func.func @product(%x: tensor<3x8xui8>) -> tensor<3x9xi32> {
 
 // -----
 
-// Where weights are -1 or 1, tables have sums with either sign, of numbers around 0, and what keeps
-// these from being negative is taken away at the end. Pads are made first, as what stands in them
-// counts as well.
+// For weights of -1 and 1, tables hold signed sums of centred values; the bias that keeps them
+// non-negative is subtracted at the end. Padding is materialised first, because pad values
+// contribute to the sums.
 // CHECK-LABEL: func.func @signs
 // CHECK:         %[[C:.*]] = graph.cast %x : tensor<1x2x4x4x16xi16>
 // CHECK-NEXT:    %[[O:.*]] = graph.constant dense<128> : tensor<i16>
@@ -51,8 +51,8 @@ func.func @signs(%x: tensor<1x2x4x4x16xui8>) -> tensor<1x1x4x4x16xi32> {
 
 // -----
 
-// Sums of numbers of few bits fit into a byte. An output that fills up a block is 0 whatever
-// stands for its weights, and so is data of channels without any.
+// Sums of values with few bits fit in a byte. Padding channels of the output are scaled to 0, and
+// data channels without weights are masked.
 // CHECK-LABEL: func.func @spare
 // CHECK:         %[[U:.*]] = graph.constant dense<{{\[+}}1, 1, 1, 0]{{.*}}> : tensor<1x1x1x1x4xi16>
 // CHECK-NEXT:    %[[D:.*]] = graph.mul %{{.*}}, %[[U]] : tensor<1x1x4x4x4xi16>
@@ -69,7 +69,7 @@ func.func @spare(%q: tensor<1x1x4x4x4xui8>) -> tensor<1x1x4x4x4xi32> {
 
 // -----
 
-// Groups of channels have no tables, and neither has data that may be any of 65536 numbers.
+// Grouped convolutions and 16-bit data have no table form.
 // CHECK-LABEL: func.func @others
 // CHECK-NOT:     graph.sum_tables
 func.func @others(%x: tensor<1x2x4x4x16xui8>, %z: tensor<3x8xi16>) -> (tensor<1x2x4x4x16xi32>, tensor<3x16xi32>) {

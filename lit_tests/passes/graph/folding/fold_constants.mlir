@@ -14,7 +14,7 @@ func.func @literal() -> tensor<2xf32> {
   return %4 : tensor<2xf32>
 }
 
-// Operators on run-time values stay, and take the folded operand.
+// Operators on runtime values stay and use the folded operand.
 // CHECK-LABEL: func.func @partly
 // CHECK-NEXT: %[[C:.*]] = graph.constant dense<[-1.000000e+00, -2.000000e+00]> : tensor<2xf32>
 // CHECK-NEXT: graph.add %x, %[[C]]
@@ -25,8 +25,8 @@ func.func @partly(%x: tensor<2xf32>) -> tensor<2xf32> {
   return %2 : tensor<2xf32>
 }
 
-// A large result that is not uniform goes to the weight store; a broadcast that is much
-// larger than its source is left alone unless the option allows it.
+// A large non-uniform result goes to the weight store; a broadcast that is much larger than its
+// source is folded only if the option allows it.
 // CHECK-LABEL: func.func @sizes
 // CHECK: graph.constant @folded.iota : tensor<100xi64>
 // CHECK: graph.broadcast_to
@@ -38,7 +38,7 @@ func.func @sizes() -> (tensor<100xi64>, tensor<10000x100xi64>) {
   return %0, %1 : tensor<100xi64>, tensor<10000x100xi64>
 }
 
-// A uniform result of any size is one element in the text.
+// A uniform result of any size is a splat literal.
 // CHECK-LABEL: func.func @uniform
 // CHECK-NEXT: graph.constant dense<2.000000e+00> : tensor<8x64x3x3xf32>
 func.func @uniform() -> tensor<8x64x3x3xf32> {
@@ -47,7 +47,7 @@ func.func @uniform() -> tensor<8x64x3x3xf32> {
   return %1 : tensor<8x64x3x3xf32>
 }
 
-// A tensor without elements is known, whatever makes it.
+// A tensor without elements is folded, whatever computes it.
 // CHECK-LABEL: func.func @empty
 // CHECK-NEXT: %[[Z:.*]] = graph.constant dense<0.000000e+00> : tensor<3xf32>
 // CHECK-NEXT: return %[[Z]]
@@ -57,7 +57,7 @@ func.func @empty(%x: tensor<3x0xf32>) -> tensor<3xf32> {
   return %1 : tensor<3xf32>
 }
 
-// A weight whose value is not at hand is not folded.
+// A weight without an available value is not folded.
 // CHECK-LABEL: func.func @unknown
 // CHECK: graph.neg
 func.func @unknown() -> tensor<2xf32> {
@@ -66,7 +66,7 @@ func.func @unknown() -> tensor<2xf32> {
   return %1 : tensor<2xf32>
 }
 
-// Operators that are alike, of the same weight, share one result; those that differ do not.
+// Equal operators on the same weight share one folded result; different ones do not.
 // CHECK-LABEL: func.func @shared
 // CHECK: %[[A:.*]] = graph.constant @[[N:folded.iota.*.neg]] : tensor<100xi64>
 // CHECK: %[[B:.*]] = graph.constant @[[N]] : tensor<100xi64>
@@ -80,7 +80,7 @@ func.func @shared() -> (tensor<100xi64>, tensor<100xi64>, tensor<100xi64>) {
   return %1, %2, %3 : tensor<100xi64>, tensor<100xi64>, tensor<100xi64>
 }
 
-// Results without elements need no operands: neither an operator nor a loop is left of them.
+// Operators with empty results are folded without knowing their operands.
 // CHECK-LABEL: func.func @nothing
 // CHECK-NEXT: %[[Y:.*]] = graph.constant dense<> : tensor<0x2x3xf32>
 // CHECK-NEXT: return %[[Y]]

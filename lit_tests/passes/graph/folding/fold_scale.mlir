@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p fold-scale | filecheck %s
 
-// Scale and shift after a convolution and its bias fold into the kernel and one add.
+// Scale and shift after a convolution with bias fold into the kernel and a single add.
 // CHECK-LABEL: func.func @conv
 // CHECK-NEXT: %[[W:.*]] = graph.constant dense<[{{\[\[\[}}2.000000e+00{{.*}}4.000000e+00{{.*}}9.000000e+00{{.*}}1.200000e+01]]]]> : tensor<2x2x1x1xf32>
 // CHECK-NEXT: %[[C:.*]] = graph.conv %x, %[[W]] : tensor<1x2x4x4xf32>
@@ -19,7 +19,7 @@ func.func @conv(%x: tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32> {
   return %3 : tensor<1x2x4x4xf32>
 }
 
-// Division by a constant is a scale; the columns of a matrix are channels.
+// Division by a constant is a scale; the columns of a matrix are its channels.
 // CHECK-LABEL: func.func @matmul
 // CHECK-NEXT: %[[W:.*]] = graph.constant dense<{{\[\[}}5.000000e-01, 1.000000e+00], [1.000000e+00, 2.000000e+00]]> : tensor<2x2xf32>
 // CHECK-NEXT: graph.matmul %x, %[[W]] : tensor<3x2xf32>
@@ -32,7 +32,7 @@ func.func @matmul(%x: tensor<3x2xf32>) -> tensor<3x2xf32> {
   return %1 : tensor<3x2xf32>
 }
 
-// A scale that varies inside a channel stays, and so does one of a value used elsewhere.
+// A scale that varies inside a channel stays, and so does one of a value with other users.
 // CHECK-LABEL: func.func @not_by_channel
 // CHECK: graph.mul
 // CHECK: graph.mul
@@ -47,7 +47,7 @@ func.func @not_by_channel(%x: tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<2x2xf
   return %1, %2, %3 : tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>
 }
 
-// A single number is divided: it may be a scale that integers are rounded by.
+// Division by a scalar stays a division: it may be a quantisation scale, where rounding matters.
 // CHECK-LABEL: func.func @one_number
 // CHECK:         graph.div
 func.func @one_number(%x: tensor<f32>) -> tensor<f32> {
@@ -56,7 +56,7 @@ func.func @one_number(%x: tensor<f32>) -> tensor<f32> {
   func.return %0 : tensor<f32>
 }
 
-// The inverse of a number below the normal ones is none.
+// Division by a subnormal stays, because its reciprocal overflows.
 // CHECK-LABEL: func.func @tiny_divisor
 // CHECK:         graph.div
 func.func @tiny_divisor(%x: tensor<4xf32>) -> tensor<4xf32> {

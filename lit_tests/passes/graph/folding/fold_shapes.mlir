@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p fold-shapes | filecheck %s
 
-// A chain of reshapes is one; squeezing and unsqueezing again is none.
+// Consecutive reshapes merge; an unsqueeze of a squeeze cancels.
 // CHECK-LABEL: func.func @reshapes
 // CHECK-NEXT: return %x
 func.func @reshapes(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
@@ -10,7 +10,7 @@ func.func @reshapes(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   return %2 : tensor<2x3xf32>
 }
 
-// An elementwise operator broadcasts by itself.
+// An explicit broadcast before an elementwise operator is removed, because the operator broadcasts.
 // CHECK-LABEL: func.func @broadcast
 // CHECK-NEXT: graph.mul %x, %s : tensor<4x8xf32>
 func.func @broadcast(%x: tensor<4x8xf32>, %s: tensor<8xf32>) -> tensor<4x8xf32> {
@@ -19,7 +19,7 @@ func.func @broadcast(%x: tensor<4x8xf32>, %s: tensor<8xf32>) -> tensor<4x8xf32> 
   return %1 : tensor<4x8xf32>
 }
 
-// A broadcast that decides the shape stays; of two, one goes.
+// A broadcast that determines the result's shape stays; of two, one is removed.
 // CHECK-LABEL: func.func @needed
 // CHECK-NEXT: %[[B:.*]] = graph.broadcast_to %t : tensor<4x8xf32>
 // CHECK-NEXT: graph.mul %s, %[[B]] : tensor<4x8xf32>
@@ -30,7 +30,7 @@ func.func @needed(%s: tensor<8xf32>, %t: tensor<8xf32>) -> tensor<4x8xf32> {
   return %2 : tensor<4x8xf32>
 }
 
-// A reshape moves behind a unary operator that could fuse with the matmul before it.
+// A reshape moves after a unary operator that can fuse with the matmul before it.
 // CHECK-LABEL: func.func @sink
 // CHECK-NEXT: %[[M:.*]] = graph.matmul %x, %w : tensor<4x6xf32>
 // CHECK-NEXT: %[[R:.*]] = graph.relu %[[M]] : tensor<4x6xf32>

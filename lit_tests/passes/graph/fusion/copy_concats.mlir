@@ -1,7 +1,7 @@
 // RUN: tcopt %s -p 'set-target{cpu=haswell},copy-concats' | filecheck %s
 // RUN: tcopt %s -p 'set-target{gpu=opencl},copy-concats' | filecheck %s --check-prefix=GPU
 
-// Parts along an inner axis are rows, which are copied; a part without elements is none.
+// A concatenation along an inner axis copies rows; empty parts are dropped.
 // CHECK-LABEL: func.func @rows
 // CHECK-NEXT: %[[A:.*]] = graph.reshape %a : tensor<64x100xf32>
 // CHECK-NEXT: %[[B:.*]] = graph.reshape %b : tensor<64x150xf32>
@@ -16,7 +16,8 @@ func.func @rows(%a: tensor<64x2x50xf32>, %b: tensor<64x3x50xf32>, %e: tensor<64x
   return %y : tensor<64x7x50xf32>
 }
 
-// Two parts stay, a few that one elementwise op takes in, and what is joined in memory.
+// Concatenations stay if they have two parts, few parts and one elementwise user, or contiguous
+// parts.
 // CHECK-LABEL: func.func @kept
 // CHECK-COUNT-3: graph.concat %
 // CHECK-NOT: graph.concat_rows
@@ -28,7 +29,7 @@ func.func @kept(%a: tensor<64x100xf32>, %j: tensor<1x16xf32>) -> (tensor<64x200x
   return %two, %relu, %joined : tensor<64x200xf32>, tensor<64x300xf32>, tensor<3x16xf32>
 }
 
-// More parts than that are copied for any reader, through views too.
+// Concatenations of more parts are copied for any user, also through views.
 // CHECK-LABEL: func.func @many
 // CHECK: graph.concat_rows
 // CHECK: graph.relu

@@ -2,10 +2,10 @@
 // RUN: tcopt %s -p 'fuse-ops{max-ops=2}' | filecheck %s --check-prefix=SMALL
 // RUN: tcopt %s -p fuse-ops --remarks -o %t 2>&1 | filecheck %s --check-prefix=PLAN
 
-// The plan says for each function which operators become a group.
+// The plan shows which operators of each function are grouped.
 // PLAN: done: fuse-ops: graph.relu ({{.*}}): fused graph.conv, graph.add, graph.relu
 
-// A convolution takes the elementwise operators after it.
+// A convolution fuses with the elementwise operators after it.
 // CHECK-LABEL: func.func @epilogue
 // CHECK-NEXT: %[[Y:.*]] = graph.group kind = complex_out_fusable {
 // CHECK-NEXT:   %[[C:.*]] = graph.conv %x, %w : tensor<1x8x4x4xf32>
@@ -41,7 +41,7 @@ func.func @diamond(%x: tensor<1x4x4x4xf32>, %w: tensor<8x4x1x1xf32>) -> tensor<1
   return %2 : tensor<1x8x4x4xf32>
 }
 
-// A result that is used elsewhere too ends the group.
+// A result with other users ends the group.
 // CHECK-LABEL: func.func @escaping
 // CHECK-NEXT: %[[C:.*]] = graph.group kind = complex_out_fusable
 // CHECK-NEXT:   graph.conv
@@ -84,7 +84,7 @@ func.func @larger(%x: tensor<1x4x1x1xf32>, %w: tensor<8x4x1x1xf32>, %b: tensor<1
   return %1 : tensor<1x8x4x4xf32>
 }
 
-// A reduction takes the injective operators that make its input, and those after it.
+// A reduction fuses with the injective operators before and after it.
 // CHECK-LABEL: func.func @reduction
 // CHECK-NEXT: graph.group kind = reduction
 // CHECK-NEXT:   graph.mul
@@ -100,7 +100,7 @@ func.func @reduction(%x: tensor<4x8xf32>, %s: tensor<8xf32>) -> tensor<4xf32> {
   return %3 : tensor<4xf32>
 }
 
-// A normalization in small operators is one group: two reductions along the same rows.
+// A normalization written as small operators is one group: both reductions are along the same rows.
 // CHECK-LABEL: func.func @normalization
 // CHECK-NEXT: graph.group kind = reduction
 // CHECK-NEXT:   graph.reduce
@@ -122,7 +122,7 @@ func.func @normalization(%x: tensor<64x8xf32>) -> tensor<64x8xf32> {
   return %5 : tensor<64x8xf32>
 }
 
-// With few rows, and along other axes, what follows a reduction is a group of its own.
+// With few rows, or along different axes, the operators after a reduction form their own group.
 // CHECK-LABEL: func.func @few_rows
 // CHECK-NEXT: %[[M:.*]] = graph.group kind = reduction
 // CHECK-NEXT:   graph.reduce
@@ -138,7 +138,7 @@ func.func @few_rows(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<8xf32>) {
   return %1, %2 : tensor<4x8xf32>, tensor<8xf32>
 }
 
-// Injective operators fuse whatever they do with the shape.
+// Injective operators fuse even if they change the shape.
 // CHECK-LABEL: func.func @injective
 // CHECK-NEXT: graph.group kind = injective
 // CHECK-NEXT:   graph.transpose
@@ -152,8 +152,8 @@ func.func @injective(%x: tensor<4x8xf32>, %y: tensor<4xf32>) -> tensor<2x4xf32> 
   return %2 : tensor<2x4xf32>
 }
 
-// Parts of a concatenation that follow each other in memory are computed there. Others, and
-// parts that would start inside of a cache line, are copied by a kernel.
+// Parts of a concatenation that are contiguous in the result are computed in place. Others, and
+// parts that would start inside a cache line, are copied by a kernel.
 // CHECK-LABEL: func.func @concat
 // CHECK:      %[[A:.*]] = graph.group kind = injective {
 // CHECK-NEXT:   graph.relu %x
@@ -174,7 +174,7 @@ func.func @concat(%x: tensor<1x4x4xf32>, %y: tensor<1x4x4xf32>, %z: tensor<3xf32
   return %0, %1, %2 : tensor<1x8x4xf32>, tensor<1x4x8xf32>, tensor<6xf32>
 }
 
-// Elements that lie apart are put side by side before a convolution reads them again and again.
+// Strided elements are gathered before a convolution that reads them repeatedly.
 // CHECK-LABEL: func.func @apart
 // CHECK-NEXT: %[[S:.*]] = graph.group kind = injective {
 // CHECK-NEXT:   graph.slice
@@ -186,8 +186,8 @@ func.func @apart(%x: tensor<1x4x6x6xf32>, %w: tensor<8x4x1x1xf32>) -> tensor<1x8
   return %c : tensor<1x8x3x3xf32>
 }
 
-// A border belongs to what produces its inside, and never to what reads it; slices that a
-// group alone reads belong to it.
+// A border fuses into the producer of its interior, never into its user; slices fuse into their
+// only user.
 // CHECK-LABEL: func.func @border
 // CHECK-NEXT: %[[P:.*]] = graph.group kind = complex_out_fusable {
 // CHECK-NEXT:   graph.blocked_conv %x, %w
@@ -210,7 +210,7 @@ func.func @border(%x: tensor<1x1x6x6x4xf32>, %w: tensor<1x1x1x1x4x4xf32>, %v: te
   return %y : tensor<1x1x6x6x4xf32>
 }
 
-// Constants and views stay outside of groups.
+// Constants and views stay outside groups.
 // CHECK-LABEL: func.func @outside
 // CHECK-NEXT: %[[W:.*]] = graph.constant @w : tensor<8x4xf32>
 // CHECK-NEXT: %[[V:.*]] = graph.reshape %x : tensor<2x4xf32>
@@ -225,7 +225,8 @@ func.func @outside(%x: tensor<8xf32>) -> tensor<16xf32> {
   return %2 : tensor<16xf32>
 }
 
-// What only widens the elements of a heavy op's other operand joins, what makes them narrow does not.
+// An operator that only widens a side operand of a convolution joins its group; one that narrows it
+// does not.
 // CHECK-LABEL: func.func @widened
 // CHECK:       graph.group kind = injective
 // CHECK-NEXT:    graph.quantize
@@ -243,8 +244,8 @@ func.func @widened(%x: tensor<1x4x4x4xf32>, %w: tensor<8x4x1x1xf32>, %b: tensor<
   return %y : tensor<1x8x4x4xf32>
 }
 
-// A slice of contiguous memory that no group takes for free is a view: several readers, or a
-// contraction. One that is a result is a kernel.
+// A contiguous slice that cannot be fused, because it has several users or feeds a contraction, is
+// a view. A slice that is a result is a kernel.
 // CHECK-LABEL: func.func @subviews
 // CHECK-NEXT: %[[Q:.*]] = graph.slice %x {starts = [0, 0, 0]} : tensor<1x8x16xf32>
 // CHECK-NEXT: %[[K:.*]] = graph.slice %x {starts = [1, 0, 0]} : tensor<1x8x16xf32>
@@ -267,7 +268,7 @@ func.func @subviews(%x: tensor<3x8x16xf32>) -> (tensor<1x8x8xf32>, tensor<1x8x16
   return %s, %r, %t : tensor<1x8x8xf32>, tensor<1x8x16xf32>, tensor<2x8x16xf32>
 }
 
-// Slices that start inside of a cache line, or whose rows lie apart, are read in place.
+// Slices that start inside a cache line or are not contiguous are read in place.
 // CHECK-LABEL: func.func @no_subviews
 // CHECK-NEXT: graph.group kind = complex_out_fusable {
 // CHECK-NEXT:   graph.slice %x {starts = [4, 0]}
@@ -289,7 +290,7 @@ func.func @no_subviews(%x: tensor<8x12xf32>) -> tensor<2x2xf32> {
 
 // -----
 
-// What a group that is there already reads of a heavy operator ends the operator's own group.
+// A convolution that is read by an existing group is not fused further.
 // CHECK-LABEL: func.func @read_by_group
 // CHECK:         %[[C:.*]] = graph.group kind = complex_out_fusable {
 // CHECK-NEXT:      graph.conv

@@ -1,7 +1,8 @@
 // RUN: tcopt %s -p 'set-target{cpu=haswell},fuse-ops' | filecheck %s
 // RUN: tcopt %s -p fuse-ops | filecheck %s --check-prefix=UNKNOWN
 
-// A product stores its result head by head; without a target nobody knows of vectors.
+// A product stores its result head by head; without a target the vector width is unknown, so it
+// does not.
 // CHECK-LABEL: func.func @heads
 // CHECK-NEXT: %[[Y:.*]] = graph.group kind = complex_out_fusable {
 // CHECK-NEXT:   graph.matmul
@@ -21,7 +22,8 @@ func.func @heads(%x: tensor<5x4xf32>, %w: tensor<4x48xf32>) -> tensor<3x5x16xf32
   return %2 : tensor<3x5x16xf32>
 }
 
-// Vectors that end inside of a head are stored in order, and moved afterwards.
+// If a vector would cross a head's end, the result is stored in order and permuted by another
+// kernel.
 // CHECK-LABEL: func.func @odd
 // CHECK:       graph.matmul
 // CHECK-NEXT:  graph.yield
@@ -34,7 +36,7 @@ func.func @odd(%x: tensor<5x4xf32>, %w: tensor<4x60xf32>) -> tensor<3x5x20xf32> 
   return %2 : tensor<3x5x20xf32>
 }
 
-// A convolution in blocks writes plain channels, and the border that the next one reads.
+// A blocked convolution writes plain channels and the border that the next one reads.
 // CHECK-LABEL: func.func @plain
 // CHECK-NEXT: graph.group kind = complex_out_fusable
 // CHECK-NEXT:   graph.blocked_conv
@@ -50,7 +52,8 @@ func.func @plain(%x: tensor<1x2x6x6x8xf32>, %w: tensor<3x2x3x3x8x8xf32>) -> tens
   return %3 : tensor<1x24x6x6xf32>
 }
 
-// What crops lanes is not a change of order, and what a second op reads is stored as it is.
+// A transform that drops padding channels is not a permutation; a result with a second user is
+// stored in order.
 // CHECK-LABEL: func.func @cropped
 // CHECK:       graph.blocked_conv
 // CHECK-NEXT:  graph.yield

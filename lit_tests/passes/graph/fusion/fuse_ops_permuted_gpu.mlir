@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p 'set-target{gpu=opencl},fuse-ops' | filecheck %s
 
-// Rows that go elsewhere as a whole are stored there by the product's kernel.
+// A permutation that moves whole rows is done by the store of the product's kernel.
 // CHECK-LABEL: @rows
 // CHECK:       graph.group kind = complex_out_fusable
 // CHECK-NEXT:    graph.matmul

@@ -3,11 +3,12 @@
 // RUN: tcopt %s -p 'convert-layout{block=4},canonicalize,convert-layout{block=4}' | filecheck %s --check-prefix=TWICE
 // RUN: tcopt %s -p 'convert-layout{block=4}' --remarks -o %t 2>&1 | filecheck %s --check-prefix=PLAN
 
-// The plan says for each function which ops compute in blocks.
+// The plan shows which ops of each function compute in blocks.
 // PLAN:      done: convert-layout: graph.conv ({{.*}}): in blocks of up to 4 channels
 // PLAN-NEXT: done: convert-layout: graph.relu ({{.*}}): in blocks of up to 4 channels
 
-// Data and kernel go to blocks of channels, and what follows stays there; the result goes back.
+// Data and kernel are transformed to channel blocks, later ops stay blocked, and the result is
+// transformed back.
 // CHECK-LABEL: func.func @conv
 // CHECK-NEXT: %[[X:.*]] = graph.layout_transform %x {src = "NCHW", dst = "NCHW4c"} : tensor<1x1x6x6x4xf32>
 // CHECK-NEXT: %[[W:.*]] = graph.layout_transform %w {src = "OIHW", dst = "OIHW4i4o"} : tensor<2x1x3x3x4x4xf32>
@@ -15,7 +16,7 @@
 // CHECK-NEXT: %r = graph.relu %c : tensor<1x2x4x4x4xf32>
 // CHECK-NEXT: %[[Y:.*]] = graph.layout_transform %r {src = "NCHW4c", dst = "NCHW"} : tensor<1x8x4x4xf32>
 // CHECK-NEXT: return %[[Y]]
-// A second time nothing changes.
+// The pass is idempotent.
 // TWICE-LABEL: func.func @conv
 // TWICE-COUNT-3: graph.layout_transform
 // TWICE-NOT: graph.layout_transform
@@ -26,7 +27,7 @@ func.func @conv(%x: tensor<1x4x6x6xf32>, %w: tensor<8x4x3x3xf32>) -> tensor<1x8x
   return %r : tensor<1x8x4x4xf32>
 }
 
-// Rows and columns that most taps find outside of the data are skipped.
+// For dilated windows, the axes along which most taps read padding are marked in `skips`.
 // CHECK-LABEL: func.func @dilated
 // CHECK: graph.blocked_conv %{{.*}} {pads = [4, 4, 4, 4], dilations = [4, 4], skips = [0, 1]} : tensor<1x2x6x6x4xf32>
 func.func @dilated(%x: tensor<1x4x6x6xf32>, %w: tensor<8x4x3x3xf32>) -> tensor<1x8x6x6xf32> {
@@ -34,7 +35,7 @@ func.func @dilated(%x: tensor<1x4x6x6xf32>, %w: tensor<8x4x3x3xf32>) -> tensor<1
   return %c : tensor<1x8x6x6xf32>
 }
 
-// Columns are computed side by side, so where they are many they are padded.
+// Columns are vectorised, so a wide axis of columns is padded instead of skipped.
 // CHECK-LABEL: func.func @dilated_wide
 // CHECK: graph.blocked_conv %{{.*}} {pads = [4, 100, 4, 100], dilations = [4, 100], skips = [0]} : tensor<1x2x6x300x4xf32>
 func.func @dilated_wide(%x: tensor<1x4x6x300xf32>, %w: tensor<8x4x3x3xf32>) -> tensor<1x8x6x300xf32> {
@@ -42,7 +43,7 @@ func.func @dilated_wide(%x: tensor<1x4x6x300xf32>, %w: tensor<8x4x3x3xf32>) -> t
   return %c : tensor<1x8x6x300xf32>
 }
 
-// Between neighbours there is no transform.
+// Consecutive blocked ops have no transform between them.
 // CHECK-LABEL: func.func @chain
 // CHECK:      %a = graph.blocked_conv
 // CHECK-NEXT: %b = graph.relu %a
@@ -56,7 +57,7 @@ func.func @chain(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>, %v: tensor<8x
   return %c : tensor<1x8x4x4xf32>
 }
 
-// A depthwise kernel has one block of channels and no inputs of its own.
+// A depthwise kernel has one block axis and no input channels.
 // CHECK-LABEL: func.func @depthwise
 // CHECK-NEXT: %[[F:.*]] = graph.reshape %w : tensor<8x3x3xf32>
 // CHECK-NEXT: %[[X:.*]] = graph.layout_transform %x {src = "NCHW", dst = "NCHW4c"}
@@ -67,8 +68,8 @@ func.func @depthwise(%x: tensor<1x8x6x6xf32>, %w: tensor<8x1x3x3xf32>) -> tensor
   return %c : tensor<1x8x3x3xf32>
 }
 
-// Groups that compute whole blocks of fewer channels than a block read plain data; of single
-// elements they are products of matrices as they lie.
+// Groups with whole output blocks but narrower input read plain data; grouped 1x1 convolutions stay
+// plain, as matrix products.
 // CHECK-LABEL: func.func @narrow_groups
 // CHECK: graph.blocked_conv %x, %{{.*}} {strides = [2, 2], groups = 2, plain} : tensor<1x2x2x2x4xf32>
 // CHECK: graph.conv %x, %v {groups = 2} : tensor<1x8x6x6xf32>
@@ -78,7 +79,7 @@ func.func @narrow_groups(%x: tensor<1x6x6x6xf32>, %w: tensor<8x3x3x3xf32>, %v: t
   return %c, %d : tensor<1x8x2x2xf32>, tensor<1x8x6x6xf32>
 }
 
-// The first layer has fewer channels than a block: its data stays plain, its result does not.
+// The first layer has fewer channels than a block: its data stays plain, its result is blocked.
 // CHECK-LABEL: func.func @shallow
 // CHECK-NEXT: %[[W:.*]] = graph.layout_transform %w {src = "OIHW", dst = "OIHW4o"} : tensor<1x3x3x3x4xf32>
 // CHECK-NEXT: %c = graph.blocked_conv %x, %[[W]] {plain} : tensor<1x1x4x4x4xf32>
@@ -88,7 +89,7 @@ func.func @shallow(%x: tensor<1x3x6x6xf32>, %w: tensor<4x3x3x3xf32>) -> tensor<1
   return %c : tensor<1x4x4x4xf32>
 }
 
-// Images with one spatial dimension have blocks too.
+// One-dimensional convolutions are blocked too.
 // CHECK-LABEL: func.func @sequence
 // CHECK-NEXT: graph.layout_transform %x {src = "NCW", dst = "NCW4c"} : tensor<1x1x6x4xf32>
 // CHECK-NEXT: graph.layout_transform %w {src = "OIW", dst = "OIW4i4o"} : tensor<1x1x3x4x4xf32>
@@ -97,7 +98,7 @@ func.func @sequence(%x: tensor<1x4x6xf32>, %w: tensor<4x4x3xf32>) -> tensor<1x4x
   return %c : tensor<1x4x6xf32>
 }
 
-// Scalars stay, constants of a channel are reshaped, larger ones transformed.
+// Scalars stay, constants per channel are reshaped, larger ones are transformed.
 // CHECK-LABEL: func.func @constants
 // CHECK:      graph.mul %c, %s : tensor<1x1x6x6x4xf32>
 // CHECK-NEXT: %[[K:.*]] = graph.reshape %k : tensor<1x1x1x4xf32>
@@ -117,7 +118,7 @@ func.func @constants(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x3x3xf32>) -> tensor
   return %2 : tensor<1x4x6x6xf32>
 }
 
-// A factor for each place would need one more dimension: the product is plain.
+// A factor per pixel would need an extra dimension, so the multiplication stays plain.
 // CHECK-LABEL: func.func @places
 // CHECK:      %[[P:.*]] = graph.layout_transform %c {src = "NCHW4c", dst = "NCHW"}
 // CHECK-NEXT: graph.mul %[[P]], %m : tensor<1x4x6x6xf32>
@@ -127,7 +128,7 @@ func.func @places(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x3x3xf32>, %m: tensor<1
   return %0 : tensor<1x4x6x6xf32>
 }
 
-// Both sides of a residual share one transform of their operand.
+// Both operands of a residual add share one transform of their source.
 // CHECK-LABEL: func.func @residual
 // CHECK-NEXT: %[[X:.*]] = graph.layout_transform %x
 // CHECK-NEXT: graph.layout_transform %w
@@ -139,7 +140,7 @@ func.func @residual(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x3x3xf32>) -> tensor<
   return %0 : tensor<1x4x6x6xf32>
 }
 
-// Pooling windows get a last dimension of one.
+// Pooling windows get an inner dimension of extent 1.
 // CHECK-LABEL: func.func @pool
 // CHECK: graph.pool %c {kind = max, kernel = [3, 3, 1], strides = [2, 2, 1], pads = [1, 1, 0, 1, 1, 0]} : tensor<1x1x3x3x4xf32>
 func.func @pool(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<1x4x3x3xf32> {
@@ -148,7 +149,7 @@ func.func @pool(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<1x4x
   return %0 : tensor<1x4x3x3xf32>
 }
 
-// Whole blocks are concatenated.
+// Concatenations of whole blocks stay blocked.
 // CHECK-LABEL: func.func @concat
 // CHECK: graph.concat %c, %d {axis = 1} : tensor<1x2x6x6x4xf32>
 func.func @concat(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<1x8x6x6xf32> {
@@ -158,7 +159,7 @@ func.func @concat(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<1x
   return %0 : tensor<1x8x6x6xf32>
 }
 
-// A last part may end inside of its block, as the whole does then.
+// The last part may end inside a block, if the result does.
 // CHECK-LABEL: func.func @open_concat
 // CHECK:      %[[R:.*]] = graph.concat %c, %d {axis = 1} : tensor<1x2x6x6x4xf32>
 // CHECK-NEXT: graph.layout_transform %[[R]] {src = "NCHW4c", dst = "NCHW"} : tensor<1x6x6x6xf32>
@@ -169,7 +170,7 @@ func.func @open_concat(%y: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>, %v: ten
   return %0 : tensor<1x6x6x6xf32>
 }
 
-// A part that starts inside of a block is concatenated as it was.
+// A part that would start inside a block forces the plain layout.
 // CHECK-LABEL: func.func @narrow_concat
 // CHECK:      %[[C:.*]] = graph.layout_transform %c {src = "NCHW4c", dst = "NCHW"}
 // CHECK-NEXT: graph.concat %x, %[[C]] {axis = 1} : tensor<1x6x6x6xf32>
@@ -179,7 +180,7 @@ func.func @narrow_concat(%x: tensor<1x2x6x6xf32>, %y: tensor<1x4x6x6xf32>, %w: t
   return %0 : tensor<1x6x6x6xf32>
 }
 
-// A mean over space keeps its blocks; dimensions that it drops go by a view of its result.
+// A spatial mean stays blocked; dropped dimensions become a view of its result.
 // CHECK-LABEL: func.func @mean
 // CHECK:      %[[M:.*]] = graph.reduce %c {kind = mean, axes = [2, 3], keepdims} : tensor<1x1x1x1x4xf32>
 // CHECK-NEXT: %[[D:.*]] = graph.reduce %c {kind = mean, axes = [2, 3], keepdims} : tensor<1x1x1x1x4xf32>
@@ -193,7 +194,7 @@ func.func @mean(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>) -> (tensor<1x4
   return %0, %1 : tensor<1x4x1x1xf32>, tensor<1x4xf32>
 }
 
-// Ops without a blocked form get plain data, once for all of them.
+// Ops without a blocked form share one transform to plain data.
 // CHECK-LABEL: func.func @softmax
 // CHECK:      %[[C:.*]] = graph.layout_transform %c {src = "NCHW4c", dst = "NCHW"}
 // CHECK-NEXT: graph.softmax %[[C]] {axis = 1}
@@ -205,7 +206,7 @@ func.func @softmax(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x3x3xf32>) -> (tensor<
   return %0, %1 : tensor<1x4x6x6xf32>, tensor<1x4x6x6xf32>
 }
 
-// The channels of a sequence are not channels beside data of a higher rank.
+// A broadcast against data of higher rank moves the channel axis, so the add stays plain.
 // CHECK-LABEL: func.func @ranks
 // CHECK: %[[C:.*]] = graph.layout_transform %c {src = "NCW4c", dst = "NCW"} : tensor<4x4x6xf32>
 // CHECK-NEXT: graph.add %[[C]], %y : tensor<2x4x4x6xf32>
@@ -215,8 +216,8 @@ func.func @ranks(%x: tensor<4x4x6xf32>, %w: tensor<4x4x3xf32>, %y: tensor<2x4x4x
   return %0 : tensor<2x4x4x6xf32>
 }
 
-// Channels that fill no block get zeros beside them, on either side, and stay so through ops
-// that make numbers of them.
+// Channels that do not fill a block are padded with zeros in data and weights; ops with finite
+// results on them stay blocked.
 // CHECK-LABEL: func.func @spare_lanes
 // CHECK-NEXT: graph.layout_transform %x {src = "NCHW", dst = "NCHW4c"} : tensor<1x2x6x6x4xf32>
 // CHECK-NEXT: graph.layout_transform %w {src = "OIHW", dst = "OIHW4i4o"} : tensor<2x2x3x3x4x4xf32>
@@ -231,7 +232,7 @@ func.func @spare_lanes(%x: tensor<1x6x6x6xf32>, %w: tensor<6x6x3x3xf32>, %v: ten
   return %0 : tensor<1x4x6x6xf32>
 }
 
-// A logarithm of spare zeros would be infinite, and its product with zero no number.
+// The logarithm of a padding zero is infinite, and multiplied by a zero weight it would be nan.
 // CHECK-LABEL: func.func @infinite
 // CHECK:      %[[C:.*]] = graph.layout_transform %c {src = "NCHW4c", dst = "NCHW"}
 // CHECK-NEXT: graph.log %[[C]]
@@ -242,8 +243,8 @@ func.func @infinite(%x: tensor<1x6x6x6xf32>, %w: tensor<6x6x3x3xf32>, %v: tensor
   return %0 : tensor<1x4x6x6xf32>
 }
 
-// Groups of whole blocks read their own; others, and images in which few channels become few,
-// keep their layout.
+// Groups of whole blocks are blocked; other groups, and convolutions between few channels, stay
+// plain.
 // CHECK-LABEL: func.func @groups
 // CHECK:      graph.layout_transform %g {src = "OIHW", dst = "OIHW4i4o"} : tensor<4x1x1x1x4x4xf32>
 // CHECK-NEXT: graph.blocked_conv %{{.*}}, %{{.*}} {groups = 2} : tensor<1x4x6x6x4xf32>
@@ -256,7 +257,7 @@ func.func @groups(%x: tensor<1x8x6x6xf32>, %g: tensor<16x4x1x1xf32>, %h: tensor<
   return %0, %1, %2 : tensor<1x16x6x6xf32>, tensor<1x16x6x6xf32>, tensor<1x2x6x6xf32>
 }
 
-// Without a convolution there is nothing to gain.
+// Without a convolution nothing is transformed.
 // CHECK-LABEL: func.func @none
 // CHECK-NEXT: graph.relu %x : tensor<1x4x6x6xf32>
 func.func @none(%x: tensor<1x4x6x6xf32>) -> tensor<1x4x6x6xf32> {
@@ -264,8 +265,8 @@ func.func @none(%x: tensor<1x4x6x6xf32>) -> tensor<1x4x6x6xf32> {
   return %0 : tensor<1x4x6x6xf32>
 }
 
-// Each phase of a transposed convolution is a convolution of its own: weights are those taps of
-// the kernel that it has, from the phase on that the result begins with.
+// Each phase of a transposed convolution is a convolution: its weights are that phase's taps of the
+// kernel, starting with the phase of the first output.
 // CHECK-LABEL: func.func @transposed
 // CHECK-NEXT: %[[A:.*]] = graph.reshape %w : tensor<8x4x2x2xf32>
 // CHECK-NEXT: %[[B:.*]] = graph.transpose %[[A]] {perm = [1, 3, 0, 2]} : tensor<4x2x8x2xf32>
@@ -282,7 +283,7 @@ func.func @transposed(%x: tensor<1x8x5xf32>, %w: tensor<8x4x4xf32>) -> tensor<1x
   return %0 : tensor<1x4x10xf32>
 }
 
-// In an image of one element each tap is a phase, whatever the strides.
+// For a single input element every tap is a phase, whatever the strides.
 // CHECK-LABEL: func.func @one_element
 // CHECK: graph.blocked_conv_transpose {{.*}} {starts = [0]} : tensor<1x1x4x4xf32>
 // TWICE-LABEL: func.func @one_element
@@ -291,8 +292,8 @@ func.func @one_element(%x: tensor<1x8x1xf32>, %w: tensor<8x4x4xf32>) -> tensor<1
   return %0 : tensor<1x4x4xf32>
 }
 
-// A residual between convolutions that stay plain costs less than transforms around it, and the
-// window beside it has its blocks all the same.
+// A residual add between plain convolutions stays plain because that is cheaper than transforms; a
+// pooling next to it is still blocked.
 // CHECK-LABEL: func.func @plain_residual
 // CHECK:      %[[C:.*]] = graph.layout_transform %c {src = "NCHW4c", dst = "NCHW"}
 // CHECK-NEXT: %d = graph.conv %[[C]], %h {groups = 4} : tensor<1x8x6x6xf32>
@@ -311,8 +312,8 @@ func.func @plain_residual(%x: tensor<1x8x6x6xf32>, %w: tensor<8x8x1x1xf32>, %h: 
   return %e, %p : tensor<1x8x6x6xf32>, tensor<1x8x4x4xf32>
 }
 
-// Pixels of a convolution of single elements fill vectors along plain images: between plain data
-// nothing is moved, unless most of a vector would be left over.
+// 1x1 convolutions vectorise along the pixels of plain images, so plain data stays plain unless
+// most of a vector would be empty.
 // CHECK-LABEL: func.func @pointwise
 // CHECK-NEXT: %a = graph.conv %x, %w : tensor<1x8x6x6xf32>
 // CHECK-NEXT: %b = graph.relu %a : tensor<1x8x6x6xf32>
@@ -326,7 +327,7 @@ func.func @pointwise(%x: tensor<1x4x6x6xf32>, %w: tensor<8x4x1x1xf32>, %y: tenso
   return %b, %c : tensor<1x8x6x6xf32>, tensor<1x64x1x1xf32>
 }
 
-// Integers are stored in blocks too; few channels as well, for groups of them to lie side by side.
+// Integers are blocked too, also few channels, so that groups of them are contiguous.
 // CHECK-LABEL: func.func @integers
 // CHECK: %[[X:.*]] = graph.layout_transform %x {src = "NCHW", dst = "NCHW4c"} : tensor<1x1x6x6x4xi16>
 // CHECK: %c = graph.blocked_conv %[[X]], %{{.*}} {result_element = i32} : tensor<1x2x4x4x4xi32>
@@ -340,7 +341,7 @@ func.func @integers(%x: tensor<1x3x6x6xi16>, %w: tensor<8x3x3x3xi16>) -> tensor<
   return %q : tensor<1x8x4x4xi16>
 }
 
-// Neighbour channels are found in the blocks beside, unless the last block is not full.
+// Normalisation across channels reads adjacent blocks, unless the last block is not full.
 // CHECK-LABEL: func.func @neighbours
 // CHECK:      %c = graph.blocked_conv
 // CHECK-NEXT: %n = graph.lrn %c {size = 5, blocked} : tensor<1x2x6x6x4xf32>
@@ -356,7 +357,7 @@ func.func @neighbours(%x: tensor<1x4x8x8xf32>, %w: tensor<8x4x3x3xf32>, %v: tens
   return %m : tensor<1x6x4x4xf32>
 }
 
-// Rows that every window has all of are channels, which fill blocks better.
+// Rows that every window covers completely become channels, which fill blocks better.
 // CHECK-LABEL: func.func @tall
 // CHECK-NEXT: %[[X:.*]] = graph.reshape %x : tensor<1x30x1x7xf32>
 // CHECK-NEXT: %[[W:.*]] = graph.reshape %w : tensor<8x30x1x3xf32>

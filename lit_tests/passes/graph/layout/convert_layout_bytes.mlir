@@ -1,7 +1,7 @@
 // RUN: tcopt %s -p 'set-target{gpu=opencl},convert-layout,pack-matmul,pack-dots' --split-input-file | filecheck %s
 
-// On a GPU with dot products of bytes, convolutions of bytes take four channels at a time, and
-// their weights four input channels of four output channels.
+// On a GPU with byte dot products, 8-bit convolutions use blocks of four channels; weights use
+// blocks of four input by four output channels.
 // CHECK:      graph.layout_transform %x {src = "NCHW", dst = "NCHW4c"} : tensor<1x2x4x4x4xui8>
 // CHECK:      graph.transpose {{.*}} : tensor<4x2x3x3x1x4x4xi8>
 // CHECK:      graph.blocked_conv {{.*}} {pads = [1, 1, 1, 1], result_element = i32} : tensor<1x4x4x4x4xi32>
@@ -17,7 +17,7 @@ func.func @bytes(%x: tensor<1x8x4x4xui8>) -> tensor<1x16x4x4xi16> {
 
 // -----
 
-// Matrices of bytes are one panel, four rows side by side.
+// 8-bit matrices are one panel with four rows interleaved.
 // CHECK: graph.layout_transform %w {src = "KN", dst = "NK10n"} : tensor<1x8x10xi8>
 // CHECK: graph.transpose {{.*}} : tensor<1x2x10x4xi8>
 // CHECK: graph.packed_matmul {{.*}} {columns = 10, result_element = i32} : tensor<5x10xi32>
@@ -29,7 +29,7 @@ func.func @matrix(%x: tensor<5x8xi8>) -> tensor<5x10xi32> {
 
 // -----
 
-// All else stays as it is, such as layers of real numbers, and groups that are not whole blocks.
+// All else is unchanged, such as float layers and groups that are not whole blocks.
 // CHECK-NOT: graph.layout_transform
 func.func @others(%x: tensor<1x8x4x4xf32>, %g: tensor<1x6x4x4xi8>) -> (tensor<1x8x4x4xf32>, tensor<1x6x4x4xi32>) {
   %w = graph.constant dense<3.0> : tensor<8x8x1x1xf32>

@@ -1,8 +1,8 @@
 // RUN: tcopt %s -p 'set-target{cpu=skylake-avx512},convert-layout' | filecheck %s --check-prefix=PLAIN
 // RUN: tcopt %s -p 'set-target{cpu=cascadelake},convert-layout' | filecheck %s --check-prefix=DOT
 
-// A product of matrices between plain data stays there, unless a target adds up products of bytes
-// that lie side by side in blocks alone.
+// A 1x1 convolution between plain data stays plain, unless the target needs blocks for its byte dot
+// products.
 // PLAIN-LABEL: func.func @bytes
 // PLAIN-NEXT:  graph.conv
 // DOT-LABEL:   func.func @bytes
@@ -12,7 +12,7 @@ func.func @bytes(%x: tensor<1x64x28x28xui8>, %w: tensor<64x64x1x1xi8>) -> tensor
   return %c : tensor<1x64x28x28xi32>
 }
 
-// Few channels are added up faster than they are moved.
+// With few channels, computing in plain layout is faster than the transforms.
 // DOT-LABEL: func.func @few
 // DOT-NEXT:  graph.conv
 func.func @few(%x: tensor<1x4x28x28xui8>, %w: tensor<8x4x1x1xi8>) -> tensor<1x8x28x28xi32> {
@@ -20,7 +20,7 @@ func.func @few(%x: tensor<1x4x28x28xui8>, %w: tensor<8x4x1x1xi8>) -> tensor<1x8x
   return %c : tensor<1x8x28x28xi32>
 }
 
-// Floats have no products that are added up at once.
+// Floats have no dot-product instruction, so they stay plain.
 // DOT-LABEL: func.func @floats
 // DOT-NEXT:  graph.conv
 func.func @floats(%x: tensor<1x64x28x28xf32>, %w: tensor<64x64x1x1xf32>) -> tensor<1x64x28x28xf32> {

@@ -3,7 +3,7 @@
 // RUN: tcopt %s -p convert-layout | filecheck %s --check-prefix=NONE
 // RUN: tcopt %s -p 'convert-layout{block=-1}' --verify-diagnostics | filecheck %s --check-prefix=BAD
 
-// A block is what a vector of the target holds; without a target nothing is done.
+// The block is the target's vector width; without a target nothing changes.
 // HASWELL: dst = "NCHW8c"
 // ARM: dst = "NCHW4c"
 // NONE-NOT: graph.layout_transform

@@ -1,14 +1,14 @@
 // RUN: tcopt %s -p propagate-padding | filecheck %s
 // RUN: tcopt %s -p propagate-padding --remarks -o %t 2>&1 | filecheck %s --check-prefix=PLAN
 
-// The plan says which values get borders, and who reads inside of them; the border of a
-// concatenation is one of its parts.
+// The plan shows which values get borders and who reads the interior; the border of a concatenation
+// is one of its parts.
 // PLAN: done: propagate-padding: graph.relu ({{.*}}): border [0, 0, 1, 1, 0], [0, 0, 1, 1, 0]
 // PLAN: done: propagate-padding: graph.concat ({{.*}}): border [0, 0, 1, 1, 0], [0, 0, 1, 1, 0]
 // PLAN: done: propagate-padding: graph.relu ({{.*}}): border [0, 0, 1, 1, 0], [0, 0, 1, 1, 0] of 7
 
-// What a padded convolution reads gets a border where it is produced; an addition reads it
-// without, and a convolution of single elements starts inside.
+// The input of a padded convolution gets a border from its producer; an addition and a 1x1
+// convolution read only the interior.
 // CHECK-LABEL: func.func @residual
 // CHECK-NEXT: %r = graph.relu %x : tensor<1x1x6x6x4xf32>
 // CHECK-NEXT: %[[P:.*]] = graph.pad %r {low = [0, 0, 1, 1, 0], high = [0, 0, 1, 1, 0]} : tensor<1x1x8x8x4xf32>
@@ -24,7 +24,7 @@ func.func @residual(%x: tensor<1x1x6x6x4xf32>, %w: tensor<1x1x3x3x4x4xf32>, %v: 
   return %s, %d : tensor<1x1x6x6x4xf32>, tensor<1x1x6x6x4xf32>
 }
 
-// The widest border on each side serves all; pads that no window reaches need none.
+// The widest border on each side serves all users; padding that no window reaches is dropped.
 // CHECK-LABEL: func.func @widest
 // CHECK:      %[[P:.*]] = graph.pad %r {low = [0, 0, 2, 1, 0], high = [0, 0, 2, 0, 0]}
 // CHECK-NEXT: graph.blocked_conv %[[P]], %w {strides = [2, 2], pads = [-1, 0, -2, 0]} : tensor<1x1x3x3x4xf32>
@@ -36,7 +36,8 @@ func.func @widest(%x: tensor<1x1x6x6x4xf32>, %w: tensor<1x1x3x3x4x4xf32>, %v: te
   return %c, %d : tensor<1x1x3x3x4xf32>, tensor<1x1x6x6x4xf32>
 }
 
-// Zeros are never the maximum of elements that are not below zero. Others may be.
+// Zero padding never changes the maximum of non-negative elements; for other elements the pooling
+// keeps its own pads.
 // CHECK-LABEL: func.func @max_pool
 // CHECK:      %[[P:.*]] = graph.pad %r
 // CHECK-NEXT: graph.pool %[[P]] {kind = max, kernel = [3, 3, 1], strides = [2, 2, 1]} : tensor<1x1x3x3x4xf32>
@@ -50,7 +51,7 @@ func.func @max_pool(%x: tensor<1x1x6x6x4xf32>) -> (tensor<1x1x3x3x4xf32>, tensor
   return %p, %q : tensor<1x1x3x3x4xf32>, tensor<1x1x3x3x4xf32>
 }
 
-// An average counts the zeros only if it counts pads; without pads it starts inside.
+// An average pooling reads the border only if it counts pads; otherwise it reads the interior.
 // CHECK-LABEL: func.func @average_pool
 // CHECK:      %[[P:.*]] = graph.pad %r
 // CHECK:      graph.pool %[[P]] {kind = average, kernel = [3, 3, 1], count_include_pad} : tensor<1x1x6x6x4xf32>
@@ -66,7 +67,8 @@ func.func @average_pool(%x: tensor<1x1x6x6x4xf32>, %w: tensor<1x1x3x3x4x4xf32>) 
   return %c, %p, %q, %s : tensor<1x1x6x6x4xf32>, tensor<1x1x6x6x4xf32>, tensor<1x1x3x3x4xf32>, tensor<1x1x6x6x4xf32>
 }
 
-// A pooling copies nothing to pad, so it leaves single elements as they lie for a convolution.
+// A pooling needs no padded copy, so no border is added for it alone, and a 1x1 convolution still
+// reads contiguous elements.
 // CHECK-LABEL: func.func @pointwise
 // CHECK-NOT: graph.pad
 // CHECK: return
@@ -77,7 +79,7 @@ func.func @pointwise(%x: tensor<1x1x6x6x4xf32>, %w: tensor<1x1x1x1x4x4xf32>) -> 
   return %c, %p : tensor<1x1x6x6x4xf32>, tensor<1x1x6x6x4xf32>
 }
 
-// Each part of a concatenation gets the border, and one that is a part twice gets it once.
+// Each part of a concatenation gets the border; a part that occurs twice gets it once.
 // CHECK-LABEL: func.func @concat
 // CHECK:      %a = graph.relu %x
 // CHECK-NEXT: %[[A:.*]] = graph.pad %a
@@ -93,7 +95,8 @@ func.func @concat(%x: tensor<1x1x6x6x4xf32>, %y: tensor<1x1x6x6x4xf32>, %w: tens
   return %c : tensor<1x1x6x6x4xf32>
 }
 
-// Inputs and results of the function, and what is viewed under another shape, stay.
+// Arguments and results of the function, and values that are viewed under another shape, get no
+// border.
 // CHECK-LABEL: func.func @outside
 // CHECK-NOT: graph.pad
 // CHECK: return
@@ -104,7 +107,7 @@ func.func @outside(%x: tensor<1x1x6x6x4xf32>, %w: tensor<1x1x3x3x4x4xf32>) -> (t
   return %b, %c : tensor<1x1x6x6x4xf32>, tensor<1x144xf32>
 }
 
-// Quantised zero is a number of its own, in the border too; a pooling with other pads reads a slice.
+// A quantised border holds the zero point; a pooling with other pads reads a slice.
 // CHECK-LABEL: func.func @number
 // CHECK:      %[[N:.*]] = graph.constant dense<7> : tensor<ui8>
 // CHECK-NEXT: %[[R:.*]] = graph.pad %{{.*}}, %[[N]] {low = [0, 0, 1, 1, 0], high = [0, 0, 1, 1, 0]} : tensor<1x1x8x8x4xui8>
@@ -120,7 +123,7 @@ func.func @number(%x: tensor<1x1x6x6x4xui8>, %w: tensor<1x1x3x3x4x4xi8>, %v: ten
   return %c, %d, %p : tensor<1x1x6x6x4xi32>, tensor<1x1x6x6x4xi32>, tensor<1x1x6x6x4xui8>
 }
 
-// Rows that are skipped get no border, and are asked for in the data as before.
+// Rows that taps skip get no border; the convolution tests for them itself.
 // CHECK-LABEL: func.func @skipped
 // CHECK:      %[[P:.*]] = graph.pad %r {low = [0, 0, 0, 4, 0], high = [0, 0, 0, 4, 0]} : tensor<1x2x6x14x4xf32>
 // CHECK-NEXT: graph.blocked_conv %[[P]], %w {pads = [4, 0, 4, 0], dilations = [4, 4], skips = [0]} : tensor<1x2x6x6x4xf32>

@@ -1,12 +1,12 @@
 // RUN: tcopt %s -p hoist-slices | filecheck %s
 // RUN: tcopt %s -p hoist-slices --remarks -o %t 2>&1 | filecheck %s --check-prefix=PLAN
 
-// The plan says which ops are done on parts, and what they take of their operands.
+// The plan shows which ops are computed on slices, and the part of each result that is used.
 // PLAN:      done: hoist-slices: graph.layer_norm ({{.*}}): [1, 8] of [6, 8] is used
 // PLAN-NEXT: done: hoist-slices: graph.relu ({{.*}}): [1, 8] of [6, 8] is used
 // PLAN-NEXT: done: hoist-slices: graph.matmul ({{.*}}): [1, 4] of [6, 4] is used
 
-// Rows of a product are computed from the same rows of what it is made of, back to the input.
+// A slice of rows moves before the product and its producers, up to the input.
 // CHECK-LABEL: func.func @rows
 // CHECK-NEXT:    [[X:%.*]] = graph.slice %x {starts = [2, 0]} : tensor<1x8xf32>
 // CHECK-NEXT:    [[N:%.*]] = graph.layer_norm [[X]], %g {axis = 1} : tensor<1x8xf32>
@@ -21,7 +21,7 @@ func.func @rows(%x: tensor<6x8xf32>, %g: tensor<8xf32>, %w: tensor<8x4xf32>) -> 
   return %s : tensor<1x4xf32>
 }
 
-// Attention on one query reads all keys; where all rows are used, they are cut off.
+// Attention for one query reads all keys; the slice stops where all rows are used.
 // CHECK-LABEL: func.func @query
 // CHECK-NEXT:    [[N:%.*]] = graph.softmax %x {axis = 2} : tensor<2x6x8xf32>
 // CHECK-NEXT:    [[Q:%.*]] = graph.slice [[N]] {starts = [0, 0, 0]} : tensor<2x1x8xf32>
@@ -38,7 +38,7 @@ func.func @query(%x: tensor<2x6x8xf32>) -> tensor<2x1x8xf32> {
   return %0 : tensor<2x1x8xf32>
 }
 
-// Two slices near each other are parts of the part that holds both.
+// Two nearby slices become slices of their common hull.
 // CHECK-LABEL: func.func @two
 // CHECK-NEXT:    [[X:%.*]] = graph.slice %x {starts = [1, 0]} : tensor<3x4xf32>
 // CHECK-NEXT:    [[Y:%.*]] = graph.softmax [[X]] {axis = 1} : tensor<3x4xf32>
@@ -51,8 +51,8 @@ func.func @two(%x: tensor<8x4xf32>) -> (tensor<1x4xf32>, tensor<2x4xf32>) {
   return %0, %1 : tensor<1x4xf32>, tensor<2x4xf32>
 }
 
-// Nothing is gained by elementwise ops alone, by large parts, or along an axis that is summed
-// over or shifted; a value that is used as a whole is computed as one.
+// Slices do not move before elementwise ops alone, if they take most of the value, or along a
+// reduced or windowed axis; a value that is also used as a whole is computed once.
 // CHECK-LABEL: func.func @elementwise
 // CHECK:         graph.relu %x : tensor<8x4xf32>
 // CHECK-LABEL: func.func @large

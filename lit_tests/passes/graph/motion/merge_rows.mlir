@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p fold-constants,merge-rows | filecheck %s
 
-// Products with the same weights are one; what the second one's data is made of goes in front.
+// Products with the same weights become one; the producers of the second operand move up.
 // CHECK-LABEL: func.func @two
 // CHECK:       %n = graph.relu %z
 // CHECK-NEXT:  [[B:%.*]] = graph.reshape %n : tensor<3x128xf32>
@@ -22,7 +22,7 @@ func.func @two(%x: tensor<1x128xf32>, %z: tensor<3x1x128xf32>)
   return %r, %b : tensor<1x128xf32>, tensor<3x1x128xf32>
 }
 
-// A step of a recurrence needs the one before: only every step's own input is multiplied at once.
+// Recurrent steps depend on each other, so only the products of their inputs are merged.
 // CHECK-LABEL: func.func @recurrence
 // CHECK:         graph.matmul {{.*}} : tensor<2x128xf32>
 // CHECK:         [[H:%.*]] = graph.matmul {{.*}} : tensor<1x128xf32>
@@ -44,7 +44,7 @@ func.func @recurrence(%x0: tensor<1x128xf32>, %x1: tensor<1x128xf32>, %h0: tenso
   return %h2 : tensor<1x128xf32>
 }
 
-// Many rows, other weights, weights that are small or no constants: nothing is gained.
+// Products with many rows, different weights, small weights or non-constant weights are not merged.
 // CHECK-LABEL: func.func @apart
 // CHECK-NOT:     graph.concat
 // CHECK:         return
@@ -69,7 +69,7 @@ func.func @apart(%x: tensor<1x128xf32>, %y: tensor<1x128xf32>, %m: tensor<20x128
     tensor<1x128xf32>, tensor<1x128xf32>, tensor<1x128xf32>, tensor<1x8xf32>, tensor<1x8xf32>
 }
 
-// A bias that all of them get is added to all rows; what comes after it differs, and stays.
+// A bias that is common to all is added to the merged rows; differing operators stay separate.
 // CHECK-LABEL: func.func @bias
 // CHECK:         [[Y:%.*]] = graph.matmul {{.*}} : tensor<2x128xf32>
 // CHECK-NEXT:    [[B:%.*]] = graph.constant dense<2.000000e+00> : tensor<128xf32>

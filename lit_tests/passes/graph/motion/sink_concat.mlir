@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p sink-concat | filecheck %s
 
-// What follows a concatenation is done on its parts, in turn; constants are divided.
+// Operators after a concatenation move to its parts, one after the other; constants are split.
 // CHECK-LABEL: func.func @chain
 // CHECK-NEXT:    %b = graph.constant
 // CHECK-NEXT:    %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
@@ -21,7 +21,7 @@ func.func @chain(%x: tensor<1x4x4x4xf32>, %w: tensor<8x4x1x1xf32>) -> tensor<1x1
   return %r : tensor<1x12x4x4xf32>
 }
 
-// Another user of the whole, or of each part, keeps it in front; so does an unknown operand.
+// The concatenation stays if it or all of its parts have other users, or if an operand is unknown.
 // CHECK-LABEL: func.func @used
 // CHECK:         [[Y:%.*]] = graph.concat
 // CHECK-NEXT:    graph.relu [[Y]]

@@ -1,7 +1,8 @@
 // RUN: tcopt %s -p 'set-target{cpu=znver4},pack-dots' --split-input-file | filecheck %s
 // RUN: tcopt %s -p 'set-target{cpu=skylake-avx512},pack-dots' --split-input-file | filecheck %s --check-prefix=NONE
 
-// Rows of a packed matrix are stored in pairs. Where the CPU has no such instruction, they stay.
+// Rows of a packed matrix are interleaved in pairs for dot products; without that instruction they
+// stay.
 // CHECK-LABEL: func.func @even
 // CHECK:         %[[R:.*]] = graph.reshape %p : tensor<2x4x2x32xbf16>
 // CHECK-NEXT:    %[[T:.*]] = graph.transpose %[[R]] {perm = [0, 1, 3, 2]} : tensor<2x4x32x2xbf16>
@@ -16,8 +17,7 @@ func.func @even(%x: tensor<3x8xbf16>) -> tensor<3x50xf32> {
 
 // -----
 
-// A row too many is paired with zeros, for which data gets a border; data stored by columns is
-// transposed.
+// An odd row is paired with zeros, for which the data is padded; column-major data is transposed.
 // CHECK-LABEL: func.func @odd
 // CHECK:         %[[X:.*]] = graph.transpose %x {perm = [1, 0]} : tensor<3x7xbf16>
 // CHECK-NEXT:    %[[B:.*]] = graph.pad %[[X]] {low = [0, 0], high = [0, 1]} : tensor<3x8xbf16>
@@ -33,7 +33,7 @@ func.func @odd(%x: tensor<7x3xbf16>) -> tensor<3x50xf32> {
 
 // -----
 
-// Channels of a convolution over channels in blocks are stored in pairs.
+// Channels of a blocked convolution are interleaved in pairs.
 // CHECK-LABEL: func.func @convolution
 // CHECK:         %[[R:.*]] = graph.reshape %w : tensor<2x4x3x3x8x2x16xbf16>
 // CHECK-NEXT:    %[[T:.*]] = graph.transpose %[[R]] {perm = [0, 1, 2, 3, 4, 6, 5]} : tensor<2x4x3x3x8x16x2xbf16>
@@ -46,7 +46,7 @@ func.func @convolution(%x: tensor<1x4x8x8x16xbf16>) -> tensor<1x2x8x8x16xf32> {
 
 // -----
 
-// Filters of single channels, and images of a few, have no such form.
+// Depthwise filters and images of few channels cannot be paired.
 // CHECK-LABEL: func.func @depthwise
 // CHECK-NOT:     graph.transpose
 func.func @depthwise(%x: tensor<1x4x8x8x16xbf16>, %i: tensor<1x3x8x8xbf16>) -> (tensor<1x4x6x6x16xf32>, tensor<1x4x6x6x16xf32>) {
@@ -59,7 +59,7 @@ func.func @depthwise(%x: tensor<1x4x8x8x16xbf16>, %i: tensor<1x3x8x8xbf16>) -> (
 
 // -----
 
-// Products of f32, and weights that are computed, stay.
+// f32 products and computed weights are unchanged.
 // CHECK-LABEL: func.func @others
 // CHECK-NOT:     graph.transpose
 func.func @others(%x: tensor<3x8xf32>, %a: tensor<3x8xbf16>, %q: tensor<2x8x32xbf16>) -> (tensor<3x50xf32>, tensor<3x50xf32>) {
@@ -71,7 +71,7 @@ func.func @others(%x: tensor<3x8xf32>, %a: tensor<3x8xbf16>, %q: tensor<2x8x32xb
 
 // -----
 
-// Every x86 adds products of 16-bit integers in pairs.
+// Every x86 CPU has a multiply-add of 16-bit integer pairs.
 // CHECK-LABEL: func.func @integers
 // CHECK:         graph.packed_matmul %x, %{{.*}} {columns = 50, result_element = i32} : tensor<3x50xi32>
 // NONE-LABEL:  func.func @integers
@@ -85,7 +85,7 @@ func.func @integers(%x: tensor<3x8xi16>) -> tensor<3x50xi32> {
 
 // -----
 
-// A right operand that is computed is arranged in panels, whose rows lie in pairs.
+// A computed right operand is packed into panels with interleaved rows.
 // CHECK-LABEL: func.func @computed
 // CHECK:         %[[P:.*]] = graph.layout_transform %k {src = "AKN", dst = "ANK64n2k"} : tensor<12x2x32x64x2xbf16>
 // CHECK-NEXT:    %y = graph.packed_matmul %q, %[[P]] {columns = 128, batch = 1, result_element = f32} : tensor<12x128x128xf32>

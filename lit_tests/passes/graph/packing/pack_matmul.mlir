@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p pack-matmul --split-input-file | filecheck %s
 
-// A panel is as wide as a register tile of the target; both products share one packed weight.
+// A panel is as wide as the target's register tile; both products share one packed weight.
 // CHECK-LABEL: func.func @twice
 // CHECK-NEXT: %w = graph.constant @w
 // CHECK-NEXT: %[[P:.*]] = graph.layout_transform %w {src = "KN", dst = "NK48n"} : tensor<16x768x48xf32>
@@ -14,7 +14,7 @@ func.func @twice(%x: tensor<128x768xf32>) -> tensor<128x768xf32> {
   return %b : tensor<128x768xf32>
 }
 
-// Either operand may be stored transposed; the columns of the last panel are filled up.
+// Either operand may be transposed; the last panel is padded with columns.
 // CHECK-LABEL: func.func @transposed
 // CHECK:      %[[P:.*]] = graph.layout_transform %w {src = "NK", dst = "NK32n"} : tensor<7x32x32xf32>
 // CHECK-NEXT: graph.packed_matmul %x, %[[P]] {columns = 200, transpose_a} : tensor<2x200xf32>
@@ -24,7 +24,7 @@ func.func @transposed(%x: tensor<32x2xf32>) -> tensor<2x200xf32> {
   return %a : tensor<2x200xf32>
 }
 
-// A variable operand, one with a batch, and a few columns stay as they are.
+// Variable operands, batched operands and matrices with few columns are unchanged.
 // CHECK-LABEL: func.func @kept
 // CHECK-NOT: packed_matmul
 // CHECK: return
@@ -40,7 +40,7 @@ func.func @kept(%x: tensor<2x4x4xf32>, %w: tensor<4x64xf32>) -> (tensor<2x4x64xf
 
 // -----
 
-// Without a target nothing is known of tiles.
+// Without a target the tile is unknown, so nothing is packed.
 // CHECK-LABEL: func.func @anywhere
 // CHECK: graph.matmul
 func.func @anywhere(%x: tensor<8x16xf32>) -> tensor<8x32xf32> {
@@ -51,7 +51,7 @@ func.func @anywhere(%x: tensor<8x16xf32>) -> tensor<8x32xf32> {
 
 // -----
 
-// A GPU that multiplies bytes four at a time has one panel of them; floats stay.
+// A GPU with byte dot products uses a single panel for bytes; floats are unchanged.
 // CHECK-LABEL: func.func @bytes
 // CHECK:       %[[P:.*]] = graph.layout_transform %w {src = "KN", dst = "NK24n"} : tensor<1x16x24xi8>
 // CHECK-NEXT:  graph.packed_matmul %x, %[[P]] {columns = 24, result_element = i32} : tensor<8x24xi32>
@@ -68,8 +68,8 @@ func.func @bytes(%x: tensor<8x16xui8>, %z: tensor<8x16xf32>) -> (tensor<8x24xi32
 
 // -----
 
-// A right operand that is computed is stored in panels of pairs for a dot product, for each matrix
-// of a batch; a row of its own, whose elements are read once, and floats are read as they lie.
+// A computed right operand is packed in pairs for a dot product, for each matrix of a batch; a
+// single row, which reads each element once, and floats are read unpacked.
 // CHECK-LABEL: func.func @computed
 // CHECK-NEXT:  %[[X:.*]] = graph.pad %x {low = [0, 0, 0], high = [0, 0, 1]
 // CHECK-NEXT:  %[[P:.*]] = graph.layout_transform %w {src = "AKN", dst = "ANK32n2k"} : tensor<3x2x10x32x2xi16>

@@ -4,8 +4,8 @@
 // RUN: tcopt %s -p 'partition{host_products=10000}' --split-input-file | filecheck %s --check-prefix=FAST
 // RUN: tcopt %s -p partition,lower-graph-to-te --split-input-file | filecheck %s --check-prefix=TE
 
-// A convolution of bytes becomes one on blocks of channels, in a group that the accelerator computes;
-// the host lays data and weights out in blocks, and the sums as they were.
+// An 8-bit convolution becomes a blocked one in a group for the accelerator; the host transforms
+// data and weights, and the sums back.
 // CHECK-LABEL: func.func @conv
 // CHECK-NEXT:    graph.layout_transform %x {src = "NCHW", dst = "NCHW16c"} : tensor<1x2x8x8x16xi8>
 // CHECK-NEXT:    graph.layout_transform %w {src = "OIHW", dst = "OIHW16o16i"} : tensor<3x2x3x3x16x16xi8>
@@ -18,11 +18,11 @@
 
 // PLAN: done: partition: graph.conv ({{.*}}): on vdla: {{.*}} cycles on vdla, {{.*}} on the host
 
-// A host that is quick keeps it.
+// On a fast host the convolution stays there.
 // FAST-LABEL: func.func @conv
 // FAST-NEXT:    graph.conv
 
-// The function of the group has the accelerator as its target, the others have the module's.
+// The group's function has the accelerator as its target, the others have the module's.
 // TE-LABEL: te.func @layout_transform(%x: tensor<1x32x8x8xi8>) -> tensor<1x2x8x8x16xi8> {
 // TE:       te.func @blocked_conv({{.*}}) -> tensor<1x3x8x8x16xi32> attributes {{{.*}}tcopt.target = #target.vdla<
 module attributes {tcopt.accelerator = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
@@ -34,8 +34,7 @@ module attributes {tcopt.accelerator = #target.vdla<inp_bytes = 32768, wgt_bytes
 
 // -----
 
-// Of 3 channels and a stride of 2 become 12 and a stride of 1, and pads that are not zero are written
-// by the host.
+// Three channels with stride 2 become 12 channels with stride 1; the host writes non-zero padding.
 // CHECK-LABEL: func.func @first
 // CHECK-NEXT:    graph.constant dense<7>
 // CHECK-NEXT:    graph.pad %x, %{{.*}} {low = [0, 0, 3, 3], high = [0, 0, 3, 3]} : tensor<1x3x38x38xi8>
@@ -52,7 +51,7 @@ module attributes {tcopt.accelerator = #target.vdla<inp_bytes = 32768, wgt_bytes
 
 // -----
 
-// What the unit does not multiply stays: floats, and groups that fill no blocks.
+// Floats and groups that fill no blocks stay on the host.
 // CHECK-LABEL: func.func @host
 // CHECK-NEXT:    graph.conv %x, %w
 // CHECK-NEXT:    graph.conv %b, %d
@@ -66,7 +65,7 @@ module attributes {tcopt.accelerator = #target.vdla<inp_bytes = 32768, wgt_bytes
 
 // -----
 
-// An accelerator that cannot store 32-bit sums computes nothing if they are not requantised to bytes.
+// An accelerator that cannot store 32-bit sums gets only convolutions whose sums become bytes.
 // CHECK-LABEL: func.func @bytes
 // CHECK-NEXT:    graph.conv
 // PLAN: missed: partition: graph.conv ({{.*}}): on the host: its sums are not requantised to bytes
@@ -79,8 +78,8 @@ module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "
 
 // -----
 
-// Bias, scale and limits go with the sums to an alu; half of the last place is added with the bias,
-// and ties to even take one away again. What follows reads the bytes in blocks as they are stored.
+// An ALU also computes bias, scale and clamp: a half is added with the bias, and one is subtracted
+// for ties to even. Later layers read the stored bytes in blocks.
 // CHECK-LABEL: func.func @chain
 // CHECK:         %[[B:.*]] = graph.constant dense<{{.*}}12{{.*}}> : tensor<i32>
 // CHECK:         %[[P:.*]] = graph.group kind = complex_out_fusable {
@@ -135,8 +134,7 @@ module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "
 
 // -----
 
-// What one convolution adds, in another scale, of the result of another is that result: it is stored
-// in front of what changes its scale.
+// A rescaled residual add runs on the accelerator, before the sums are requantised.
 // CHECK-LABEL: func.func @both_scaled
 // CHECK:         %[[A:.*]] = graph.group kind = complex_out_fusable {
 // CHECK:         %[[B:.*]] = graph.group kind = complex_out_fusable {
@@ -161,8 +159,8 @@ module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "
 
 // -----
 
-// A maximum of windows is computed in registers, of bytes in blocks as a convolution stores them and
-// the next one reads them; around them are the least bytes.
+// Max pooling runs on registers, between convolutions on blocked bytes; padding is the smallest
+// byte.
 // CHECK-LABEL: func.func @maximum
 // CHECK:         %[[C:.*]] = graph.group kind = complex_out_fusable {
 // CHECK:         %[[P:.*]] = graph.group kind = complex_out_fusable {

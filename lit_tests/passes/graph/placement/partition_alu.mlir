@@ -1,7 +1,7 @@
 // RUN: tcopt %s -p 'partition{all_of_them=true}' --split-input-file | filecheck %s
 
-// Where the alu multiplies, any scale is a product, a sum and a shift, if these have all of the scale's
-// steps for all sums that weights and data allow.
+// With an ALU multiply, any scale becomes a multiply, add and shift that is exact for every sum
+// that weights and data allow.
 // CHECK-LABEL: func.func @any_scale
 // CHECK:         graph.group kind = complex_out_fusable {
 // CHECK-NEXT:      %[[C:.*]] = graph.blocked_conv
@@ -22,7 +22,7 @@ module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "
 
 // -----
 
-// A sum over all pixels is one of registers.
+// A global average pooling accumulates in registers.
 // CHECK-LABEL: func.func @mean
 // CHECK:         graph.layout_transform %{{.*}} {src = "NCHW", dst = "NCHW16c"} : tensor<1x4x8x8x16xi8>
 // CHECK:         graph.group kind = reduction {
@@ -42,7 +42,7 @@ module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "
 
 // -----
 
-// Rows of a dense layer are pixels, and the next layer reads them as they are stored.
+// The rows of a dense layer are its pixels, and the next layer reads them as stored.
 // CHECK-LABEL: func.func @dense
 // CHECK:         graph.layout_transform %{{.*}} {src = "NWC", dst = "NCW16c"} : tensor<1x2x6x16xi8>
 // CHECK:         %[[A:.*]] = graph.group kind = complex_out_fusable {
@@ -69,7 +69,7 @@ module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "
 
 // -----
 
-// Means of one image lie in blocks as a row does: no layout is made between both.
+// The means of a single image are laid out like a row, so no transform is needed between the two.
 // CHECK-LABEL: func.func @means
 // CHECK:         %[[A:.*]] = graph.group kind = reduction {
 // CHECK:         } attributes {place = "vdla"} : tensor<1x4x1x1x16xi8>

@@ -1,13 +1,13 @@
 // RUN: tcopt %s -p fake-quantization-to-integer,fold-constants,canonicalize | filecheck %s
 // RUN: tcopt %s -p fake-quantization-to-integer --remarks --split-input-file -o %t 2>&1 | filecheck %s --check-prefix=PLAN
 
-// The plan says what takes the place of an op.
+// The plan shows what each op is replaced by.
 // PLAN:      done: fake-quantization-to-integer: graph.conv ({{.*}}): on i32
 // PLAN-NEXT: done: fake-quantization-to-integer: graph.add ({{.*}}): on i32
 // PLAN:      done: fake-quantization-to-integer: graph.pool ({{.*}}): on i16
 
-// A layer with its bias is computed on centred integers, and its result quantised by one product.
-// What was chosen for the convolution holds on integers too.
+// A layer with bias is computed on centred integers and requantised by one multiplication. A choice
+// made for the convolution applies to the integer form too.
 // CHECK-LABEL: func.func @layer
 // CHECK:       %[[X:.*]] = graph.cast %x : tensor<1x4x4x4xi16>
 // CHECK:       %[[C:.*]] = graph.sub %[[X]], %{{.*}} : tensor<1x4x4x4xi16>
@@ -38,7 +38,7 @@ func.func @layer(%x: tensor<1x4x4x4xui8>) -> tensor<1x8x4x4xui8> {
   return %q : tensor<1x8x4x4xui8>
 }
 
-// What compares and moves elements keeps integers and scale: quantised again they are the same.
+// Comparisons and data movement keep integers and scale: requantising them is an identity.
 // CHECK-LABEL: func.func @moved
 // CHECK:       %[[C:.*]] = graph.sub
 // CHECK-NEXT:  %[[M:.*]] = graph.pool %[[C]] {kind = max, kernel = [2, 2]} : tensor<1x4x3x3xi16>
@@ -55,8 +55,8 @@ func.func @moved(%x: tensor<1x4x4x4xui8>) -> tensor<1x3x3x4xui8> {
   return %q : tensor<1x3x3x4xui8>
 }
 
-// Other operators get real numbers of the centred integers, which the model's own subtraction of
-// the zero point gets too; nothing quantises with the zero point.
+// Other operators get floats from the centred integers, which replace the model's own subtraction
+// of the zero point; nothing quantises with the zero point.
 // CHECK-LABEL: func.func @both
 // CHECK:       %[[Q:.*]] = graph.quantize %x, %{{.*}}, %{{.*}} {centered} : tensor<2x4xi16>
 // CHECK:       %[[D:.*]] = graph.dequantize %[[Q]]
@@ -76,7 +76,7 @@ func.func @both(%x: tensor<2x4xf32>, %w: tensor<4x3xi16>) -> (tensor<2x4xf32>, t
   return %1, %4 : tensor<2x4xf32>, tensor<2x3xi32>
 }
 
-// A scale that differs along summed channels, and integers of 16 bits, leave it to real numbers.
+// A scale that varies along the reduced channels, or 16-bit integers, leave the layer in floats.
 // CHECK-LABEL: func.func @not_possible
 // CHECK:       graph.conv %{{.*}}, %{{.*}} : tensor<1x8x4x4xf32>
 // CHECK:       graph.matmul %{{.*}}, %{{.*}} : tensor<2x2xf32>
@@ -95,7 +95,7 @@ func.func @not_possible(%x: tensor<1x4x4x4xui8>, %w: tensor<8x4x1x1xi8>, %s: ten
 
 // -----
 
-// Limits beyond those of the integers are left out before quantisation, others stay.
+// A clamp outside the quantised range is removed before quantisation; other clamps stay.
 // CHECK-LABEL: func.func @limits
 // CHECK-NOT:   graph.clip
 // CHECK-NOT:   graph.relu

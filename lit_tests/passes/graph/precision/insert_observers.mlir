@@ -4,28 +4,27 @@
 // RUN: not tcopt %s -p 'insert-observers{keep=1 axes="0","1"}' 2>&1 | filecheck %s --check-prefix=COUNT
 // RUN: not tcopt %s -p 'insert-observers{statistics=median}' 2>&1 | filecheck %s --check-prefix=STATISTIC
 
-// The first result stays, the second is observed: its least and greatest element; a check behind the
-// results stays the last.
+// Observing the second result adds its minimum and maximum; an index check stays the last result.
 // CHECK:       module attributes {{.*}}"y", "r:minimum", "r:maximum", "refused"
 // CHECK:       func.func @main({{.*}}) -> (tensor<2x3xf32>, tensor<f32>, tensor<f32>, tensor<1xi1>)
 // CHECK:         %[[LOW:.*]] = graph.reduce %r {kind = min, axes = [0, 1]} : tensor<f32>
 // CHECK:         %[[HIGH:.*]] = graph.reduce %r {kind = max, axes = [0, 1]} : tensor<f32>
 // CHECK:         func.return %y, %[[LOW]], %[[HIGH]], %refused
 
-// A mean for each place along an axis, and a histogram of all elements between their limits.
+// A mean for each index along an axis, and a histogram of all elements within given limits.
 // CHANNEL:     %[[MEAN:.*]] = graph.reduce %r {kind = mean, axes = [0]} : tensor<3xf32>
 // CHANNEL:     %[[LOW:.*]] = graph.reduce %r {kind = min, axes = [0, 1]} : tensor<f32>
 // CHANNEL:     %[[HIGH:.*]] = graph.reduce %r {kind = max, axes = [0, 1]} : tensor<f32>
 // CHANNEL:     %[[COUNTS:.*]] = graph.histogram %r, %[[LOW]], %[[HIGH]] {bins = 64} : tensor<64xi32>
 // CHANNEL:     func.return %y, %[[MEAN]], %[[COUNTS]], %refused
 
-// An axis that the result does not have is refused.
+// An axis outside the result's rank is rejected.
 // AXIS: tensor<2x3xf32> has no axis 7
 
-// Each observed result has an axis.
+// Each observed result needs an axis.
 // COUNT: 2 axes for 1 observed results
 
-// What is not known is named.
+// An unknown statistic is reported by name.
 // STATISTIC: there is no statistic 'median'
 module attributes {graph.outputs = ["y", "r", "refused"], graph.checks = 1 : i64} {
   func.func @main(%x: tensor<2x3xf32>, %i: tensor<4xi64>) -> (tensor<2x3xf32>, tensor<2x3xf32>, tensor<1xi1>) {

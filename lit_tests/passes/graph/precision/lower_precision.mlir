@@ -5,8 +5,8 @@
 
 // BAD: lower-precision: to = 'f8' is none of bf16
 
-// Data and weights are rounded, each value once; sums and what follows stay f32, and packed
-// panels keep that.
+// Data and weights are rounded once each; sums and later operators stay f32, also with packed
+// panels.
 // CHECK-LABEL: func.func @twice
 // CHECK:       %[[X:.*]] = graph.cast %x : tensor<8x64xbf16>
 // CHECK-NEXT:  %[[W:.*]] = graph.cast %w : tensor<64x32xbf16>
@@ -23,7 +23,7 @@ func.func @twice(%x: tensor<8x64xf32>) -> tensor<8x32xf32> {
   return %y : tensor<8x32xf32>
 }
 
-// A convolution whose weights are made from a constant is converted, and stays direct.
+// A convolution whose weights are computed from a constant is converted and stays direct.
 // CHECK-LABEL: func.func @convolution
 // CHECK:       graph.blocked_conv %{{.*}}, %{{.*}} {pads = [1, 1, 1, 1], result_element = f32} : tensor<1x4x56x56x16xf32>
 // LATER-LABEL: func.func @convolution
@@ -35,8 +35,8 @@ func.func @convolution(%x: tensor<1x4x56x56x16xf32>) -> tensor<1x4x56x56x16xf32>
   return %y : tensor<1x4x56x56x16xf32>
 }
 
-// What has no form for the target's dot products stays as it is: channels one by one, and an image
-// of three channels.
+// Operators without a form for the target's dot products are unchanged: depthwise convolutions and
+// images of three channels.
 // DOTS-LABEL: func.func @single
 // DOTS-NOT:   graph.cast
 // DOTS:       return
@@ -48,8 +48,8 @@ func.func @single(%x: tensor<1x4x56x56x16xf32>, %i: tensor<1x3x56x56xf32>) -> (t
   return %y, %z : tensor<1x4x54x54x16xf32>, tensor<1x4x54x54x16xf32>
 }
 
-// Products of two computed matrices are rounded where the target has dot products for them, and
-// where both are large enough.
+// Products of two computed matrices are rounded if the target has dot products and both are large
+// enough.
 // CHECK-LABEL: func.func @attention
 // CHECK-NOT:   graph.cast
 // DOTS-LABEL:  func.func @attention
@@ -65,7 +65,7 @@ func.func @attention(%q: tensor<12x128x64xf32>, %k: tensor<12x64x128xf32>, %f: t
   return %s : tensor<12x128x128xf32>
 }
 
-// Small products of two variables, and those of other types, stay as they are.
+// Small products of two variables, and those of other types, are unchanged.
 // CHECK-LABEL: func.func @kept
 // CHECK-NOT:   graph.cast
 // CHECK:       return

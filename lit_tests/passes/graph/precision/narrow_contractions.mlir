@@ -1,10 +1,11 @@
 // RUN: tcopt %s --split-input-file -p narrow-contractions,fold-constants,canonicalize | filecheck %s
 // RUN: tcopt %s --split-input-file -p narrow-contractions --remarks -o %t 2>&1 | filecheck %s --check-prefix=PLAN
 
-// The plan says which values become bytes, in which form, and what reads them.
+// The plan shows which values become bytes, in which form, and their users.
 // PLAN:      done: narrow-contractions: graph.conv ({{.*}}): data in unsigned bytes above 7
 
-// Unsigned data is stored with its zero point, which pads it; the bias takes what that adds to sums.
+// Unsigned data is stored with its zero point, which is also the pad value; the bias absorbs its
+// contribution.
 // CHECK-LABEL: func.func @layer
 // CHECK:       %[[W:.*]] = graph.constant dense<{{.*}}> : tensor<2x2x1x1xi8>
 // CHECK-NEXT:  %[[Z:.*]] = graph.constant dense<7> : tensor<ui8>
@@ -27,7 +28,7 @@ func.func @layer(%x: tensor<1x2x4x4xf32>) -> tensor<1x2x6x6xi32> {
 
 // -----
 
-// Where dot products take signed bytes alone, data moves by half of their range.
+// If dot products need signed bytes, data is shifted by half its range.
 // CHECK-LABEL: func.func @signed
 // CHECK:       %[[Z:.*]] = graph.constant dense<-121> : tensor<i8>
 // CHECK-NEXT:  %q = graph.quantize %x, %{{.*}}, %[[Z]] : tensor<2x2xi8>
@@ -46,7 +47,7 @@ func.func @signed(%x: tensor<2x2xf32>) -> tensor<2x2xi32> {
 
 // -----
 
-// Pooling selects among bytes; real numbers and a second quantisation of the same are made of these.
+// Pooling selects among bytes; float users and a repeated quantisation convert from those bytes.
 // CHECK-LABEL: func.func @users
 // CHECK:       %q = graph.quantize %x, %{{.*}}, %{{.*}} : tensor<1x1x4x4xui8>
 // CHECK:       %p = graph.pool %q {kind = max, kernel = [2, 2]} : tensor<1x1x3x3xui8>
@@ -74,7 +75,8 @@ func.func @users(%x: tensor<1x1x4x4xf32>) -> (tensor<1x1x3x3xi32>, tensor<1x1x3x
 
 // -----
 
-// A zero point of run time pads the data in front of the convolution, and its part is computed.
+// With a runtime zero point, the data is padded before the convolution and the zero point's
+// contribution is computed at run time.
 // CHECK-LABEL: func.func @dynamic
 // CHECK:       %q = graph.quantize %x, %s, %z : tensor<1x1x4x4xui8>
 // CHECK:       %[[P:.*]] = graph.pad %q, %z {low = [0, 0, 1, 1], high = [0, 0, 1, 1]} : tensor<1x1x6x6xui8>
@@ -93,7 +95,7 @@ func.func @dynamic(%x: tensor<1x1x4x4xf32>, %s: tensor<f32>, %z: tensor<ui8>) ->
 
 // -----
 
-// Weights beyond signed bytes stay, and so does data that another product reads in 16 bits.
+// Weights outside signed bytes are unchanged, and so is data with another 16-bit user.
 // CHECK-LABEL: func.func @stays
 // CHECK:       %q = graph.quantize %x, %s, %z {centered} : tensor<2x2xi16>
 // CHECK-NEXT:  graph.matmul %q, %{{.*}} {result_element = i32} : tensor<2x2xi32>
@@ -113,7 +115,7 @@ func.func @stays(%x: tensor<2x2xf32>) -> (tensor<2x2xi32>, tensor<2x2xi32>) {
 
 // -----
 
-// Without dot products of bytes nothing changes.
+// Without byte dot products nothing changes.
 // CHECK-LABEL: func.func @pairs
 // CHECK:       %q = graph.quantize %x, %s, %z {centered} : tensor<2x2xi16>
 // CHECK-NEXT:  graph.matmul %q, %w {result_element = i32} : tensor<2x2xi32>
@@ -130,7 +132,7 @@ func.func @pairs(%x: tensor<2x2xf32>) -> tensor<2x2xi32> {
 
 // -----
 
-// What is known to be not negative fits into bytes too.
+// Data known to be non-negative fits in bytes too.
 // CHECK-LABEL: func.func @relu
 // CHECK:       %[[R:.*]] = graph.relu %q : tensor<2x2xi16>
 // CHECK-NEXT:  %[[B:.*]] = graph.cast %[[R]] : tensor<2x2xui8>
@@ -149,8 +151,8 @@ func.func @relu(%x: tensor<2x2xf32>) -> tensor<2x2xi32> {
 
 // -----
 
-// Two computed matrices are multiplied as they are stored: unsigned bytes and signed ones. What
-// their zero points add to the sums follows from those of rows and columns.
+// Two computed matrices are multiplied as unsigned and signed bytes. The contributions of their
+// zero points are computed from row and column sums.
 // CHECK-LABEL: func.func @computed
 // CHECK:       %[[P:.*]] = graph.matmul %a, %b {result_element = i32} : tensor<4x6xi32>
 // CHECK:       graph.reduce {{.*}}axes = [0]{{.*}} : tensor<6xi32>
@@ -171,7 +173,7 @@ func.func @computed(%a: tensor<4x8xui8>, %b: tensor<8x6xi8>, %s: tensor<ui8>, %t
 
 // -----
 
-// One row is not worth making signed bytes of a matrix.
+// For a single row, converting the matrix to signed bytes does not pay off.
 // CHECK-LABEL: func.func @row
 // CHECK:       graph.matmul {{.*}} : tensor<1x6xi32>
 // CHECK-NOT:   graph.reduce

@@ -1,12 +1,12 @@
 // RUN: tcopt %s --split-input-file -p tabulate-bytes,canonicalize | filecheck %s
 // RUN: tcopt %s --split-input-file -p 'set-target{cpu=x86-64},tabulate-bytes' | filecheck %s --check-prefix=PLAIN
 
-// All that is computed of a byte on the way to another one is in the table, quantisation between
-// included: of x times its sigmoid, 0 gives the zero point.
+// A chain of operators from byte to byte, including quantisation, becomes one table. For x *
+// sigmoid(x), 0 maps to the zero point.
 // CHECK-LABEL: func.func @silu
 // CHECK-NEXT:  %y = graph.lookup %q {table = [10, 11, 11, {{.*}}, 10]} : tensor<1x8x4x4xui8>
 // CHECK-NEXT:  func.return %y
-// CPUs that do not choose among bytes compute it.
+// CPUs without byte shuffles compute the operators.
 // PLAIN-LABEL:  func.func @silu
 // PLAIN:        graph.sigmoid
 module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", features = "+avx512vbmi", vector_bits = 512, registers = 32, l1 = 32768, l2 = 1048576>} {
@@ -28,7 +28,7 @@ func.func @silu(%q: tensor<1x8x4x4xi8>) -> tensor<1x8x4x4xui8> {
 
 // -----
 
-// The sum of two values is not a function of one; the byte before it is, and others use it too.
+// The sum of two values has no table, but the byte before it has one, also with other users.
 // CHECK-LABEL: func.func @two
 // CHECK:       %a = graph.lookup %q {{.*}} : tensor<4xui8>
 // CHECK:       %r = graph.dequantize %a
@@ -51,7 +51,7 @@ func.func @two(%q: tensor<4xui8>, %p: tensor<4xui8>) -> (tensor<4xui8>, tensor<4
 
 // -----
 
-// Integers compute limits and other scales as well; a scale for each channel is not a constant.
+// Integer clamps and rescaling are tabulated too; per-channel scales are not constant.
 // CHECK-LABEL: func.func @others
 // CHECK-NOT:   graph.lookup
 module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", features = "+avx512vbmi", vector_bits = 512, registers = 32, l1 = 32768, l2 = 1048576>} {

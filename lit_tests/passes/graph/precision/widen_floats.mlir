@@ -3,7 +3,7 @@
 // RUN: tcopt %s -p 'set-target{cpu=sapphirerapids},widen-floats' | filecheck %s --check-prefix=DOTS
 // RUN: tcopt %s -p 'set-target{cpu=haswell},widen-floats,pack-matmul,convert-layout' | filecheck %s --check-prefix=LATER
 
-// Data and weights are converted, each value once; sums are rounded for results alone.
+// Data and weights are converted once each; sums are rounded only for results.
 // CHECK-LABEL: func.func @twice
 // CHECK:       %[[X:.*]] = graph.cast %x : tensor<1x16x8x8xf32>
 // CHECK-NEXT:  %[[W:.*]] = graph.cast %w : tensor<16x16x3x3xf32>
@@ -13,7 +13,7 @@
 // CHECK-NEXT:  %[[V:.*]] = graph.cast %v : tensor<16x4x3x3xf32>
 // CHECK-NEXT:  %[[B:.*]] = graph.conv_transpose %[[X]], %[[V]] {pads = [1, 1, 1, 1]} : tensor<1x4x8x8xf32>
 // CHECK-NEXT:  %b = graph.cast %[[B]] : tensor<1x4x8x8xf16>
-// Elementwise operators after them take the layout of blocks.
+// Elementwise operators after them use the blocked layout.
 // LATER-LABEL: func.func @twice
 // LATER:       graph.blocked_conv %{{.*}}, %{{.*}} {pads = [1, 1, 1, 1]} : tensor<1x2x8x8x8xf32>
 // LATER:       graph.relu %{{.*}} : tensor<1x2x8x8x8xf32>
@@ -26,7 +26,7 @@ func.func @twice(%x: tensor<1x16x8x8xf16>) -> (tensor<1x16x8x8xf16>, tensor<1x4x
   return %r, %b : tensor<1x16x8x8xf16>, tensor<1x4x8x8xf16>
 }
 
-// Weights that are used for many rows are converted, and packed as those of f32.
+// Weights used for many rows are converted and packed like f32 weights.
 // CHECK-LABEL: func.func @rows
 // CHECK:       graph.matmul %{{.*}} : tensor<64x32xf32>
 // LATER-LABEL: func.func @rows
@@ -37,7 +37,7 @@ func.func @rows(%x: tensor<64x64xf16>) -> tensor<64x32xf16> {
   return %y : tensor<64x32xf16>
 }
 
-// Elements of one product each are converted as they are loaded.
+// Elements that are multiplied only once are converted when loaded.
 // CHECK-LABEL: func.func @row
 // CHECK-NOT:   graph.cast
 // CHECK:       return
@@ -49,7 +49,7 @@ func.func @row(%x: tensor<1x64xf16>, %z: tensor<64x64xf16>) -> (tensor<1x32xf16>
   return %y, %u : tensor<1x32xf16>, tensor<64x1xf16>
 }
 
-// Sums that stay f32 are not rounded, and a target that multiplies bf16 does so.
+// Sums that stay f32 are not rounded; targets with bf16 dot products keep bf16 operands.
 // CHECK-LABEL: func.func @sums
 // CHECK:       %y = graph.matmul %{{.*}} : tensor<64x32xf32>
 // CHECK-NEXT:  return
@@ -62,8 +62,8 @@ func.func @sums(%x: tensor<64x64xbf16>) -> tensor<64x32xf32> {
   return %y : tensor<64x32xf32>
 }
 
-// Results of ops stay f32 for the ops that follow, also through those that only move elements.
-// With the accuracy `fast` every op rounds.
+// Intermediate results stay f32, also through data movement. With the accuracy `fast` every
+// operator rounds.
 // CHECK-LABEL: func.func @chain
 // CHECK:       %[[X:.*]] = graph.cast %x : tensor<2x64xf32>
 // CHECK-NEXT:  %[[P:.*]] = graph.mul %[[X]], %[[X]] : tensor<2x64xf32>
@@ -83,7 +83,7 @@ func.func @chain(%x: tensor<2x64xf16>) -> tensor<2xf16> {
   return %s : tensor<2xf16>
 }
 
-// Ops that only move elements of 16 bits, and single ops, stay; so does a conversion of the model.
+// Data movement on 16-bit elements, isolated operators and conversions in the model are unchanged.
 // CHECK-LABEL: func.func @stays
 // CHECK-NEXT:  %t = graph.transpose %x {perm = [1, 0]} : tensor<64x2xf16>
 // CHECK-NEXT:  %m = graph.reduce %x {kind = sum, axes = [1]} : tensor<2xf16>
@@ -98,7 +98,7 @@ func.func @stays(%x: tensor<2x64xf16>, %z: tensor<2xf32>) -> (tensor<64x2xf16>, 
   return %t, %m, %w : tensor<64x2xf16>, tensor<2xf16>, tensor<2xf32>
 }
 
-// A product that stays in 16 bits gives its sums in f32 to what follows.
+// A product that stays in 16 bits returns f32 sums to its users.
 // CHECK-LABEL: func.func @scores
 // CHECK:       %[[Y:.*]] = graph.matmul %x, %{{.*}} {result_element = f32} : tensor<1x32xf32>
 // CHECK-NEXT:  %[[S:.*]] = graph.softmax %[[Y]] {axis = 1} : tensor<1x32xf32>

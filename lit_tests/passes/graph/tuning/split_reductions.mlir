@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p split-reductions --split-input-file | filecheck %s
 
-// A sum in four parts: an axis numbers them, which a second sum is over.
+// A sum in four parts: a new axis indexes the parts, and a second sum reduces it.
 // CHECK-LABEL: func.func @sum
 // CHECK:       [[V:%.+]] = graph.reshape %x {{.*}}: tensor<4x16384xf32>
 // CHECK-NEXT:  [[P:%.+]] = graph.reduce [[V]] {kind = sum, axes = [1]} : tensor<4xf32>
@@ -13,7 +13,7 @@ func.func @sum(%x: tensor<65536xf32>) -> tensor<f32> {
 
 // -----
 
-// The longest of the axes is divided, squares are those of the elements alone, and dimensions stay.
+// The longest axis is split; squares apply to the elements only, and kept dimensions stay.
 // CHECK-LABEL: func.func @squares
 // CHECK:       graph.reshape %x {{.*}}: tensor<3x8x2x5000xf32>
 // CHECK-NEXT:  graph.reduce %{{.*}} {kind = sum_square, axes = [1, 3]} : tensor<3x2xf32>
@@ -26,7 +26,7 @@ func.func @squares(%x: tensor<3x8x10000xf32>) -> tensor<3x1x1xf32> {
 
 // -----
 
-// What cannot be divided evenly, has another kind of number, or is not asked for, stays as it is.
+// Reductions that do not divide evenly, have another type or are not selected are unchanged.
 // CHECK-LABEL: func.func @whole
 // CHECK-NEXT:  graph.reduce %x {kind = sum, axes = [0]} : tensor<f32>
 // CHECK-NEXT:  graph.reduce %h {kind = sum, axes = [0]} : tensor<f16>

@@ -10,8 +10,8 @@
 // VALUE: 'fuse' of 'near' is 0, which gives an op a kernel of its own, not 3
 // FILE:  none.json
 
-// The tile that a table chooses is used, none where it says so, and the estimated one where the
-// accuracy does not allow what is chosen.
+// A chosen Winograd tile is used, none if that is the choice, and the estimated one if the accuracy
+// forbids the choice.
 // WRITTEN-LABEL: func.func @tiles
 // WRITTEN:       %0 = graph.blocked_conv %x, %w {{.*}}tune.winograd = 2
 // CHECK-LABEL:   func.func @tiles
@@ -28,8 +28,7 @@ func.func @tiles(%x: tensor<1x4x56x56x16xf32>) -> tensor<1x4x56x56x16xf32> {
 
 // -----
 
-// Panels are as wide as is chosen, if that is whole vectors; weights stay as they are where
-// none are wanted.
+// A chosen panel width is used if it is whole vectors; weights stay unpacked if that is chosen.
 // CHECK-LABEL:   func.func @panels
 // CHECK:         graph.layout_transform %w {src = "KN", dst = "NK32n"}
 // CHECK:         graph.packed_matmul %x,
@@ -48,7 +47,7 @@ func.func @panels(%x: tensor<128x768xf32>) -> tensor<128x768xf32> {
 
 // -----
 
-// A convolution stays without blocks of channels where that is chosen.
+// A convolution stays plain if that is chosen.
 // CHECK-LABEL:   func.func @layouts
 // CHECK:         graph.blocked_conv
 // CHECK:         graph.conv
@@ -61,7 +60,7 @@ func.func @layouts(%x: tensor<1x64x28x28xf32>) -> tensor<1x64x28x28xf32> {
 
 // -----
 
-// An operator with a kernel of its own takes no other in, and is taken in by none.
+// An operator chosen to be a separate kernel is not fused with others in either direction.
 // CHECK-LABEL:   func.func @groups
 // CHECK:         graph.group
 // CHECK:           graph.matmul
@@ -81,7 +80,7 @@ func.func @groups(%x: tensor<8x16xf32>, %w: tensor<16x16xf32>) -> tensor<8x16xf3
 
 // -----
 
-// What takes an operator's place takes what was chosen for it: blocks of channels, then a tile.
+// Choices carry over to replacements of an operator: blocks of channels, then a tile.
 // WRITTEN-LABEL: func.func @later
 // WRITTEN:       graph.conv {{.*}}tune.winograd = 2
 // CHECK-LABEL:   func.func @later

@@ -1,8 +1,8 @@
 // RUN: tcopt %s -p 'set-target{cpu=haswell},expand-conv-transpose' | filecheck %s
 // RUN: tcopt %s -p expand-conv-transpose | filecheck %s --check-prefix=NONE
 
-// A transposed convolution is one whose channels are the phases of the result, and their weaving:
-// stride 2 and 4 taps make 2x2 phases of 2x2 taps.
+// A transposed convolution becomes a convolution whose channels are the phases of the result, and
+// an interleave: stride 2 and 4 taps give 2x2 phases of 2x2 taps.
 // CHECK-LABEL: func.func @few_channels
 // CHECK-NEXT: %[[A:.*]] = graph.reshape %w : tensor<1x8x3x2x2x2x2xf32>
 // CHECK-NEXT: %[[B:.*]] = graph.transpose %[[A]] {perm = [0, 4, 6, 2, 1, 3, 5]} : tensor<1x2x2x3x8x2x2xf32>
@@ -15,7 +15,7 @@ func.func @few_channels(%x: tensor<1x8x4x4xf32>, %w: tensor<8x3x4x4xf32>) -> ten
   return %0 : tensor<1x3x8x8xf32>
 }
 
-// Channels that fill vectors stay for convert-layout, unless there is no target.
+// Convolutions whose channels fill vectors are left to convert-layout if there is a target.
 // CHECK-LABEL: func.func @full
 // CHECK-NEXT: graph.conv_transpose
 // NONE-LABEL: func.func @full
@@ -26,7 +26,7 @@ func.func @full(%x: tensor<1x8x4x4xf32>, %w: tensor<8x16x4x4xf32>) -> tensor<1x1
   return %0 : tensor<1x16x8x8xf32>
 }
 
-// Of phases of different extents, those of a larger result are computed.
+// If phases differ in extent, a larger result is computed and cropped.
 // CHECK-LABEL: func.func @uneven
 // CHECK-NEXT: %[[W:.*]] = graph.conv_transpose %x, %w {output_pads = [1, 1], strides = [2, 2]} : tensor<1x16x10x10xf32>
 // CHECK-NEXT: graph.slice %[[W]] {{.*}} : tensor<1x16x9x9xf32>
@@ -35,7 +35,7 @@ func.func @uneven(%x: tensor<1x8x4x4xf32>, %w: tensor<8x16x3x3xf32>) -> tensor<1
   return %0 : tensor<1x16x9x9xf32>
 }
 
-// With strides of 1, dilated or not, the kernel is turned around.
+// With stride 1, dilated or not, the kernel is flipped.
 // CHECK-LABEL: func.func @no_strides
 // CHECK-NEXT: graph.reshape
 // CHECK-NEXT: graph.transpose
@@ -47,7 +47,7 @@ func.func @no_strides(%x: tensor<1x8x4x4xf32>, %w: tensor<8x16x3x3xf32>) -> tens
   return %0 : tensor<1x16x8x8xf32>
 }
 
-// Groups have their phases side by side, and phases without taps are not computed.
+// Groups have adjacent phases; phases without taps are not computed.
 // CHECK-LABEL: func.func @groups
 // CHECK: %[[P:.*]] = graph.conv {{.*}} {pads = [1, 0, 0, 0], groups = 2} : tensor<1x32x5x4xf32>
 // CHECK-NEXT: graph.interleave %[[P]] {strides = [2, 3], starts = [1, 0], output = [8, 12], groups = 2, kept = [2, 2]} : tensor<1x8x8x12xf32>
@@ -56,7 +56,7 @@ func.func @groups(%x: tensor<1x8x5x4xf32>, %w: tensor<8x4x3x2xf32>) -> tensor<1x
   return %0 : tensor<1x8x8x12xf32>
 }
 
-// Channels by themselves with one tap are factors.
+// Depthwise channels with one tap become multiplications.
 // CHECK-LABEL: func.func @factors
 // CHECK: %[[M:.*]] = graph.mul %x, %{{.*}} : tensor<1x8x4x4xf32>
 // CHECK-NEXT: graph.interleave %[[M]] {strides = [2, 2], starts = [0, 0], output = [7, 7], groups = 8, kept = [1, 1]} : tensor<1x8x7x7xf32>

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p gather-pixels | filecheck %s
 
-// Of an input that single elements are taken from, those are sliced out first.
+// A strided 1x1 convolution of an argument reads a slice with the same strides.
 // CHECK-LABEL: func.func @input
 // CHECK-NEXT: %[[S:.*]] = graph.slice %x {starts = [0, 0, 0, 0], steps = [1, 1, 2, 2]} : tensor<1x4x4x3xf32>
 // CHECK-NEXT: graph.conv %[[S]], %w : tensor<1x8x4x3xf32>
@@ -9,7 +9,8 @@ func.func @input(%x: tensor<1x4x7x6xf32>, %w: tensor<8x4x1x1xf32>) -> tensor<1x8
   return %0 : tensor<1x8x4x3xf32>
 }
 
-// Strides and dilations with a common factor use as few: those from the first that no pad is.
+// If stride and dilation share a factor, the data is sliced by it, starting with the first element
+// that is not padding.
 // CHECK-LABEL: func.func @dilated
 // CHECK-NEXT: %[[S:.*]] = graph.slice %x {starts = [0, 0, 0, 1], steps = [1, 1, 2, 3]} : tensor<1x4x8x5xf32>
 // CHECK-NEXT: graph.conv %[[S]], %w {pads = [0, 2, 0, 2], dilations = [2, 1]} : tensor<1x8x4x7xf32>
@@ -18,7 +19,7 @@ func.func @dilated(%x: tensor<1x4x15x16xf32>, %w: tensor<8x4x3x3xf32>) -> tensor
   return %0 : tensor<1x8x4x7xf32>
 }
 
-// Of a single place each tap uses one element.
+// For a single output pixel, each tap reads one element.
 // CHECK-LABEL: func.func @place
 // CHECK-NEXT: %[[S:.*]] = graph.slice %x {starts = [0, 0, 0, 2], steps = [1, 1, 4, 5]} : tensor<1x4x3x2xf32>
 // CHECK-NEXT: graph.conv %[[S]], %w {pads = [0, 1, 0, 0]} : tensor<1x8x1x1xf32>
@@ -27,7 +28,7 @@ func.func @place(%x: tensor<1x4x10x8xf32>, %w: tensor<8x4x3x3xf32>) -> tensor<1x
   return %0 : tensor<1x8x1x1xf32>
 }
 
-// What is computed element by element is so after the slice, which the same kernel then takes.
+// The slice of an elementwise producer is taken before the convolution, in the producer's kernel.
 // CHECK-LABEL: func.func @elementwise
 // CHECK-NEXT: graph.relu
 // CHECK-NEXT: %[[S:.*]] = graph.slice %r {starts = [0, 0, 0, 0], steps = [1, 1, 2, 2]} : tensor<1x4x4x3xf32>
@@ -38,8 +39,7 @@ func.func @elementwise(%x: tensor<1x4x7x6xf32>, %w: tensor<8x4x1x1xf32>) -> tens
   return %0 : tensor<1x8x4x3xf32>
 }
 
-// What else is computed here, or used twice, is read in place, and so are windows of several
-// elements.
+// Other producers, values with several users, and windows of adjacent elements are read in place.
 // CHECK-LABEL: func.func @others
 // CHECK-NEXT: graph.conv %x, %u
 // CHECK-NEXT: graph.conv %{{.*}}, %w {strides = [2, 2]}

@@ -1,7 +1,7 @@
 // RUN: tcopt %s -p 'set-target{cpu=haswell},separate-pools' | filecheck %s
 // RUN: tcopt %s -p 'set-target{gpu=opencl},separate-pools' | filecheck %s --check-prefix=GPU
 
-// Rows first, then columns; a result that was rounded up stays that.
+// Rows are pooled first, then columns; the rounding up of the output size is preserved.
 // CHECK-LABEL: func.func @maximum
 // CHECK-NEXT: %[[R:.*]] = graph.pool %x {kind = max, kernel = [5, 1], strides = [2, 1], pads = [2, 0, 1, 0]} : tensor<1x8x8x16xf32>
 // CHECK-NEXT: %y = graph.pool %[[R]] {kind = max, kernel = [1, 5], strides = [1, 2], pads = [0, 2, 0, 1]} : tensor<1x8x8x8xf32>
@@ -21,8 +21,7 @@ func.func @average(%x: tensor<1x8x6x6x6xf32>) -> tensor<1x8x6x6x6xf32> {
   return %y : tensor<1x8x6x6x6xf32>
 }
 
-// Small windows stay, those whose strides leave little in common, and sums that would be rounded
-// twice.
+// Small windows stay, as do strides without overlap and sums that would be rounded twice.
 // CHECK-LABEL: func.func @kept
 // CHECK: kernel = [2, 2]
 // CHECK: kernel = [3, 3]
@@ -34,7 +33,7 @@ func.func @kept(%x: tensor<1x8x16x16xf32>, %h: tensor<1x8x16x16xf16>) -> (tensor
   return %a, %b, %c : tensor<1x8x15x15xf32>, tensor<1x8x7x7xf32>, tensor<1x8x12x12xf16>
 }
 
-// What somebody else computes stays as it is.
+// A pooling in an existing group is unchanged.
 // CHECK-LABEL: func.func @placed
 // CHECK: kernel = [5, 5]
 func.func @placed(%x: tensor<1x8x16x16xf32>) -> tensor<1x8x12x12xf32> {

@@ -10,7 +10,7 @@
 // RUN: tcopt %s -p 'set-target{cpu=skylake-avx512},winograd{precision=bf16}' | filecheck %s --check-prefix=WIDE
 // RUN: tcopt %s -p 'winograd{precision=f8}' --verify-diagnostics | filecheck %s --check-prefix=FEW
 
-// Many tiles: F(4x4) by default, F(2x2) where nothing may be lost, nothing without a target.
+// With many tiles the default is F(4x4); F(2x2) under strict accuracy; nothing without a target.
 // CHECK-LABEL: func.func @large
 // CHECK:       %[[W:.*]] = graph.winograd_weights %w {tile = 4} : tensor<6x6x4x4x16x16xf32>
 // CHECK-NEXT:  %y = graph.winograd_conv %x, %[[W]] {tile = 4, pads = [1, 1, 1, 1]} : tensor<1x4x56x56x16xf32>
@@ -30,7 +30,7 @@ func.func @large(%x: tensor<1x4x56x56x16xf32>) -> tensor<1x4x56x56x16xf32> {
   return %y : tensor<1x4x56x56x16xf32>
 }
 
-// One tile of 4 x 4 is too few rows for the contraction.
+// A single 4 x 4 tile has too few rows for the contraction.
 // CHECK-LABEL: func.func @single
 // CHECK-NOT:   graph.winograd_conv {{.*}}tile = 4
 func.func @single(%x: tensor<1x1x4x4x16xf32>) -> tensor<1x1x4x4x16xf32> {
@@ -39,7 +39,8 @@ func.func @single(%x: tensor<1x1x4x4x16xf32>) -> tensor<1x1x4x4x16xf32> {
   return %y : tensor<1x1x4x4x16xf32>
 }
 
-// Strides that do not divide the kernel, and weights that are not known stay direct.
+// Convolutions with strides that do not divide the kernel, or without constant weights, stay
+// direct.
 // CHECK-LABEL: func.func @direct
 // CHECK-NOT:   graph.winograd
 // CHECK:       return
@@ -53,7 +54,7 @@ func.func @direct(%x: tensor<1x4x57x57x16xf32>, %v: tensor<4x4x3x3x16x16xf32>) -
   return %a, %c : tensor<1x4x29x29x16xf32>, tensor<1x4x55x55x16xf32>
 }
 
-// A kernel of five taps has tiles of two with as many products as three taps have with four.
+// A five-tap kernel uses tiles of two, with as many products as three taps with tiles of four.
 // CHECK-LABEL:  func.func @five
 // CHECK:        %[[U:.*]] = graph.winograd_weights %w {tile = 2} : tensor<6x6x4x4x16x16xf32>
 // CHECK-NEXT:   graph.winograd_conv %x, %[[U]] {tile = 2, pads = [2, 2, 2, 2]}
@@ -65,7 +66,8 @@ func.func @five(%x: tensor<1x4x28x28x16xf32>) -> tensor<1x4x28x28x16xf32> {
   return %y : tensor<1x4x28x28x16xf32>
 }
 
-// Of every second row and column, each combination is a channel of a convolution by 2x2 kernels.
+// For stride 2, each combination of row and column parity is a channel of a convolution with 2x2
+// kernels.
 // THREE-LABEL: func.func @stride
 // THREE:       %[[PARTS:.*]] = graph.reshape %w : tensor<4x4x2x2x2x2x16x16xf32>
 // THREE-NEXT:  %[[APART:.*]] = graph.transpose %[[PARTS]] {perm = [0, 1, 3, 5, 2, 4, 6, 7]}
@@ -78,7 +80,7 @@ func.func @stride(%x: tensor<1x4x28x28x16xf32>) -> tensor<1x4x14x14x16xf32> {
   return %y : tensor<1x4x14x14x16xf32>
 }
 
-// A tile of a transposed convolution holds outputs of all phases, whose taps follow each other.
+// A tile of a transposed convolution holds outputs of all phases, whose taps are consecutive.
 // THREE-LABEL: func.func @phases
 // THREE:       %[[BESIDE:.*]] = graph.transpose %w {perm = [0, 3, 1, 4, 2, 5, 6, 7]}
 // THREE-NEXT:  %[[TAPS:.*]] = graph.reshape %[[BESIDE]] : tensor<2x4x4x4x16x16xf32>
@@ -90,7 +92,7 @@ func.func @phases(%x: tensor<1x4x16x16x16xf32>) -> tensor<1x2x32x32x16xf32> {
   return %y : tensor<1x2x32x32x16xf32>
 }
 
-// Each group is a convolution of its own, whose result has its place in the whole.
+// Each group is a separate convolution, whose result is written to its slice of the whole.
 // CHECK-LABEL: func.func @groups
 // CHECK:       %[[X0:.*]] = graph.slice %x {starts = [0, 0, 0, 0, 0]} : tensor<1x4x56x56x16xf32>
 // CHECK-NEXT:  %[[W0:.*]] = graph.slice %w {starts = [0, 0, 0, 0, 0, 0]} : tensor<4x4x3x3x16x16xf32>
@@ -99,7 +101,7 @@ func.func @phases(%x: tensor<1x4x16x16x16xf32>) -> tensor<1x2x32x32x16xf32> {
 // CHECK-NEXT:  %[[X1:.*]] = graph.slice %x {starts = [0, 4, 0, 0, 0]} : tensor<1x4x56x56x16xf32>
 // CHECK-NEXT:  %[[W1:.*]] = graph.slice %w {starts = [4, 0, 0, 0, 0, 0]} : tensor<4x4x3x3x16x16xf32>
 // CHECK:       graph.concat %[[Y0]], %{{.*}} {axis = 1} : tensor<1x8x56x56x16xf32>
-// Results of several images are not apart in memory, and small groups lose more than they gain.
+// With several images the groups' results are not contiguous, and small groups do not pay off.
 // CHECK-LABEL: func.func @images
 // CHECK-NOT:   graph.winograd
 // CHECK-LABEL: func.func @narrow
@@ -120,7 +122,7 @@ func.func @narrow(%x: tensor<1x8x14x14x16xf32>) -> tensor<1x8x14x14x16xf32> {
   return %y : tensor<1x8x14x14x16xf32>
 }
 
-// Transforms of many phases would be much code.
+// The transforms of many phases would need too much code.
 // CHECK-LABEL: func.func @many
 // CHECK-NOT:   graph.winograd
 // CHECK:       return
@@ -130,7 +132,7 @@ func.func @many(%x: tensor<1x16x16x16x16xf32>) -> tensor<1x16x64x64x16xf32> {
   return %y : tensor<1x16x64x64x16xf32>
 }
 
-// Data of few channels in three dimensions has as many dimensions as images in blocks of channels.
+// Three-dimensional data with few channels has the rank of blocked images, but is not blocked.
 // CHECK-LABEL: func.func @volume
 // CHECK-NOT:   graph.winograd
 // CHECK:       graph.blocked_conv
@@ -140,7 +142,7 @@ func.func @volume(%x: tensor<1x3x8x56x56xf32>) -> tensor<1x4x8x56x56x16xf32> {
   return %y : tensor<1x4x8x56x56x16xf32>
 }
 
-// Where a target adds two products of rounded operands at once, the direct form is twice as fast.
+// If a target has a dot product of rounded pairs, the direct form is twice as fast.
 // CHECK-LABEL: func.func @few_channels
 // CHECK:       graph.winograd_conv
 // WIDE-LABEL:  func.func @few_channels

@@ -5,9 +5,9 @@
 // RUN: tcopt %s -p 'set-target{gpu=sm_89},winograd{accuracy=fast}' | filecheck %s --check-prefix=SLOW
 // RUN: tcopt %s -p 'set-target{gpu=mali},winograd{accuracy=fast}' | filecheck %s --check-prefix=FEW
 
-// Weights are one block of all channels while they are transformed; accuracy says how large tiles
-// may be. Where memory is slow beside arithmetic, what goes through it costs more than is saved.
-// Few registers hold small tiles only.
+// Weights are transformed as one block of all channels; the accuracy limits the tile size. On
+// devices with low memory bandwidth the transforms cost more than they save. Devices with few
+// registers use small tiles.
 // CHECK-LABEL: func.func @large
 // CHECK:       %[[T:.*]] = graph.transpose %w {perm = [2, 3, 1, 0]} : tensor<3x3x64x96xf32>
 // CHECK-NEXT:  %[[B:.*]] = graph.reshape %[[T]] : tensor<1x1x3x3x64x96xf32>
@@ -28,8 +28,8 @@ func.func @large(%x: tensor<8x64x56x56xf32>) -> tensor<8x96x56x56xf32> {
   return %y : tensor<8x96x56x56xf32>
 }
 
-// Few channels are transformed more than they are contracted, and small images end before three
-// launches have begun. Groups, strides, and weights that are not known stay direct.
+// With few channels transforms dominate, and small images finish faster than three launches.
+// Groups, strides and non-constant weights stay direct.
 // CHECK-NOT:   graph.winograd
 // CHECK:       return
 func.func @channels(%x: tensor<8x3x224x224xf32>) -> tensor<8x64x224x224xf32> {

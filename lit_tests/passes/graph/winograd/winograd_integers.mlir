@@ -2,7 +2,7 @@
 // RUN: tcopt %s -p 'set-target{cpu=haswell},winograd{tile=2}' | filecheck %s --check-prefix=TWO
 // RUN: tcopt %s -p 'set-target{cpu=cortex-a72},winograd' | filecheck %s --check-prefix=NONE
 
-// Data of 8 bits less a zero point, widened: results are exact, so any accuracy allows them.
+// Widened 8-bit data minus a zero point: the results are exact, so any accuracy allows it.
 // CHECK-LABEL: func.func @bytes
 // CHECK:       %[[W:.*]] = graph.winograd_weights %w {tile = 4} : tensor<6x6x8x8x8x8xi16>
 // CHECK-NEXT:  %[[R:.*]] = graph.reshape %[[W]] : tensor<6x6x8x8x4x2x8xi16>
@@ -10,7 +10,7 @@
 // CHECK-NEXT:  %y = graph.winograd_conv %d, %[[P]] {tile = 4, pads = [1, 1, 1, 1]} : tensor<1x8x56x56x8xi32>
 // TWO-LABEL:   func.func @bytes
 // TWO:         graph.winograd_conv %d, %{{.*}} {tile = 2, pads = [1, 1, 1, 1]} : tensor<1x8x56x56x8xi32>
-// Without a dot product of 16 bits all stays.
+// Without a 16-bit dot product nothing changes.
 // NONE-NOT:    graph.winograd
 func.func @bytes(%x: tensor<1x8x56x56x8xui8>) -> tensor<1x8x56x56x8xi32> {
   %w = graph.constant dense<-128> : tensor<8x8x3x3x8x8xi16>
@@ -21,7 +21,8 @@ func.func @bytes(%x: tensor<1x8x56x56x8xui8>) -> tensor<1x8x56x56x8xi32> {
   return %y : tensor<1x8x56x56x8xi32>
 }
 
-// With so many channels 64 times a sum of F(4x4) might exceed 32 bits, 4 times one of F(2x2) do not.
+// With this many channels, sums scaled by 64 for F(4x4) may overflow 32 bits; scaled by 4 for
+// F(2x2) they do not.
 // CHECK-LABEL: func.func @deep
 // CHECK:       graph.winograd_conv %d, %{{.*}} {tile = 2, pads = [1, 1, 1, 1]}
 func.func @deep(%x: tensor<1x32x28x28x8xi8>) -> tensor<1x8x28x28x8xi32> {
@@ -31,7 +32,7 @@ func.func @deep(%x: tensor<1x32x28x28x8xi8>) -> tensor<1x8x28x28x8xi32> {
   return %y : tensor<1x8x28x28x8xi32>
 }
 
-// Numbers of 16 bits may have transforms of more, be they data or weights.
+// The transform of 16-bit data or weights may need more than 16 bits.
 // CHECK-LABEL: func.func @wide
 // CHECK-NOT:   graph.winograd
 // CHECK:       return
@@ -47,7 +48,7 @@ func.func @wide(%x: tensor<1x8x56x56x8xi16>, %v: tensor<1x8x56x56x8xi8>) -> (ten
   return %y, %z : tensor<1x8x56x56x8xi32>, tensor<1x8x56x56x8xi32>
 }
 
-// Bytes that a target multiplies as such stay bytes.
+// Bytes for which the target has dot products stay bytes.
 // CHECK-LABEL: func.func @narrow
 // CHECK-NOT:   graph.winograd
 // CHECK:       return
@@ -57,7 +58,7 @@ func.func @narrow(%x: tensor<1x8x56x56x8xui8>) -> tensor<1x8x56x56x8xi32> {
   return %y : tensor<1x8x56x56x8xi32>
 }
 
-// A stride makes channels of elements, whose sums are as long.
+// A stride turns pixels into channels, so the sums are equally long.
 // TWO-LABEL:   func.func @strided
 // TWO:         graph.winograd_conv %d, %{{.*}} {tile = 2, stride = 2, pads = [1, 1, 1, 1]} : tensor<1x8x28x28x8xi32>
 func.func @strided(%x: tensor<1x2x56x56x8xi8>) -> tensor<1x8x28x28x8xi32> {

@@ -3,22 +3,23 @@
 // RUN: tcopt %s -p 'set-target{cpu=haswell},winograd{precision=bf16 accuracy=fast}' | filecheck %s --check-prefix=NODOT
 // RUN: tcopt %s -p 'set-target{cpu=znver4},winograd{precision=bf16 accuracy=fast tile=6}' | filecheck %s --check-prefix=SIX
 
-// Transformed data and weights are rounded, and lie in pairs for dot products, where the accuracy allows it.
+// Transformed data and weights are rounded and interleaved in pairs for dot products, if the
+// accuracy allows it.
 // CHECK-LABEL: func.func @layer
 // CHECK:       %[[W:.*]] = graph.winograd_weights %w {tile = 4} : tensor<6x6x4x4x16x16xf32>
 // CHECK-NEXT:  %[[C:.*]] = graph.cast %[[W]] : tensor<6x6x4x4x16x16xbf16>
 // CHECK-NEXT:  %[[R:.*]] = graph.reshape %[[C]] : tensor<6x6x4x4x8x2x16xbf16>
 // CHECK-NEXT:  %[[P:.*]] = graph.transpose %[[R]] {perm = [0, 1, 2, 3, 4, 6, 5]} : tensor<6x6x4x4x8x16x2xbf16>
 // CHECK-NEXT:  %y = graph.winograd_conv %x, %[[P]] {tile = 4, pads = [1, 1, 1, 1]} : tensor<1x4x56x56x16xf32>
-// Elsewhere tiles stay as they are, and are faster than products of bf16 directly.
+// With the default accuracy tiles stay f32, which is still faster than direct bf16 products.
 // DEFAULT-LABEL: func.func @layer
 // DEFAULT-NOT:   bf16
 // DEFAULT:       graph.winograd_conv %x, %{{.*}} {tile = 4, pads = [1, 1, 1, 1]} : tensor<1x4x56x56x16xf32>
-// Without dot products nothing is gained by rounding.
+// Without dot products rounding gains nothing.
 // NODOT-LABEL: func.func @layer
 // NODOT-NOT:   bf16
 // NODOT:       return
-// Larger tiles would lose too much: their data is not rounded.
+// Larger tiles would lose too much accuracy, so their data is not rounded.
 // SIX-LABEL:   func.func @layer
 // SIX-NOT:     bf16
 // SIX:         graph.winograd_conv %x, %{{.*}} {tile = 6, pads = [1, 1, 1, 1]} : tensor<1x4x56x56x16xf32>
@@ -28,7 +29,7 @@ func.func @layer(%x: tensor<1x4x56x56x16xf32>) -> tensor<1x4x56x56x16xf32> {
   return %y : tensor<1x4x56x56x16xf32>
 }
 
-// A tile that is chosen for an op is rounded as well.
+// A tile chosen for an op is rounded too.
 // CHECK-LABEL: func.func @chosen
 // CHECK:       graph.cast %{{.*}} : tensor<4x4x4x4x16x16xbf16>
 // CHECK:       graph.winograd_conv %x, %{{.*}} {tile = 2, pads = [1, 1, 1, 1], tune.winograd = 2}
@@ -41,7 +42,7 @@ func.func @chosen(%x: tensor<1x4x56x56x16xf32>) -> tensor<1x4x56x56x16xf32> {
   return %y : tensor<1x4x56x56x16xf32>
 }
 
-// Blocks of an odd number of channels are no pairs.
+// Blocks with an odd number of channels cannot be paired.
 // CHECK-LABEL: func.func @odd
 // CHECK-NOT:   bf16
 // CHECK:       return

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p interleave-scatters --split-input-file | filecheck %s
 
-// Two scatters at every second place fill both vectors' places.
+// Two scatters of stride 2 together fill two contiguous vectors.
 // CHECK-LABEL: func.func @pair
 // CHECK:         [[A:%.*]] = vector.shuffle %a, %b [0, 4, 1, 5]
 // CHECK-NEXT:    [[B:%.*]] = vector.shuffle %a, %b [2, 6, 3, 7]
@@ -20,7 +20,7 @@ func.func @pair(%y: memref<8x64xf32>, %i: index, %j: index, %a: vector<4xf32>, %
 
 // -----
 
-// Three with a lane off fill nine places: two vectors, and one element under a mask.
+// Three scatters with one masked lane fill nine elements: two vectors and a masked element.
 // CHECK-LABEL: func.func @masked
 // CHECK:         [[P:%.*]] = vector.shuffle %a, %b [0, 4, 2, 1]
 // CHECK-NEXT:    [[A:%.*]] = vector.shuffle [[P]], %c [0, 1, 4, 3]
@@ -44,7 +44,7 @@ func.func @masked(%y: memref<64xf32>, %j: index, %a: vector<4xf32>, %b: vector<4
 
 // -----
 
-// One that is missing leaves a gap, and what is read in between must not see later stores.
+// A missing scatter leaves a gap, and a load between the scatters must not see later stores.
 // CHECK-LABEL: func.func @apart
 // CHECK:         vector.scatter
 // CHECK:         vector.load
@@ -63,7 +63,7 @@ func.func @apart(%y: memref<64xf32>, %j: index, %a: vector<4xf32>, %b: vector<4x
 
 // -----
 
-// An op of which nothing is known may read any memory.
+// An unknown op may read any memory.
 // CHECK-LABEL: func.func @unknown
 // CHECK:         vector.scatter
 // CHECK-NEXT:    "test.op"

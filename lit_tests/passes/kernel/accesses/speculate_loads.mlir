@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p speculate-loads --split-input-file | filecheck %s
 
-// A load under a condition in a loop is done in any case, from the start where it does not hold.
+// A conditional load in a loop becomes unconditional; it reads index 0 if the condition is false.
 // CHECK-LABEL: func.func @copy
 // CHECK:         scf.for
 // CHECK:           %{{.*}} = arith.constant 0 : index
@@ -27,7 +27,7 @@ func.func @copy(%x: memref<100xf32>, %s: memref<128xf32>) {
 
 // -----
 
-// What has another value outside becomes a choice.
+// A conditional load with another value in the other branch becomes a select.
 // CHECK-LABEL: func.func @padded
 // CHECK-NOT:     scf.if
 // CHECK:         [[V:%.*]] = memref.load %x[%{{.*}}] : memref<100xf32>
@@ -56,7 +56,8 @@ func.func @padded(%x: memref<100xf32>, %s: memref<128xf32>) {
 
 // -----
 
-// A buffer that the kernel writes is read under the condition alone, as another thread may write it.
+// A load from a buffer that the kernel writes stays conditional, because another thread may write
+// it.
 // CHECK-LABEL: func.func @written
 // CHECK:         scf.if %inside {
 // CHECK-NEXT:      memref.load
@@ -79,7 +80,7 @@ func.func @written(%x: memref<100xf32>) {
 
 // -----
 
-// A kernel for a CPU has its branches.
+// Kernels for a CPU keep their branches.
 // CHECK-LABEL: func.func @cpu
 // CHECK:         scf.if %inside {
 // CHECK-NEXT:      memref.load
@@ -100,7 +101,8 @@ func.func @cpu(%x: memref<100xf32>, %s: memref<128xf32>) {
 
 // -----
 
-// A branch that holds nothing but loads and stores once the branch inside became a choice.
+// An outer branch is flattened if only loads and stores remain once the inner branch became a
+// select.
 // CHECK-LABEL: func.func @nested
 // CHECK:         memref.load %x
 // CHECK-NEXT:    [[C:%.*]] = arith.select %inner, %{{.*}}, %zero : f32

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p transpose-gathers --split-input-file | filecheck %s
 
-// Four gathers of neighbouring columns are four rows, transposed by two rounds of shuffles.
+// Four gathers of adjacent columns become four row loads and a transpose in two rounds of shuffles.
 // CHECK-LABEL: func.func @tile
 // CHECK:         [[A:%.*]] = vector.load %x[%i, {{%.*}}] : memref<64x100xf32>, vector<4xf32>
 // CHECK:         [[B:%.*]] = vector.load %x[%i, {{%.*}}]
@@ -36,7 +36,7 @@ func.func @tile(%x: memref<64x100xf32>, %i: index, %j: index) {
 
 // -----
 
-// Single gathers stay, and so do those between which the buffer is written.
+// Single gathers stay, as do gathers with a store to the buffer between them.
 // CHECK-LABEL: func.func @apart
 // CHECK-COUNT-4: vector.gather
 func.func @apart(%x: memref<6400xf32>, %v: f32) {
@@ -58,7 +58,7 @@ func.func @apart(%x: memref<6400xf32>, %v: f32) {
 
 // -----
 
-// An op of which nothing is known may write to any memory.
+// An unknown op may write any memory.
 // CHECK-LABEL: func.func @unknown
 // CHECK-COUNT-4: vector.gather
 // CHECK-NOT:     vector.shuffle
@@ -81,7 +81,7 @@ func.func @unknown(%x: memref<6400xf32>, %v: f32) {
 
 // -----
 
-// How many lanes are on is known when it runs: each row is loaded under a mask of its own.
+// With a runtime number of active lanes, each row is loaded under its own mask.
 // CHECK-LABEL: func.func @some
 // CHECK-SAME:    %n: index
 // CHECK:         [[ON:%.*]] = arith.cmpi slt, {{%.*}}, %n : index

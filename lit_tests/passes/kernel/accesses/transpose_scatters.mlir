@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p transpose-scatters --split-input-file | filecheck %s
 
-// Four columns of four lanes are four rows.
+// Four column scatters of four lanes become four row stores.
 // CHECK-LABEL: func.func @square
 // CHECK-DAG:     [[A:%.*]] = vector.shuffle %a, %b [0, 4, 1, 5]
 // CHECK-DAG:     [[B:%.*]] = vector.shuffle %a, %b [2, 6, 3, 7]
@@ -31,7 +31,7 @@ func.func @square(%y: memref<8x64xf32>, %i: index, %j: index, %a: vector<4xf32>,
 
 // -----
 
-// Two columns are stored in pairs, one for each lane that is on; a third column stays.
+// Two columns are stored as pairs, one for each active lane; a third column stays a scatter.
 // CHECK-LABEL: func.func @pairs
 // CHECK:         [[A:%.*]] = vector.shuffle %a, %b [0, 4, 1, 5]
 // CHECK:         [[P:%.*]] = vector.shuffle [[A]], [[A]] [0, 1] : vector<4xf32>, vector<4xf32>
@@ -54,7 +54,7 @@ func.func @pairs(%y: memref<256xf32>, %j: index, %a: vector<4xf32>, %b: vector<4
 
 // -----
 
-// What is read in between must not see later stores.
+// A load between the scatters must not see later stores.
 // CHECK-LABEL: func.func @apart
 // CHECK:         vector.scatter
 // CHECK:         vector.load
@@ -73,7 +73,7 @@ func.func @apart(%y: memref<256xf32>, %j: index, %a: vector<4xf32>, %b: vector<4
 
 // -----
 
-// Columns of two tiles that alternate are put together; lanes of the two never meet.
+// Interleaved columns of two tiles are grouped by tile, because the tiles do not overlap.
 // CHECK-LABEL: func.func @alternating
 // CHECK:         vector.shuffle %a, %c [0, 4, 1, 5]
 // CHECK:         vector.shuffle %b, %d [0, 4, 1, 5]
@@ -94,7 +94,7 @@ func.func @alternating(%y: memref<8x64xf32>, %j: index, %a: vector<4xf32>, %b: v
 
 // -----
 
-// Where lanes of one are stored over those of another, the order stays.
+// If the tiles overlap, the order of the stores is kept.
 // CHECK-LABEL: func.func @overlapping
 // CHECK-NOT:     vector.shuffle
 func.func @overlapping(%y: memref<8x64xf32>, %j: index, %a: vector<4xf32>, %b: vector<4xf32>, %c: vector<4xf32>, %d: vector<4xf32>) {
@@ -112,7 +112,7 @@ func.func @overlapping(%y: memref<8x64xf32>, %j: index, %a: vector<4xf32>, %b: v
 
 // -----
 
-// An op of which nothing is known may read any memory.
+// An unknown op may read any memory.
 // CHECK-LABEL: func.func @unknown
 // CHECK:         vector.scatter
 // CHECK-NEXT:    "test.op"

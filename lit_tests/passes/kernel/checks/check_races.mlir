@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p check-races --split-input-file --verify-diagnostics | filecheck %s
 
-// Threads that wait before they read what others wrote are not a race.
+// Threads that wait at a barrier before they read what others wrote do not race.
 // CHECK: func.func private @reverse
 func.func private @reverse(%x: memref<8xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 4, 1, 1>, gpu.known_grid_size = array<i32: 2, 1, 1>} {
   %b = "gpu.block_id"() <{dimension = #gpu<dim x>}> : () -> index
@@ -21,7 +21,7 @@ func.func private @reverse(%x: memref<8xf32>) attributes {gpu.kernel, gpu.known_
 
 // -----
 
-// One reads what another has just written.
+// A thread reads what another thread has just written.
 // CHECK: race: 'memref.load': thread 0 of block 0 reads element [3] of %s, which thread 3 of block 0 wrote by 'memref.store' at {{.*}}check_races.mlir:31:3, without a barrier in between (at {{.*}}check_races.mlir:33:3)
 func.func private @read(%x: memref<4xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 4, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
   %t = "gpu.thread_id"() <{dimension = #gpu<dim x>}> : () -> index
@@ -37,7 +37,7 @@ func.func private @read(%x: memref<4xf32>) attributes {gpu.kernel, gpu.known_blo
 
 // -----
 
-// Threads write one element, which keeps one of their values.
+// All threads write one element, which keeps one of their values.
 // CHECK: race: 'memref.store': thread 0 of block 0 writes element [0] of %x, which thread 3 of block 0 wrote by the same op
 func.func private @write(%x: memref<4xindex>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 4, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
   %t = "gpu.thread_id"() <{dimension = #gpu<dim x>}> : () -> index
@@ -48,7 +48,7 @@ func.func private @write(%x: memref<4xindex>) attributes {gpu.kernel, gpu.known_
 
 // -----
 
-// Blocks do not wait for each other.
+// Different blocks do not synchronise.
 // CHECK: race: 'memref.load': thread 0 of block 0 reads element [1] of %x, which thread 0 of block 1 wrote by 'memref.store' at {{.*}}, without the end of a launch in between
 func.func private @blocks(%x: memref<2xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 1, 1, 1>, gpu.known_grid_size = array<i32: 2, 1, 1>} {
   %b = "gpu.block_id"() <{dimension = #gpu<dim x>}> : () -> index
@@ -64,7 +64,7 @@ func.func private @blocks(%x: memref<2xf32>) attributes {gpu.kernel, gpu.known_b
 
 // -----
 
-// A barrier for shared memory says nothing of what is in global memory.
+// A barrier for shared memory does not order accesses to global memory.
 // CHECK: race: 'memref.load': thread 0 of block 0 reads element [3] of %x
 func.func private @fence(%x: memref<4xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 4, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
   %t = "gpu.thread_id"() <{dimension = #gpu<dim x>}> : () -> index
@@ -79,7 +79,7 @@ func.func private @fence(%x: memref<4xf32>) attributes {gpu.kernel, gpu.known_bl
 
 // -----
 
-// All threads of a block come to a barrier, or none.
+// A barrier must be reached by all threads of a block or by none.
 // CHECK: race: 'gpu.barrier': thread 0 of block 0 waits at a barrier that thread 2 of block 0 does not reach
 func.func private @divergent(%x: memref<4xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 4, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
   %t = "gpu.thread_id"() <{dimension = #gpu<dim x>}> : () -> index
@@ -93,7 +93,7 @@ func.func private @divergent(%x: memref<4xf32>) attributes {gpu.kernel, gpu.know
 
 // -----
 
-// Elements outside of a buffer are nobody's.
+// Out-of-bounds elements are not accessed by any thread.
 // CHECK: bad-input: 'memref.load': index 4 is outside of dimension 0 of %x, which has 4 elements
 func.func private @outside(%x: memref<4xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 4, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
   %t = "gpu.thread_id"() <{dimension = #gpu<dim x>}> : () -> index

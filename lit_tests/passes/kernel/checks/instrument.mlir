@@ -18,7 +18,7 @@ func.func private @threads(%a: memref<16xf32>, %b: memref<16xf32>) {
   func.return
 }
 
-// Each call is between two readings of the clock; @main says what each pair of times is about.
+// Each call is between two reads of the clock; @main names what each pair of times measures.
 // CHECK-LABEL: func.func @main(%x: memref<16xf32>, %y: memref<16xf32>, %times: memref<4xi64>)
 // CHECK-SAME:  tcopt.profile = [{kernel = "serial", nodes = ["Conv_0", "Relu_1"], ops = ["conv", "relu"], results = ["16xf32"], work = 64 : i64, bytes = 128 : i64, parallel = false, turns = 1 : i64}
 // CHECK-SAME:  {kernel = "threads", nodes = ["Add_2"], ops = [], results = [], work = 0 : i64, bytes = 128 : i64, parallel = true, turns = 1 : i64}]

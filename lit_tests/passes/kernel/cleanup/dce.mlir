@@ -1,6 +1,6 @@
 // RUN: tcopt %s --split-input-file -p dce | filecheck %s
 
-// Unused values, carried values that reach nothing, and buffers nobody reads disappear.
+// Unused values, unused loop-carried values and buffers that are never read are removed.
 func.func private @dead(%n: index, %x: f32, %m: memref<8xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

@@ -1,13 +1,13 @@
 // RUN: tcopt %s -p export-to-mlir --split-input-file | filecheck %s
 
-// The target is text, so that MLIR need not know its dialect.
+// The target is exported as a string, so that MLIR does not need its dialect.
 // CHECK: builtin.module attributes {tcopt.target = "#target.cpu<triple = \22x86_64-unknown-linux-gnu\22
 module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", features = "+avx2", vector_bits = 256, registers = 16, l1 = 32768, l2 = 262144, l3 = 0, cores = 4>} {
 }
 
 // -----
 
-// Ops of one name, attributes and types share a declaration; others have one of their own.
+// Calls of ops with the same name, attributes and types share a declaration.
 // CHECK-LABEL: func.func @dots
 // CHECK-NEXT:    %0 = func.call @simd.dot(%c, %a, %b) : (vector<8xf32>, vector<8x2xbf16>, vector<8x2xbf16>) -> vector<8xf32>
 // CHECK-NEXT:    %1 = func.call @simd.dot(%0, %b, %a)
@@ -26,7 +26,7 @@ func.func @dots(%c: vector<8xf32>, %a: vector<8x2xbf16>, %b: vector<8x2xbf16>, %
 
 // -----
 
-// Other ops of the kernel level, with tables, effects and memory.
+// Other ops of the kernel level, with tables, side effects and memory.
 // CHECK-LABEL: func.func @others
 // CHECK:         func.call @simd.table_sum(
 // CHECK:         func.call @profile.clock() : () -> i64

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p lower-loop-to-kernel --split-input-file | filecheck %s
 
-// Index sums are split by the loops of their variables, and constants come last.
+// Address sums are split by loop level, with constants last.
 // CHECK-LABEL: func.func private @indices
 // CHECK:       scf.for %i = %c0 to %c4 step %c1 {
 // CHECK-NEXT:    [[I:%.*]] = arith.muli %i, %c8 : index
@@ -22,7 +22,8 @@ loop.func @indices(%x: memref<64xf32>, %y: memref<64xf32>) {
 
 // -----
 
-// Perfectly nested parallel loops are one; a guard compares unsigned, which covers both ends.
+// Perfectly nested parallel loops become one; a guard is an unsigned comparison, which covers both
+// bounds.
 // CHECK-LABEL: func.func private @parallel
 // CHECK:       "scf.parallel"(%c0, %c0, %c4, %c8, %c1, %c1)
 // CHECK-NEXT:  ^bb0(%i: index, %j: index):
@@ -44,7 +45,7 @@ loop.func @parallel(%x: memref<30xf32>, %y: memref<30xf32>) {
 
 // -----
 
-// A default is a branch where the index may leave the buffer.
+// A default becomes a branch if the index may be out of bounds.
 // CHECK-LABEL: func.func private @default
 // CHECK:       %{{.*}} = scf.if %{{.*}} -> (f32) {
 // CHECK-NEXT:    [[V:%.*]] = memref.load %x[%{{.*}}] : memref<8xf32>
@@ -59,7 +60,8 @@ loop.func @default(%x: memref<8xf32>, %y: memref<8xf32>) {
 
 // -----
 
-// Every second element of a row that may begin outside: neighbours under masks, then shuffles.
+// Every second element of a row that may start out of bounds: masked contiguous loads, then
+// shuffles.
 // CHECK-LABEL: func.func private @border
 // CHECK:       [[A:%.*]] = vector.maskedload %x[%{{.*}}], %{{.*}}, %{{.*}} : memref<40xf32>
 // CHECK:       [[B:%.*]] = vector.maskedload %x[%{{.*}}], %{{.*}}, %{{.*}} : memref<40xf32>
@@ -74,7 +76,7 @@ loop.func @border(%x: memref<40xf32>, %y: memref<24xf32>) {
 
 // -----
 
-// Vectors that begin in a row as long as they are: one load of the row, and shuffles.
+// Vectors that start within a row of vector length: one load of the row and shuffles.
 // CHECK-LABEL: func.func private @rows
 // CHECK:       [[R:%.*]] = vector.load %x[%i, %c0] : memref<3x8xf32>, vector<8xf32>
 // CHECK-NEXT:  vector.shuffle [[R]], %{{.*}} [8, 8, 0, 1, 2, 3, 4, 5]
@@ -120,7 +122,7 @@ loop.func @vectors(%x: memref<9x40xf32>, %y: memref<9x40xf32>) {
 
 // -----
 
-// A product that only a sum uses is fused into it.
+// A product with a single user that adds it becomes a fused multiply-add.
 // CHECK-LABEL: func.func private @fma
 // CHECK-NOT:   arith.mulf
 // CHECK:       math.fma %a, %b, %c : f32
@@ -135,7 +137,7 @@ loop.func @fma(%x: memref<3xf32>) {
 
 // -----
 
-// Exact arithmetic stays, and what allows to be contracted but is not is exact from here on.
+// Exact arithmetic stays exact; ops that allow contraction but were not contracted lose the flag.
 // CHECK-LABEL: func.func private @exact
 // CHECK-NOT:   fma
 // CHECK:       %d = arith.mulf %a, %b : f32
@@ -184,7 +186,7 @@ func.func @main(%x: memref<4xf32>) {
 
 // -----
 
-// A prefetch keeps its place; a guard around it is one of the loop it is in.
+// A prefetch keeps its position; its guard becomes a condition inside the loop.
 // CHECK-LABEL: func.func private @near
 // CHECK:       scf.for %i
 // CHECK:         scf.if

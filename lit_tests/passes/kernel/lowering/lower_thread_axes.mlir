@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p lower-loop-to-kernel --split-input-file --verify-diagnostics | filecheck %s
 
-// A bound loop is this thread's place in the grid; the function says how large the grid is.
+// A bound loop variable becomes the thread's index in the grid; the function records the grid size.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK:      func.func private @f(%x: memref<1024xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 256, 1, 1>, gpu.known_grid_size = array<i32: 4, 1, 1>} {
 // CHECK-DAG:    %block_x = "gpu.block_id"() <{dimension = #gpu<dim x>}>
@@ -23,8 +23,8 @@ loop.func @f(%x: memref<1024xf32>) {
 
 // -----
 
-// Loops of one axis share its threads: where there are too many of them, some have nothing to do.
-// Threads of a block share memory of space 3, and wait for each other.
+// Loops of one axis share its threads, and shorter loops leave some threads idle. Threads of a
+// block share memory of space 3 and synchronise by barriers.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK:      gpu.known_block_size = array<i32: 64, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>
 // CHECK:        [[T:%.*]] = memref.alloca() {{.*}} : memref<64xf32, 3 : i64>
@@ -49,7 +49,7 @@ loop.func @g(%x: memref<64xf32>, %y: memref<16xf32>) {
 
 // -----
 
-// A CPU has no such axes.
+// A CPU has no thread axes.
 // CHECK: a loop is bound to threadIdx.x, but the module's target has no thread blocks
 loop.func @h(%x: memref<8xf32>) {
   loop.for %i = 0 to 8 thread threadIdx.x {
@@ -60,7 +60,7 @@ loop.func @h(%x: memref<8xf32>) {
 
 // -----
 
-// What all threads keep in registers by their number is one element in each of them.
+// A register buffer indexed by the thread becomes one element in each thread.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK: func.func private @own
 // CHECK: %r = memref.alloca() {{.*}} : memref<2xf32>
@@ -85,7 +85,7 @@ loop.func @own(%x: memref<64x2xf32>, %y: memref<64x2xf32>) {
 
 // -----
 
-// A loop has no more threads than the one of its axis around it.
+// An inner loop must not have more iterations than the loop of the same axis around it.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK: threadIdx.x has 64 iterations inside of a loop with 32
 loop.func @more(%x: memref<64xf32>, %y: memref<64xf32>) {
@@ -100,7 +100,7 @@ loop.func @more(%x: memref<64xf32>, %y: memref<64xf32>) {
 
 // -----
 
-// Threads share memory that is said to be shared.
+// Buffers that threads share must be in shared memory.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK: %t would be global memory that a kernel allocates for several threads
 loop.func @global(%x: memref<64xf32>, %y: memref<64xf32>) {
@@ -116,7 +116,7 @@ loop.func @global(%x: memref<64xf32>, %y: memref<64xf32>) {
 
 // -----
 
-// What one thread keeps in registers no other can read.
+// A thread cannot read the registers of another.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK: threads store in the private buffer %r for other threads
 loop.func @others(%x: memref<64xf32>, %y: memref<64xf32>) {

@@ -1,7 +1,7 @@
 // RUN: tcopt %s --split-input-file -p expand-math | filecheck %s
 // RUN: tcopt %s --split-input-file -p 'expand-math{ops=powf}' | filecheck %s --check-prefix=POW
 
-// exp becomes a polynomial, with fused multiply-add.
+// exp becomes a polynomial with fused multiply-adds.
 func.func private @exp(%x: vector<16xf32>) -> vector<16xf32> {
   %r = math.exp %x : vector<16xf32>
   func.return %r : vector<16xf32>
@@ -17,8 +17,8 @@ func.func private @exp(%x: vector<16xf32>) -> vector<16xf32> {
 
 // -----
 
-// The exponential of a negation takes other constants, and its last product, which does not
-// round, becomes one with the sum that follows.
+// The exponential of a negation uses negated constants; its last product is exact, so it fuses with
+// the sum that follows.
 func.func private @sigmoid(%x: vector<16xf32>, %one: vector<16xf32>) -> vector<16xf32> {
   %n = arith.negf %x : vector<16xf32>
   %e = math.exp %n : vector<16xf32>
@@ -35,7 +35,7 @@ func.func private @sigmoid(%x: vector<16xf32>, %one: vector<16xf32>) -> vector<1
 
 // -----
 
-// Without fused multiply-add in the target, products and sums are separate.
+// Without fused multiply-add in the target, products and sums stay separate.
 module attributes {tcopt.target = #target.cpu<triple = "x86_64-linux", vector_bits = 128, registers = 16, l1 = 32768, l2 = 262144>} {
   func.func private @exp(%x: f32) -> f32 {
     %r = math.exp %x : f32
@@ -49,7 +49,7 @@ module attributes {tcopt.target = #target.cpu<triple = "x86_64-linux", vector_bi
 
 // -----
 
-// A cube is two multiplications; a power that is not known is 2 to a logarithm, computed in f64.
+// A cube is two multiplications; a general power is exp2 of a logarithm, computed in f64.
 func.func private @power(%x: f32, %y: f32) -> f32 {
   %three = arith.constant 3.0 : f32
   %a = math.powf %x, %three : f32
@@ -67,7 +67,7 @@ func.func private @power(%x: f32, %y: f32) -> f32 {
 
 // -----
 
-// An f64 power is the C library's.
+// An f64 power calls the C library.
 func.func private @power_f64(%x: f64, %y: f64) -> f64 {
   %r = math.powf %x, %y : f64
   func.return %r : f64
@@ -77,7 +77,7 @@ func.func private @power_f64(%x: f64, %y: f64) -> f64 {
 
 // -----
 
-// tanh of f64 is expanded in f64; a sine of it is the C library's.
+// tanh of f64 is expanded in f64; sin of f64 calls the C library.
 func.func private @wide(%x: vector<8xf64>) -> (vector<8xf64>, vector<8xf64>) {
   %r = math.tanh %x : vector<8xf64>
   %s = math.sin %x : vector<8xf64>

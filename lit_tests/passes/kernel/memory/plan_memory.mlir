@@ -3,7 +3,7 @@
 func.func private @k(%a: memref<16xf32>, %b: memref<16xf32>)
 func.func private @fc(%a: memref<4x4xf32>, %w: memref<16xf32>, %b: memref<16xf32>)
 
-// %t and %v are never alive together and share their place; %u is viewed by the last call.
+// %t and %v have disjoint live ranges and share memory; %u is viewed by the last call.
 // CHECK-LABEL: func.func @main(%x: memref<16xf32>, %y: memref<16xf32>, %weights: memref<192xi8>, %workspace: memref<128xi8>)
 // CHECK-SAME:  tcopt.weights = {b = array<i64: 0, 64>, a = array<i64: 64, 64>, c = array<i64: 128, 16>}
 // CHECK-SAME:  tcopt.memory = {workspace = 128 : i64, intermediates = 192 : i64, lower_bound = 128 : i64}

@@ -1,6 +1,6 @@
 // RUN: tcopt %s --split-input-file -p promote-registers | filecheck %s
 
-// A buffer that a loop updates becomes a value that the loop carries.
+// A buffer that a loop updates becomes a loop-carried value.
 func.func private @accumulate(%a: memref<8x16xf32>, %b: memref<16xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -29,7 +29,7 @@ func.func private @accumulate(%a: memref<8x16xf32>, %b: memref<16xf32>) {
 
 // -----
 
-// A branch that stores yields the slot's value; where it does not run, the old one stays.
+// A branch that stores yields the new value; otherwise the old one is yielded.
 func.func private @branch(%p: i1, %x: f32, %b: memref<1xf32>) {
   %c0 = arith.constant 0 : index
   %m = memref.alloca() : memref<1xf32>
@@ -54,7 +54,7 @@ func.func private @branch(%p: i1, %x: f32, %b: memref<1xf32>) {
 
 // -----
 
-// Parts of a vector slot are extracted and inserted, and a masked store is a select.
+// Parts of a vector slot are extracted and inserted; a masked store is a select.
 func.func private @parts(%x: f32, %v: vector<4xf32>, %k: vector<4xi1>, %b: memref<4xf32>) {
   %c0 = arith.constant 0 : index
   %c2 = arith.constant 2 : index
@@ -84,7 +84,7 @@ func.func private @computed(%i: index, %x: f32) {
 
 // -----
 
-// What threads share is not a thread's own value.
+// Shared memory is not promoted.
 // CHECK-LABEL: func.func private @shared
 // CHECK:         memref.alloca() : memref<1xf32, 3 : i64>
 // CHECK:         memref.store

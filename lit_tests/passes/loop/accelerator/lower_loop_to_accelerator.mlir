@@ -1,6 +1,6 @@
 // RUN: tcopt %s --load %S/../../../../examples/tile_accelerator.py -p lower-loop-to-accelerator --split-input-file | filecheck %s
 
-// Loops around one call are those of an instruction; rows outside of the buffer are iterations that are not inside.
+// Loops around one call become loops of an instruction; out-of-bounds rows are marked as outside.
 // CHECK-LABEL: accelerator.program @rows
 // CHECK-NEXT:    accelerator.run "tile_load_data" [4, 2] out tile_data[3 by 2, 1] in %x[-12 by 12, 4] inside [1 to 4, 0 to 2]
 // CHECK-NEXT:    accelerator.run "tile_clear" [8] out tile_sums[0 by 1]
@@ -23,7 +23,8 @@ module attributes {tcopt.target = #tile.machine<>} {
 
 // -----
 
-// What an instruction has no loops for is several: one for each iteration of the smallest.
+// Loops that an instruction cannot express are unrolled into several instructions, the shortest
+// loop first.
 // CHECK-LABEL: accelerator.program @pieces
 // CHECK-NEXT:    accelerator.run "tile_clear" [4] out tile_sums[0 by 2]
 // CHECK-NEXT:    accelerator.run "tile_clear" [4] out tile_sums[16 by 2]

@@ -1,8 +1,8 @@
 // RUN: tcopt %s -p lower-loop-to-vdla --split-input-file --verify-diagnostics | filecheck %s
 
-// Loops around more than one call are written out, those around one are the instruction's: rows of
-// entries with pads, and two hardware loops with micro-ops for the rest. Slots are used in turn,
-// so each has kernels of its own; equal ones are one, and all are loaded at once if they fit.
+// Loops around several calls are unrolled; loops around one call become a padded row transfer, or
+// two hardware loops with micro-ops for the rest. Each slot has its own kernels, equal kernels are
+// shared, and all are loaded at once if they fit.
 // CHECK-LABEL: vdla.program @conv(%x: memref<4x6x16xi8>, %w: memref<2x3x16x16xi8>, %y: memref<2x4x4x16xi32>) {
 // CHECK-NEXT:    %reset = vdla.kernel gemm at 0 [16] dst [1] src [0] wgt [0] {
 // CHECK-NEXT:      uop 0, 0, 0
@@ -66,7 +66,8 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_byt
 
 // -----
 
-// Guards are shorter loops: the last tile is smaller. What no transfer holds becomes several.
+// Guards shorten loops, as in the smaller last tile. Transfers that exceed an instruction are
+// split.
 // CHECK-LABEL: vdla.program @guards
 // CHECK:         vdla.load acc 0, %x[0] : 3x2 stride 5
 // CHECK-NEXT:    vdla.load acc 6, %x[25] : 3x2 stride 5
@@ -102,7 +103,7 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_byt
 
 // -----
 
-// Where a register may not be written again at once, loops change places.
+// Loops are interchanged if consecutive iterations would write the same register too soon.
 // CHECK-LABEL: vdla.program @rewrite
 // CHECK:         %gemm = vdla.kernel gemm at 0 [3, 4] dst [0, 1] src [1, 1] wgt [0, 0] {
 builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 64, rewrite = 2>} {
@@ -120,7 +121,7 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_byt
 
 // -----
 
-// Functions for others stay.
+// Functions for other targets are unchanged.
 // CHECK-LABEL: loop.func @host
 builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 64>} {
   loop.func @host(%x: memref<4xi32>) {
@@ -129,7 +130,7 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_byt
 
 // -----
 
-// An op that is not a call of an intrinsic has no instruction.
+// Only calls of intrinsics can become instructions.
 // CHECK: unsupported: 'loop.load': the accelerator has no instruction for loop.load (at {{.*}}); sched.tensorize makes calls of its intrinsics
 builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 64>} {
   loop.func @scalar(%x: memref<16xi8>) {
@@ -143,7 +144,7 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_byt
 
 // -----
 
-// A buffer without a place is named.
+// A buffer without a memory offset is reported.
 // CHECK: unsupported: 'loop.alloc': %a in acc_input has no address on the accelerator (at {{.*}}); run place-sram first
 builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 64>} {
   loop.func @nowhere() {
@@ -153,7 +154,7 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_byt
 
 // -----
 
-// An intrinsic of another unit is none of this machine.
+// An intrinsic of another accelerator is rejected.
 // CHECK: unsupported: 'loop.intrin': 'vdla_load_inp_1x8' works on entries of 8 bytes, those of acc_input have 16
 builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 64>} {
   loop.func @other(%x: memref<2x8xi8>) {
@@ -166,7 +167,7 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_byt
 
 // -----
 
-// An instruction loads some data, not pads alone.
+// A load must read some data, not only pads.
 // CHECK: unsupported: 'loop.intrin': a tile is entirely outside of %x: no instruction writes only zeros (at {{.*}}); larger tiles reach into the data
 builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 64>} {
   loop.func @zeros(%x: memref<2x16xi8>) {
@@ -179,7 +180,8 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_byt
 
 // -----
 
-// The alu works in place, with a number or with other registers, which may be the same for many.
+// ALU ops update registers in place, with an immediate or with other registers, which may be
+// broadcast.
 // CHECK-LABEL: vdla.program @alu
 // CHECK-NEXT:    %add = vdla.kernel alu at 0 [8] dst [1] src [0] {
 // CHECK-NEXT:      uop 0, 8
@@ -219,7 +221,7 @@ builtin.module attributes {tcopt.target = #target.vdla<results = "i8", features 
 
 // -----
 
-// Where memory is short of micro-ops, they are loaded again.
+// If micro-op memory is too small for all kernels, they are loaded again.
 // CHECK-LABEL: vdla.program @again
 // CHECK:         vdla.load_uops %reset
 // CHECK-NEXT:    vdla.gemm reset %reset
@@ -241,8 +243,8 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_byt
 
 // -----
 
-// Registers are set to a number by a reset, a sum and a shift. What lies around bytes that are loaded
-// is zeros first, and then the number: rows above and below, and what is left and right between them.
+// Registers are set to a constant by a reset, an add and a shift. The padding of loaded bytes is
+// first zero, then set to the constant: rows above and below, and columns left and right.
 // CHECK-LABEL: vdla.program @around
 // CHECK-NEXT:    %reset = vdla.kernel gemm at 0 [20] dst [1] src [0] wgt [0] {
 // CHECK:         %add = vdla.kernel alu at 1 [20] dst [1] src [0] {

@@ -1,7 +1,7 @@
 // RUN: tcopt %s -p place-sram --split-input-file --verify-diagnostics | filecheck %s
 
-// Buffers that are alive at the same time lie apart, the largest first; each memory has places of
-// its own, counted in its entries.
+// Buffers with overlapping live ranges are placed apart, the largest first; each memory has its own
+// offsets, in entries.
 // CHECK-LABEL: loop.func @apart
 // CHECK:         %small = loop.alloc acc_input {places = array<i64: 8>} : memref<4x16xi8>
 // CHECK-NEXT:    %large = loop.alloc acc_input {places = array<i64: 0>} : memref<8x16xi8>
@@ -30,7 +30,7 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 512, wgt_byte
 
 // -----
 
-// One whose last use comes before the first of another shares its place.
+// Buffers with disjoint live ranges share memory.
 // CHECK-LABEL: loop.func @in_turn
 // CHECK:         %a = loop.alloc acc_register {places = array<i64: 0>} : memref<8x16xi32>
 // CHECK-NEXT:    %b = loop.alloc acc_register {places = array<i64: 0>} : memref<8x16xi32>
@@ -55,7 +55,8 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 512, wgt_byte
 
 // -----
 
-// Slots lie apart from each other, and from all else that the loops around them use.
+// Slots are placed apart from each other and from every buffer that is live in the loops around
+// them.
 // CHECK-LABEL: loop.func @slots
 // CHECK:         %a = loop.alloc acc_register {slots = 2 : i64, places = array<i64: 0, 4>} : memref<4x16xi32>
 // CHECK:         %b = loop.alloc acc_register {places = array<i64: 8>} : memref<4x16xi32>
@@ -79,7 +80,7 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 512, wgt_byte
 
 // -----
 
-// What does not fit is named, with what lies beside it.
+// A buffer that does not fit is reported with the buffers that are live at the same time.
 // CHECK: unsupported: 'loop.alloc': %b (2 times 256 bytes) does not fit acc_register, which has 1,024 bytes and holds %a (768 bytes) (at {{.*}}); smaller tiles, or fewer slots, need less
 builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 512, wgt_bytes = 512, acc_bytes = 1024, uop_bytes = 64>} {
   loop.func @full(%x: memref<12x16xi32>, %y: memref<12x16xi32>) {
@@ -99,7 +100,7 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 512, wgt_byte
 
 // -----
 
-// A buffer is whole entries.
+// A buffer must be a multiple of an entry.
 // CHECK: unsupported: 'loop.alloc': %a has 24 bytes, which are not whole entries of acc_input of 16 bytes
 builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 512, wgt_bytes = 512, acc_bytes = 1024, uop_bytes = 64>} {
   loop.func @odd() {

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p fuse-multiply-add --split-input-file | filecheck %s
 
-// A product that only one sum uses becomes part of it, wherever it stands in the sum.
+// A product whose only user is a sum fuses with it, whatever the operand order.
 // CHECK-LABEL: loop.func @sums
 // CHECK:       [[S:%.*]] = math.fma %a, %b, %c : f32
 // CHECK-NEXT:  loop.store [[S]], %y[0]
@@ -22,7 +22,7 @@ loop.func @sums(%x: memref<8xf32>, %y: memref<8xf32>) {
 
 // -----
 
-// A product that something else uses stays, and so does a sum with a term that may vanish.
+// A product with other users stays, and so does a sum with a conditional term.
 // CHECK-LABEL: loop.func @others
 // CHECK:       %p = arith.mulf %a, %a fastmath<contract> : f32
 // CHECK-NEXT:  arith.addf %p, %p fastmath<contract> : f32
@@ -44,7 +44,7 @@ loop.func @others(%x: memref<2xf32>, %y: memref<2xf32>) {
 
 // -----
 
-// Both ops have to allow it: one that is exact rounds by itself.
+// Both ops must allow contraction; an exact op rounds separately.
 // CHECK-LABEL: loop.func @exact
 // CHECK:       arith.addf %c, %p : f32
 // CHECK:       arith.addf %c, %q fastmath<contract> : f32

@@ -1,7 +1,7 @@
 // RUN: tcopt %s -p lower-blocks --split-input-file | filecheck %s
 
-// A domain that ranges do not prove becomes a guard, which leaves the loops it does not
-// depend on; the init runs where the reduce variable is 0.
+// A domain that the ranges do not prove becomes a guard outside the loops that it does not depend
+// on; the init runs where the reduce variable is 0.
 // CHECK-LABEL: loop.func @sum
 // CHECK:       loop.for %i = 0 to 13 {
 // CHECK-NEXT:    loop.for %j = 0 to 8 {
@@ -33,7 +33,7 @@ loop.func @sum(%x: memref<100x64xf32>, %y: memref<100xf32>) {
 
 // -----
 
-// Divisions disappear where the ranges decide them, and so does a default that never counts.
+// Divisions and unreachable defaults disappear if the ranges allow it.
 // CHECK-LABEL: loop.func @fused
 // CHECK:       loop.for %i = 0 to 4 {
 // CHECK-NEXT:    loop.for %j = 0 to 16 {
@@ -52,7 +52,7 @@ loop.func @fused(%x: memref<4x16xf32>, %y: memref<4x16xf32>) {
 
 // -----
 
-// The last iteration, whose tile sticks out, is split off; the others need no guard.
+// The last iteration, whose tile exceeds the domain, is peeled; the others need no guard.
 // CHECK-LABEL: loop.func @tail
 // CHECK:       loop.for %i = 0 to 7 {
 // CHECK-NEXT:    loop.for %j = 0 to 14 unrolled {
@@ -74,7 +74,7 @@ loop.func @tail(%x: memref<100xf32>, %y: memref<100xf32>) {
 
 // -----
 
-// A parallel loop stays one loop: its body is written twice under guards.
+// A parallel loop is not split: its body is duplicated under guards.
 // CHECK-LABEL: loop.func @parallel_tail
 // CHECK:       loop.for %i = 0 to 7 parallel {
 // CHECK-NEXT:    loop.guard ([%i] in 6) {
@@ -96,7 +96,7 @@ loop.func @parallel_tail(%x: memref<100xf32>, %y: memref<100xf32>) {
 
 // -----
 
-// Where a parallel loop is several loops fused, whole rounds of the outer one are split off.
+// In a fused parallel loop, whole iterations of the outer loop are peeled.
 // CHECK-LABEL: loop.func @fused_tail
 // CHECK:       loop.for %ij = 0 to 14 parallel {
 // CHECK-NEXT:    loop.guard ([%ij] in 12) {
@@ -118,8 +118,8 @@ loop.func @fused_tail(%x: memref<2x100xf32>, %y: memref<2x100xf32>) {
 
 // -----
 
-// Of fused loops the one whose last tile sticks out is a digit of the variable; where it has its
-// last value, what was computed from it is a number.
+// If the partial tile belongs to an inner loop of a fusion, the guard tests that loop's digit of
+// the fused variable; for its last value, expressions of the digit become constants.
 // CHECK-LABEL: loop.func @inner_tail
 // CHECK:       loop.for %ijk = 0 to 42 parallel {
 // CHECK-NEXT:    loop.guard ([%ijk floordiv 3 mod 7] in 6) {
@@ -142,7 +142,7 @@ loop.func @inner_tail(%x: memref<2x100x3xf32>, %y: memref<2x100x3xf32>) {
 
 // -----
 
-// Two digits of fused loops have tails: four bodies, of which one has no guards.
+// Two loops of a fusion have partial tiles: four bodies, one of them without guards.
 // CHECK-LABEL: loop.func @two_tails
 // CHECK:         loop.guard ([%ij] in 6) {
 // CHECK-NEXT:      loop.guard ([%ij mod 3] in 2) {
@@ -170,7 +170,7 @@ loop.func @two_tails(%x: memref<10x20xf32>, %y: memref<10x20xf32>) {
 
 // -----
 
-// Only one lane of the tail is inside; its accesses still say that they move with the lane.
+// Only one lane of the tail is in bounds; its accesses are still indexed by the lane.
 // CHECK-LABEL: loop.func @one_lane
 // CHECK:       loop.guard ([%j + 16] in 17) {
 // CHECK-NEXT:    %a = loop.load %x[%j + 16] : memref<17xf32>
@@ -187,7 +187,7 @@ loop.func @one_lane(%x: memref<17xf32>, %y: memref<17xf32>) {
 
 // -----
 
-// A block whose domain no iteration reaches is gone.
+// A block with an empty domain is removed.
 // CHECK-LABEL: loop.func @never
 // CHECK-NOT:   loop.store
 loop.func @never(%y: memref<8xf32>) {
@@ -216,7 +216,8 @@ loop.func @iota(%y: memref<9xi32>) {
 
 // -----
 
-// Windows leave out what they would read outside, where that changes nothing: a row as a whole.
+// Window reads that are out of bounds are skipped if the default is the identity, for a whole row
+// at once.
 // CHECK-LABEL: loop.func @windows
 // CHECK:         loop.for %k = 0 to 3 {
 // CHECK-NEXT:      loop.guard ([%i * 2 + %k - 1] in 16) {
@@ -242,7 +243,7 @@ loop.func @windows(%x: memref<16x8xf32>, %y: memref<8x8xf32>) {
 
 // -----
 
-// Products with a factor that is zero outside of its buffer are left out of a sum.
+// Terms of a sum with a factor that is 0 out of bounds are skipped.
 // CHECK-LABEL: loop.func @products
 // CHECK:         loop.for %k = 0 to 3 {
 // CHECK-NEXT:      loop.guard ([%i + %k * 4 - 4] in 16) {
@@ -267,8 +268,8 @@ loop.func @products(%x: memref<16xf32>, %w: memref<3x8xf32>, %y: memref<16x8xf32
 
 // -----
 
-// Where the last tile of rows sticks out, guards of rows are joined with those of their terms, and
-// what rows have in common leaves their loop.
+// If the last tile of rows is partial, guards of rows are joined with those of their terms, and the
+// condition common to all rows is hoisted.
 // CHECK-LABEL: loop.func @joined
 // CHECK:       loop.for %k = 0 to 3 {
 // CHECK-NEXT:    loop.guard ([%i + %k * 4 - 4] in 16) {
@@ -294,7 +295,7 @@ loop.func @joined(%x: memref<16x10xf32>, %y: memref<16x10xf32>) {
 
 // -----
 
-// A default that counts stays.
+// A default that is not the identity of the combiner is kept.
 // CHECK-LABEL: loop.func @counted
 // CHECK-NOT:     loop.guard
 // CHECK:         else 0.000000e+00 : memref<16xf32>
@@ -313,8 +314,8 @@ loop.func @counted(%x: memref<16xf32>, %y: memref<8xf32>) {
 
 // -----
 
-// What threads share is filled and used by all of them: a condition on a thread stays inside of
-// the loop around, where threads can wait for each other.
+// All threads of a block fill and use a shared buffer: guards on a thread stay inside the
+// surrounding loop, so that barriers are reached by all.
 // CHECK-LABEL: loop.func @together
 // CHECK:       loop.for %t = 0 to 16 thread threadIdx.x {
 // CHECK-NEXT:    loop.for %k = 0 to 4 {
@@ -345,8 +346,8 @@ loop.func @together(%x: memref<30x4xf32>, %y: memref<30xf32>) {
 
 // -----
 
-// What a GPU's thread computes in registers from shared memory it may compute outside of the domain
-// too, where its tile reaches beyond; but it may not add what is there to anything.
+// On a GPU, values in registers computed from shared memory may be computed out of the domain,
+// where the tile exceeds it, but must not be accumulated.
 // CHECK-LABEL: loop.func @tile
 // CHECK:       loop.for %t = 0 to 8 thread threadIdx.x {
 // CHECK:         loop.for %k = 0 to 4 {
@@ -386,7 +387,7 @@ loop.func @tile(%y: memref<7xf32>) {
 
 // -----
 
-// An element that starts in the same block starts too where its first term is left out.
+// If the init is in the same block, it runs even if the first term is out of bounds.
 // CHECK-LABEL: loop.func @first_outside
 // CHECK:       loop.for %i = 0 to 8 {
 // CHECK-NEXT:    loop.for %k = 0 to 3 {
@@ -413,7 +414,7 @@ loop.func @first_outside(%x: memref<8xf32>, %y: memref<8xf32>) {
 
 // -----
 
-// A guard that is all that another one holds becomes part of it.
+// A guard whose only content is another guard merges with it.
 // CHECK-LABEL: loop.func @nested
 // CHECK:       loop.for %j = 0 to 8 {
 // CHECK-NEXT:    loop.guard ([%i + %j] in 9, [%i * 2 + %j] in 12) {

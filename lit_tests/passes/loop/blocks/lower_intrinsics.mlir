@@ -1,8 +1,8 @@
 // RUN: tcopt %s -p lower-intrinsics --split-input-file | filecheck %s
 // RUN: tcopt %s -p lower-intrinsics,lower-blocks,vectorize --split-input-file | filecheck %s --check-prefix=VECTOR
 
-// Tiles become loads, of vectors where they have several elements. Lanes add a dimension to
-// what differs between them; the others share a vector.
+// Tiles become loads, of vectors if they have several elements. Vector lanes add a dimension to
+// operands that depend on the lane; the others are shared.
 // CHECK-LABEL: loop.func @dot
 // CHECK:         loop.block "mm"
 // CHECK-NEXT:      %[[C:.*]] = loop.load %c[%vj] : memref<16xf32>
@@ -30,7 +30,7 @@ loop.func @dot(%a: memref<64xbf16>, %b: memref<32x16x2xbf16>, %c: memref<16xf32>
 
 // -----
 
-// Where lanes are switched off that would read outside of a buffer, the loop stays.
+// If masked lanes would read out of bounds, the loop stays.
 // VECTOR-LABEL: loop.func @tail
 // VECTOR:         loop.for %j = 0 to 16 attributes {not_vectorized = "a lane that is off would read a vector outside of a buffer"} {
 loop.func @tail(%a: memref<2xbf16>, %b: memref<13x2xbf16>, %c: memref<13xf32>) {

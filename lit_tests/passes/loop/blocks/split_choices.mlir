@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p split-choices | filecheck %s
 
-// The vectors of a row that lie wholly behind a border choose nothing; the one across it still does.
+// The loop is split at the border: vectors entirely past it need no select; the one across it does.
 // CHECK-LABEL: loop.func @reflected
 // CHECK:      loop.for %j = 0 to 1 {
 // CHECK:        arith.select
@@ -22,7 +22,7 @@ loop.func @reflected(%x: memref<240xf32>, %y: memref<240xf32>) {
   }
 }
 
-// Where a border lies between iterations, none is left to choose; joined conditions are decided too.
+// A border between iterations leaves no select; conjunctions are decided too.
 // CHECK-LABEL: loop.func @joined
 // CHECK:      loop.for %i = 0 to 4 {
 // CHECK-NEXT:   loop.load %x[%i * -1 + 7] : memref<8xf32>
@@ -44,7 +44,7 @@ loop.func @joined(%x: memref<8xf32>, %y: memref<12xf32>) {
   }
 }
 
-// A loop most of whose iterations would still choose stays whole, and so do choices by the data.
+// A loop where most iterations would keep their select is not split; neither are selects on data.
 // CHECK-LABEL: loop.func @mixed
 // CHECK:      loop.for %j = 0 to 3 {
 // CHECK-COUNT-2: arith.select
@@ -66,7 +66,7 @@ loop.func @mixed(%x: memref<48xf32>, %n: memref<48xindex>, %y: memref<48xf32>) {
   }
 }
 
-// A read with a default is cut as well; between the borders nothing is left to decide.
+// A read with a default is split too; the interior needs no bounds checks.
 // CHECK-LABEL: loop.func @zeros
 // CHECK:      loop.for %j = 0 to 1 {
 // CHECK:        loop.load %x[%l - 3] else 0.000000e+00
@@ -82,7 +82,7 @@ loop.func @zeros(%x: memref<240xf32>, %y: memref<240xf32>) {
   }
 }
 
-// Lanes that read where quotients say are read one by one, each in the part it lies in.
+// Lanes with indices that divide are read one by one, each in its part.
 // CHECK-LABEL: loop.func @pixels
 // CHECK:      loop.for %l = 0 to 6 unrolled {
 // CHECK-NEXT:   loop.load %x[%l floordiv 3 * -3 + %l mod 3 + 6] : memref<24xf32>

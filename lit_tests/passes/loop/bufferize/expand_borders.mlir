@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p expand-borders | filecheck %s
 
-// Sides of a later dimension lie between those of the ones before; corners are written once.
+// The sides of a dimension cover only the interior of earlier ones, so corners are written once.
 // CHECK-LABEL: loop.func @image(%y: memref<2x4x5x4xf32>) {
 // CHECK-NEXT:    %[[Z:.*]] = arith.constant 0.000000e+00 : f32
 // CHECK-NEXT:    loop.for %[[C:.*]] = 0 to 2 {
@@ -17,7 +17,7 @@ loop.func @image(%y: memref<2x4x5x4xf32>) {
   loop.border %y outside [0 to 2, 1 to 3, 1 to 5, 0 to 4] = 0.0 : memref<2x4x5x4xf32>
 }
 
-// A long last dimension is written in vectors and a rest.
+// A long last dimension is written in vectors and a remainder.
 // CHECK-LABEL: loop.func @line(%y: memref<20xf32>) {
 // CHECK:         loop.for %[[I:.*]] = 0 to 2 {
 // CHECK-NEXT:      loop.for %[[L:.*]] = 0 to 4 vectorized {
@@ -29,7 +29,7 @@ loop.func @line(%y: memref<20xf32>) {
   loop.border %y outside [10 to 19] = -1.0 : memref<20xf32>
 }
 
-// Iterations of a parallel loop that stores to the buffer write what lies next to their elements.
+// A parallel loop that stores to the buffer also writes the border next to its elements.
 // CHECK-LABEL: loop.func @planes(
 // CHECK:         loop.for %[[I:.*]] = 0 to 4 parallel {
 // CHECK:           %[[Z:.*]] = arith.constant 0.000000e+00 : f32
@@ -49,7 +49,8 @@ loop.func @planes(%x: memref<4x3x4xf32>, %y: memref<4x5x4xf32>) {
   loop.border %y outside [0 to 4, 1 to 4, 0 to 4] = 0.0 : memref<4x5x4xf32>
 }
 
-// More iterations than planes divide the rows of a plane; what is left over has nothing to do.
+// If there are more iterations than planes, the rows of a plane are divided among them; excess
+// iterations are idle.
 // CHECK-LABEL: loop.func @rows(
 // CHECK:         loop.for %[[I:.*]] = 0 to 7 parallel {
 // CHECK:           loop.guard ([%[[I]] floordiv 3] in 2) {
@@ -67,7 +68,8 @@ loop.func @rows(%x: memref<2x7x4xf32>, %y: memref<2x7x8x4xf32>) {
   loop.border %y outside [0 to 2, 0 to 7, 1 to 8, 0 to 4] = 0.0 : memref<2x7x8x4xf32>
 }
 
-// Fewer iterations than planes take every so many; a single line is written by one of them.
+// If there are fewer iterations than planes, each takes several; a single line is written by one of
+// them.
 // CHECK-LABEL: loop.func @few(
 // CHECK:         loop.for %[[I:.*]] = 0 to 3 parallel {
 // CHECK:           loop.for %[[K:.*]] = 0 to 2 {

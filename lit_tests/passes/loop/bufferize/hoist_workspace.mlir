@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p hoist-workspace | filecheck %s
 
-// Global buffers at the top become arguments, one new buffer for each call; others stay.
+// Global buffers at the top level become arguments, with a new buffer for each call; others stay.
 // CHECK-LABEL: loop.func @f
 // CHECK-SAME:  (%x: memref<8xf32>, %y: memref<8xf32>, %t: memref<8xf32>) {
 // CHECK-NEXT:    %r = loop.alloc register : memref<2xf32>
@@ -42,8 +42,8 @@ loop.func @alone(%x: memref<8xf32>) {
   }
 }
 
-// A buffer too large for a stack is an argument where the loops around it are serial; a smaller one
-// stays, and so does one that each thread needs for itself.
+// A buffer too large for the stack becomes an argument if the loops around it are serial; smaller
+// buffers stay, and so do per-thread buffers.
 // CHECK-LABEL: loop.func @inner
 // CHECK-SAME:  (%x: memref<20000xf32>, %t: memref<20000xf32>) {
 // CHECK-NEXT:    loop.for %i = 0 to 2 {

@@ -1,7 +1,7 @@
 // RUN: tcopt %s -p lower-te-to-loop | filecheck %s
 
-// A host call becomes the call of a function that is declared and says what it is; equal calls
-// share the declaration.
+// A host call becomes a call of a declared function that carries its settings; equal calls share
+// the declaration.
 // CHECK: graph.strings = ["", "a"]
 // CHECK: func.func private @tcopt_host_call(memref<4xi64>, memref<4xi64>, memref<4xi64>) -> () attributes {tcopt.host_call = {function = "string_concat", settings = {}}}
 // CHECK: func.func @main

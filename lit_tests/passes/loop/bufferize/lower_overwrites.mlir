@@ -1,7 +1,7 @@
 // RUN: tcopt %s --split-input-file -p lower-te-to-loop | filecheck %s
 
-// Updates of what nothing reads afterwards are applied in place, in the result's memory; an
-// argument is copied first.
+// An update of a value without later users is applied in place, in the result's memory; an argument
+// is copied first.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT: loop.call @scatter_nd(%x, %i, %u, %out) :
 // CHECK-NEXT: loop.call @scatter_nd_1(%out, %i, %u) :
@@ -15,8 +15,8 @@ func.func @main(%x: tensor<8x4xf32>, %i: tensor<2x1xi64>, %u: tensor<2x4xf32>) -
 
 // -----
 
-// What is a result too, is read later, through a view too, or twice by the op itself is copied; what
-// is read by other operands before is not.
+// A value that is also a result, is read later, also through a view, or is read twice by the op is
+// copied; one that other operands read before is not.
 // CHECK-LABEL: func.func @main
 // CHECK:      loop.call @scatter_nd(%x, %i, %u, %out0) :
 // CHECK:      loop.call @scatter_nd(%out0, %i, %u, %b) :

@@ -23,7 +23,7 @@ te.func @sum(%x: tensor<8x4xf32>) -> tensor<8xf32> {
 
 // -----
 
-// A stage between others gets a buffer of its own; a guard stays with its load.
+// An intermediate stage gets its own buffer; a guard stays with its load.
 // CHECK-LABEL: loop.func @blur(%x: memref<8xf32>, %b: memref<8xf32>) {
 // CHECK-NEXT:    %p = loop.alloc global : memref<10xf32>
 // CHECK:         loop.block "p"
@@ -48,7 +48,7 @@ te.func @blur(%x: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
-// Identities follow the combiner and the type.
+// The identity of a reduction depends on its combiner and type.
 // CHECK-LABEL: loop.func @identities
 // CHECK:         loop.init
 // CHECK-NEXT:      arith.constant 0xff800000 : f32
@@ -114,7 +114,7 @@ func.func @main(%x: tensor<2x2xf32>) -> tensor<1x4xf32> {
 
 // -----
 
-// An operator that is written as loops puts a result where it has to be, through views as well.
+// An operator implemented as loops writes directly to the result's final place, also through views.
 // CHECK-LABEL: func.func @main(%x: memref<8x4xf32>, %out: memref<32xf32>) {
 // CHECK-NEXT:    %0 = memref.reinterpret_cast %out to offset: [0], sizes: [8, 4], strides: [4, 1]
 // CHECK-NEXT:    loop.call @cumsum(%x, %0) : memref<8x4xf32>, memref<8x4xf32>
@@ -127,7 +127,7 @@ func.func @main(%x: tensor<8x4xf32>) -> tensor<32xf32> {
 
 // -----
 
-// A stage inside of a border is written to its place in the result.
+// A stage inside a border is written to the interior of the result.
 // CHECK-LABEL: loop.func @padded(%x: memref<4xf32>, %p: memref<6xf32>) {
 // CHECK-NEXT:    loop.for %i = 0 to 4 {
 // CHECK-NEXT:      loop.block "e" (%vi: spatial 4 = %i) {
@@ -149,9 +149,9 @@ te.func @padded(%x: tensor<4xf32>) -> tensor<6xf32> {
 
 // -----
 
-// What a concatenation joins is written to its place in one buffer, the result's if it is
-// returned, through concatenations of concatenations. What is a part already, or no call's
-// result, is copied.
+// Parts of a concatenation are written in place, into the result's buffer if it is returned, also
+// through nested concatenations. Parts that are used twice, or are not results of calls, are
+// copied.
 // CHECK-LABEL: func.func @main(%x: memref<16xf32>, %out: memref<80xf32>) {
 // CHECK-NEXT:    %[[B:.*]] = builtin.unrealized_conversion_cast %out : memref<80xf32> to memref<320xi8>
 // CHECK-NEXT:    %[[C:.*]] = arith.constant 192 : index
@@ -182,8 +182,8 @@ func.func @main(%x: tensor<16xf32>) -> tensor<80xf32> {
 
 // -----
 
-// A slice of contiguous memory that starts where buffers may is a view, of a view too. As a
-// result, or as a part of a concatenation, it is copied.
+// A contiguous, aligned slice is a view, also of a view. As a result, or as a part of a
+// concatenation, it is copied.
 // CHECK-LABEL: func.func @main(%x: memref<4x16xf32>, %out0: memref<32xf32>, %out1: memref<16xf32>) {
 // CHECK:         %[[X:.*]] = builtin.unrealized_conversion_cast %{{.*}} : memref<64xf32> to memref<256xi8>
 // CHECK:         %[[C:.*]] = arith.constant 128 : index
@@ -213,7 +213,7 @@ func.func @main(%x: tensor<4x16xf32>) -> (tensor<32xf32>, tensor<16xf32>) {
 
 // -----
 
-// A result that is an input, or returned before, is copied.
+// A result that is an argument, or is returned twice, is copied.
 // CHECK-LABEL: loop.func @copy_4_f32(%x: memref<4xf32>, %out: memref<4xf32>) {
 // CHECK-NEXT:    loop.for %i0 = 0 to 4 {
 // CHECK-NEXT:      loop.block "copy" (%vi0: spatial 4 = %i0) {
@@ -226,8 +226,8 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 
 // -----
 
-// An axis whose quotient and remainder find an element of another stage has a loop for each, and
-// the store alone puts them together.
+// An axis that is divided into quotient and remainder to index another stage becomes two loops,
+// which only the store recombines.
 // CHECK-LABEL: loop.func @weave
 // CHECK:       loop.block "p"
 // CHECK:       loop.for %i = 0 to 4 {

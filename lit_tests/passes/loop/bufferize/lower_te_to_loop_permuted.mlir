@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p lower-te-to-loop | filecheck %s
 
-// Sums that are put in another order are read in theirs: only the store jumps.
+// A permuted product is computed in the order of its sums: only the store is strided.
 // CHECK-LABEL: loop.func @heads
 // CHECK:       loop.block "transpose" (%[[I:.*]]: spatial 5 = %{{.*}}, %[[J:.*]]: spatial 48 = %{{.*}}) {
 // CHECK-NEXT:    %[[S:.*]] = loop.load %{{.*}}[%[[I]], %[[J]]]

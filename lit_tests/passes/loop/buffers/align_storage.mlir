@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p align-storage | filecheck %s
 
-// The dimensions after the first become one of 80 elements, 16 more than they hold.
+// Dimensions after the first are flattened and padded from 64 to 80 elements.
 // CHECK-LABEL: loop.func @rows
 // CHECK:       %t = loop.alloc global : memref<6x80xf32>
 // CHECK:       loop.store %{{.*}}, %t[%vi, %vj * 16 + %vk] : memref<6x80xf32>
@@ -23,7 +23,7 @@ loop.func @rows(%x: memref<6x4x16xf32>, %y: memref<6x4x16xf32>) {
   }
 }
 
-// Rows that have the stride already, and buffers in registers, stay.
+// Rows that already have the stride, and buffers in registers, are unchanged.
 // CHECK-LABEL: loop.func @kept
 // CHECK:       %t = loop.alloc global : memref<2x16xf32>
 // CHECK-NEXT:  %r = loop.alloc register : memref<2x32xf32>
@@ -45,7 +45,7 @@ loop.func @kept(%x: memref<2x32xf32>, %y: memref<2x32xf32>) {
   }
 }
 
-// What is read outside of its bounds keeps them.
+// Out-of-bounds reads keep the logical bounds.
 // CHECK-LABEL: loop.func @guarded
 // CHECK:       loop.alloc global : memref<2x4x16xf32>
 loop.func @guarded(%x: memref<2x4x16xf32>, %y: memref<2x4x16xf32>) {
@@ -60,7 +60,7 @@ loop.func @guarded(%x: memref<2x4x16xf32>, %y: memref<2x4x16xf32>) {
   }
 }
 
-// Tiles of a spaced buffer have the steps of its rows.
+// Tiles of a padded buffer use the padded row stride.
 // CHECK-LABEL: loop.func @tiles
 // CHECK:       %t = loop.alloc shared : memref<4x136xf16>
 // CHECK:       loop.load %t[%i, 3] lanes [0, 16] [0, 1] : memref<4x136xf16>, vector<8x8xf16>

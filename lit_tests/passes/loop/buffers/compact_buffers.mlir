@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p compact-buffers --split-input-file | filecheck %s
 
-// The accumulator moves to the tile that it serves and shrinks to it.
+// The accumulator moves to its tile and shrinks to it.
 // CHECK-LABEL: loop.func @tile
 // CHECK:       loop.for %i = 0 to 8 parallel {
 // CHECK-NEXT:    loop.for %j = 0 to 4 {
@@ -41,7 +41,7 @@ loop.func @tile(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32
 
 // -----
 
-// Where a guarded read may leave the original buffer, a select keeps the default.
+// If a guarded read may be outside the original buffer, a select keeps the default.
 // CHECK-LABEL: loop.func @halo
 // CHECK:       %t = loop.alloc global : memref<6xf32>
 // CHECK:       loop.block "blur"
@@ -74,7 +74,7 @@ loop.func @halo(%x: memref<16xf32>, %y: memref<16xf32>) {
 
 // -----
 
-// A buffer that carries values from one iteration to the next stays outside of the loop.
+// A buffer that carries values between iterations stays outside the loop.
 // CHECK-LABEL: loop.func @prefix
 // CHECK-NEXT:    %s = loop.alloc local : memref<9xf32>
 // CHECK:         loop.for %i = 0 to 8 {
@@ -94,7 +94,7 @@ loop.func @prefix(%x: memref<8xf32>, %y: memref<8xf32>) {
 
 // -----
 
-// So does the sum that a reduction over an outer loop carries into its inner loops.
+// The accumulator of a reduction whose outer loop is around its inner loops stays outside too.
 // CHECK-LABEL: loop.func @running
 // CHECK-NEXT:    %s = loop.alloc local : memref<4xf32>
 // CHECK:         loop.for %k = 0 to 8 {
@@ -122,7 +122,7 @@ loop.func @running(%x: memref<8x4xf32>, %y: memref<8x4xf32>) {
 
 // -----
 
-// A buffer that a parallel loop holds never leaves it.
+// A buffer inside a parallel loop never moves out of it.
 // CHECK-LABEL: loop.func @inside
 // CHECK-NEXT:    loop.for %i = 0 to 4 parallel {
 // CHECK-NEXT:      %s = loop.alloc local : memref<9xf32>
@@ -143,7 +143,7 @@ loop.func @inside(%x: memref<4x8xf32>, %y: memref<4x8xf32>) {
 
 // -----
 
-// What is written and never read is gone, with all that only fed it.
+// A buffer that is written but never read is removed, with everything that only feeds it.
 // CHECK-LABEL: loop.func @unused
 // CHECK-NEXT:    loop.for %i = 0 to 8 {
 // CHECK-NEXT:      loop.block "used"
@@ -167,7 +167,8 @@ loop.func @unused(%x: memref<8xf32>, %y: memref<8xf32>) {
 
 // -----
 
-// A shared buffer is made once for the block, for what all its threads touch in one iteration.
+// A shared buffer is allocated once for the block and holds what all threads access in one
+// iteration.
 // CHECK-LABEL: loop.func @shared
 // CHECK:       loop.for %b = 0 to 4 thread blockIdx.x {
 // CHECK-NEXT:    %s = loop.alloc shared : memref<16x8xf32>
@@ -204,7 +205,7 @@ loop.func @shared(%x: memref<64x32xf32>, %y: memref<64xf32>) {
 
 // -----
 
-// Tiles of intrinsics count as what they touch.
+// Accesses of intrinsics count with their whole tiles.
 // CHECK-LABEL: loop.func @tiles
 // CHECK:       loop.for %i = 0 to 8 {
 // CHECK-NEXT:    %a = loop.alloc acc_input : memref<6x16xi8>
@@ -232,7 +233,7 @@ loop.func @tiles(%x: memref<32x16xi8>) {
 
 // -----
 
-// Guards bound what loops touch: the last of 16 iterations are not points of the block.
+// Guards limit the accessed range: the last of 16 iterations are outside the block's domain.
 // CHECK-LABEL: loop.func @guarded
 // CHECK:       loop.for %i = 0 to 3 {
 // CHECK-NEXT:    %t = loop.alloc global : memref<12xf32>
@@ -258,7 +259,7 @@ loop.func @guarded(%x: memref<36xf32>, %y: memref<36xf32>) {
 
 // -----
 
-// Rows of a fused loop: an iteration touches at most two of them.
+// Rows of a fused loop: one iteration accesses at most two of them.
 // CHECK-LABEL: loop.func @fused
 // CHECK:       loop.for %i = 0 to 10 {
 // CHECK-NEXT:    %t = loop.alloc global : memref<2x14xf32>

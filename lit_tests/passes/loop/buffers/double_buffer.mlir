@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p double-buffer --split-input-file | filecheck %s
 
-// The next tile is loaded before the present one is read, and stored after.
+// The next tile is loaded before the current one is used, and stored after.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @next
 // CHECK:       %s = loop.alloc shared : memref<2x16xf32>
@@ -37,7 +37,7 @@ loop.func @next(%x: memref<64xf32>, %y: memref<64xf32>) {
 
 // -----
 
-// A buffer that is read before it is filled keeps its form.
+// A buffer that is read before it is filled is not double-buffered.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @before
 // CHECK:       %s = loop.alloc shared : memref<16xf32>

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p 'set-target{gpu=opencl},bind-parallel-loops' --split-input-file | filecheck %s
 
-// Iterations of nested parallel loops are threads; those of the last block that have none wait.
+// Iterations of nested parallel loops become threads; excess threads of the last block are idle.
 // CHECK:      loop.for %block = 0 to 2 thread blockIdx.x {
 // CHECK-NEXT:   loop.for %thread = 0 to 64 thread threadIdx.x {
 // CHECK-NEXT:     loop.guard ([%block * 64 + %thread] in 100) {
@@ -21,7 +21,8 @@ loop.func @nest(%x: memref<20x5x3xf32>, %y: memref<20x5x3xf32>) {
 
 // -----
 
-// Few iterations are as many threads. A serial loop, and a parallel one inside of it, stay.
+// A short loop uses one thread per iteration. A serial loop, and a parallel one inside it, are not
+// bound.
 // CHECK-LABEL: @few
 // CHECK:       loop.for %block = 0 to 1 thread blockIdx.x {
 // CHECK-NEXT:    loop.for %thread = 0 to 8 thread threadIdx.x {

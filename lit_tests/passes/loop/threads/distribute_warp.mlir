@@ -1,6 +1,7 @@
 // RUN: tcopt %s -p distribute-warp --split-input-file --verify-diagnostics | filecheck %s
 
-// Lanes exchange rows of shared factors, keep four sums each, and touch no others in an epilogue.
+// Lanes load rows of shared factors together, keep four sums each, and the epilogue accesses only a
+// lane's own sums.
 // CHECK-LABEL: loop.func @shared
 // CHECK:       %c = loop.alloc register : memref<1x2x32x4xf32>
 // CHECK:         loop.for %lane = 0 to 32 thread threadIdx.x {
@@ -41,7 +42,7 @@ builtin.module attributes {tcopt.target = #target.gpu<api = "cuda", features = "
 
 // -----
 
-// Each lane loads its own elements of factors elsewhere, one by one where they lie apart.
+// Factors in other memory are loaded by each lane for itself, element by element if not contiguous.
 // CHECK-LABEL: loop.func @memory
 // CHECK:       loop.load %a[%lane floordiv 4, %lane mod 4 * 2] lanes [8, 0] [0, 1] : memref<16x8xbf16>, vector<2x2xbf16>
 // CHECK-NEXT:  loop.load %b[%lane mod 4 * 2, %lane floordiv 4] lanes [1, 0] [0, 1] : memref<8x8xbf16>, vector<2x1xbf16>
@@ -59,7 +60,7 @@ builtin.module attributes {tcopt.target = #target.gpu<api = "cuda", features = "
 
 // -----
 
-// Rows that begin at odd places are not exchanged, and a transposed left factor has its rows across.
+// Unaligned rows are loaded by each lane; a transposed left factor is loaded with a transpose.
 // CHECK-LABEL: loop.func @places
 // CHECK:       loop.load %a[%lane floordiv 16 * 8 + %lane mod 8, %lane floordiv 8 mod 2 * 8] lanes [0, 1] : memref<16x16xf16>, vector<8xf16>
 // CHECK-NEXT:  simt.exchange_rows transposed
@@ -79,7 +80,7 @@ builtin.module attributes {tcopt.target = #target.gpu<api = "cuda", features = "
 
 // -----
 
-// A device with other warps keeps its products.
+// Devices with other warp sizes keep the products.
 // CHECK-LABEL: loop.func @other
 // CHECK:       simt.mma %
 builtin.module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 1, max_threads = 256, registers = 64, shared = 0, vector_bits = 128>} {

@@ -1,6 +1,6 @@
 // RUN: not tcopt %s --split-input-file -p distribute-warp 2>&1 | filecheck %s
 
-// A lane may not touch the sums of its neighbour.
+// A lane must not access the sums of another.
 // CHECK: pass-failed: 'loop.store': a thread accesses sums that belong to another lane of its warp
 builtin.module attributes {tcopt.target = #target.gpu<api = "cuda", warp = 32, max_threads = 1024, registers = 255, shared = 49152, vector_bits = 128>} {
   loop.func @neighbour(%a: memref<16x8xbf16>, %b: memref<8x8xbf16>) {
@@ -21,7 +21,7 @@ builtin.module attributes {tcopt.target = #target.gpu<api = "cuda", warp = 32, m
 
 // -----
 
-// A product is the whole warp's already.
+// A product must not be inside a loop over the threads of the warp.
 // CHECK: pass-failed: 'simt.mma': a warp product is in a loop over its lanes
 builtin.module attributes {tcopt.target = #target.gpu<api = "cuda", warp = 32, max_threads = 1024, registers = 255, shared = 49152, vector_bits = 128>} {
   loop.func @inside(%a: memref<16x8xbf16>, %b: memref<8x8xbf16>) {

@@ -1,6 +1,7 @@
 // RUN: tcopt %s -p inject-virtual-threads --split-input-file | filecheck %s
 
-// What both do alike, filling shared memory, is done once; each has its own register.
+// Code that does not depend on the virtual thread, such as filling shared memory, runs once; each
+// virtual thread has its own register.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @shared
 // CHECK:       loop.for %t = 0 to 16 thread threadIdx.x {
@@ -46,7 +47,7 @@ loop.func @shared(%x: memref<64xf32>, %y: memref<32xf32>) {
 
 // -----
 
-// A condition on the virtual thread stays inside of the loop over them, as do vectors.
+// A condition on the virtual thread stays inside the loop over virtual threads, as do vectors.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @guard
 // CHECK:       loop.for %t = 0 to 4 thread threadIdx.x {
@@ -72,7 +73,7 @@ loop.func @guard(%x: memref<8x4xf32>, %y: memref<8x4xf32>) {
 
 // -----
 
-// A value that is used further inside keeps what is around it together.
+// A value with a user further inside keeps the code between them in one loop.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @value
 // CHECK:       loop.for %v = 0 to 2 unrolled {
@@ -91,8 +92,8 @@ loop.func @value(%x: memref<2xf32>, %y: memref<8xf32>) {
 
 // -----
 
-// An accelerator's threads have parts of its memories. What one instruction does stays whole, and
-// what they share is loaded once.
+// On an accelerator, virtual threads have their own parts of its memories. A single instruction
+// stays whole, and shared data is loaded once.
 module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 64>} {
 // CHECK-LABEL: loop.func @accelerator
 // CHECK-NEXT:    %c = loop.alloc acc_register : memref<2x4x16xi32>

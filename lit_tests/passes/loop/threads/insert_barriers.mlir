@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p insert-barriers --split-input-file --verify-diagnostics | filecheck %s
 
-// Threads wait before they read what others wrote.
+// A barrier is inserted before threads read what others wrote.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @exchange(
 // CHECK:      loop.for %t = 0 to 64 thread threadIdx.x {
@@ -22,7 +22,7 @@ loop.func @exchange(%x: memref<64xf32>, %y: memref<64xf32>) {
 
 // -----
 
-// What a thread wrote itself it may read at once.
+// A thread may read its own writes without a barrier.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @own(
 // CHECK-NOT: loop.barrier
@@ -39,7 +39,7 @@ loop.func @own(%x: memref<64xf32>, %y: memref<64xf32>) {
 
 // -----
 
-// A thread that reads four elements, of which another wrote three.
+// A thread reads four elements, three of them written by others, so a barrier is needed.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @spread(
 // CHECK:     loop.for %t = 0 to 16
@@ -63,7 +63,7 @@ loop.func @spread(%x: memref<64xf32>, %y: memref<64xf32>) {
 
 // -----
 
-// The same, where the writer has the four elements that it reads.
+// A thread reads only the four elements that it wrote itself.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @four(
 // CHECK-NOT: loop.barrier
@@ -84,7 +84,7 @@ loop.func @four(%x: memref<64xf32>, %y: memref<64xf32>) {
 
 // -----
 
-// In a loop the next iteration may not write what others still read.
+// In a loop, the next iteration must not overwrite what other threads still read.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @carried(
 // CHECK:      loop.for %k = 0 to 4 {
@@ -109,7 +109,7 @@ loop.func @carried(%x: memref<64xf32>, %y: memref<64xf32>) {
 
 // -----
 
-// With two buffers in turn one barrier is enough.
+// With alternating buffers one barrier per iteration is enough.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @in_turn(
 // CHECK:      loop.for %k = 0 to 8 {
@@ -133,7 +133,7 @@ loop.func @in_turn(%x: memref<64xf32>, %y: memref<64xf32>) {
 
 // -----
 
-// The next tile is written while the present one is read: they wait once for both.
+// The next tile is written while the current one is read: one barrier covers both.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @ahead(
 // CHECK:      loop.store %c, %s[0, %t]
@@ -159,7 +159,7 @@ loop.func @ahead(%x: memref<64xf32>, %y: memref<64xf32>) {
 
 // -----
 
-// Two buffers are filled before both are read: they wait once.
+// Two buffers are filled before both are read: one barrier is enough.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @together(
 // CHECK:      loop.store %a, %u
@@ -182,7 +182,7 @@ loop.func @together(%x: memref<64xf32>, %y: memref<64xf32>) {
 
 // -----
 
-// Work that all threads share inside of their loop: a tile is filled by all, then read.
+// Threads cooperate inside their loop: all fill a tile, then all read it.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @cooperative(
 // CHECK:      loop.for %k = 0 to 2 {
@@ -210,7 +210,7 @@ loop.func @cooperative(%x: memref<64xf32>, %y: memref<64xf32>) {
 
 // -----
 
-// A tree of sums: fewer threads at each step, and all of them wait.
+// A tree reduction needs a barrier for all threads after each step, although fewer of them work.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @tree(
 // CHECK:      loop.barrier
@@ -249,7 +249,7 @@ loop.func @tree(%x: memref<64xf32>, %y: memref<64xf32>) {
 
 // -----
 
-// Blocks of threads take different parts of an argument: none waits for another's.
+// Blocks access disjoint parts of an argument, so no barrier is needed.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @blocks(
 // CHECK-NOT: loop.barrier
@@ -266,7 +266,7 @@ loop.func @blocks(%y: memref<10x32xf32>) {
 
 // -----
 
-// In global memory they wait for it to be there.
+// Data exchanged through global memory needs a barrier with a global memory fence.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @global(
 // CHECK:      loop.store %a, %x[%t]
@@ -284,7 +284,7 @@ loop.func @global(%x: memref<64xf32>, %y: memref<64xf32>) {
 
 // -----
 
-// Under a condition that all threads of a block meet or none, they may wait.
+// A barrier under a condition is legal if all threads of a block agree on it.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @uniform(
 // CHECK:      loop.guard ([%b] in 3) {
@@ -307,7 +307,7 @@ loop.func @uniform(%x: memref<64xf32>, %y: memref<64xf32>) {
 
 // -----
 
-// Elements that are outside of a buffer are touched by nobody.
+// Out-of-bounds elements are not accessed by any thread.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @outside(
 // CHECK-NOT: loop.barrier
@@ -326,7 +326,7 @@ loop.func @outside(%x: memref<64xf32>, %y: memref<64xf32>) {
 
 // -----
 
-// A CPU runs no threads of blocks.
+// On a CPU there are no thread blocks.
 module {
 // CHECK-LABEL: loop.func @cpu(
 // CHECK-NOT: loop.barrier
@@ -343,7 +343,7 @@ loop.func @cpu(%x: memref<64xf32>, %y: memref<64xf32>) {
 
 // -----
 
-// Some threads would wait for others that never come.
+// Under a condition that differs between threads, a barrier would deadlock.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK: threads communicate through %s where there can be no barrier
 loop.func @divergent(%x: memref<64xf32>, %y: memref<64xf32>) {
@@ -361,7 +361,7 @@ loop.func @divergent(%x: memref<64xf32>, %y: memref<64xf32>) {
 
 // -----
 
-// All threads write the one element, which none can then rely on.
+// All threads write one element, so no thread can rely on the value that it reads.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK: several threads write the same element of %s at a time
 loop.func @same(%x: memref<64xf32>, %y: memref<64xf32>) {
@@ -377,7 +377,7 @@ loop.func @same(%x: memref<64xf32>, %y: memref<64xf32>) {
 
 // -----
 
-// A kernel of one thread, which branches on what it reads, waits for nobody.
+// A kernel with a single thread needs no barriers, even with branches on data.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @alone
 // CHECK-NOT: loop.barrier

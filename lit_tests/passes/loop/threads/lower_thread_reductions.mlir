@@ -39,7 +39,7 @@ loop.func @tree(%x: memref<5xf32>, %y: memref<1xf32>) {
 
 // -----
 
-// Threads of a warp hand their values to each other.
+// Within a warp, threads exchange values by shuffles.
 module attributes {tcopt.target = #target.gpu<api = "opencl", features = "shuffle", warp = 8, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @warp
 // CHECK-NOT:   shared
@@ -68,7 +68,7 @@ loop.func @warp(%x: memref<4xf32>, %y: memref<1xf32>) {
 
 // -----
 
-// What the warps have goes through shared memory, and is combined in one more.
+// The partial results of warps go through shared memory and are combined by one more step.
 module attributes {tcopt.target = #target.gpu<api = "opencl", features = "shuffle", warp = 8, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @warps
 // CHECK:       %y_parts = loop.alloc shared : memref<4xf32>
@@ -101,7 +101,7 @@ loop.func @warps(%x: memref<32xf32>, %y: memref<1xf32>) {
 
 // -----
 
-// Iterations that update elements of their own are not a reduction.
+// Iterations that update different elements are not a reduction.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 8, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @apart
 // CHECK-NEXT:  loop.for %b = 0 to 1 thread blockIdx.x {
@@ -125,7 +125,7 @@ loop.func @apart(%x: memref<5xf32>, %y: memref<5xf32>) {
 
 // -----
 
-// A sum in the registers of each thread is not a sum of all.
+// A sum in private registers is not a sum over threads.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 8, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK: threads combine their values in %r, which is private to each thread
 loop.func @private(%x: memref<5xf32>, %y: memref<1xf32>) {
@@ -147,7 +147,7 @@ loop.func @private(%x: memref<5xf32>, %y: memref<1xf32>) {
 
 // -----
 
-// A sum of floats whose terms keep their order is none that threads can share.
+// A float sum whose term order is fixed cannot be reduced by threads.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 8, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK: threads would combine their values in pairs: arith.addf has no fastmath<reassoc>
 loop.func @exact(%x: memref<5xf32>, %y: memref<1xf32>) {

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p split-launches --split-input-file --verify-diagnostics | filecheck %s
 
-// Each outermost nest becomes a function, takes what it uses, and is called in its place.
+// Each outermost nest becomes a function with its inputs as arguments, and a call takes its place.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK:      loop.func @f_0(%x: memref<8xf32>, %t: memref<8xf32>) {
 // CHECK-NEXT:   loop.for %i = 0 to 8 thread threadIdx.x {
@@ -43,7 +43,7 @@ loop.func @g(%x: memref<8xf32>) {
 
 // -----
 
-// On a CPU nothing waits for a launch, and functions stay whole.
+// On a CPU functions are not split into launches.
 // CHECK: loop.func @h(%x: memref<8xf32>) {
 loop.func @h(%x: memref<8xf32>) {
   loop.for %i = 0 to 8 {
@@ -58,7 +58,7 @@ loop.func @h(%x: memref<8xf32>) {
 
 // -----
 
-// What the threads of a block share is gone when the launch ends.
+// Shared memory does not outlive the launch.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK: a buffer of scope shared is used by several launches
 loop.func @k(%x: memref<8xf32>, %y: memref<8xf32>) {
@@ -76,8 +76,8 @@ loop.func @k(%x: memref<8xf32>, %y: memref<8xf32>) {
 
 // -----
 
-// Nests and stores without threads stay together, with the register that they share; a nest
-// with threads in between has a launch of its own.
+// Nests and stores without threads stay together with the register they share; a threaded nest in
+// between is a launch of its own.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK:      loop.func @m_0(%x: memref<8xf32>, %y: memref<8xf32>) {
 // CHECK-NEXT:   %sum = loop.alloc register : memref<1xf32>
@@ -118,7 +118,7 @@ func.func @main(%x: memref<8xf32>, %y: memref<8xf32>) {
 
 // -----
 
-// A load whose value a later launch uses would read what the launch in between wrote.
+// A load with users in a later launch would read what the launch in between wrote.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK: a launch uses a value that was loaded before another launch writes it
 loop.func @n(%x: memref<8xf32>, %y: memref<8xf32>) {

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p unroll-loops --split-input-file | filecheck %s
 
-// Numbers are folded into accesses; nested unrolled loops go at once.
+// Iteration numbers fold into accesses; nested unrolled loops are unrolled at once.
 // CHECK-LABEL: loop.func @nested
 // CHECK-NOT:   unrolled
 // CHECK:       %a = loop.load %x[%j * 4] : memref<16xf32>
@@ -25,7 +25,7 @@ loop.func @nested(%x: memref<16xf32>, %y: memref<64xf32>) {
 
 // -----
 
-// Guards are decided for each copy: always, never, or still open.
+// Guards are decided for each copy: always, never, or not statically.
 // CHECK-LABEL: loop.func @guards
 // CHECK:       %a = loop.load %x[%j * 3] : memref<7xf32>
 // CHECK:       loop.guard ([%j * 3 + 1] in 7) {
@@ -44,7 +44,7 @@ loop.func @guards(%x: memref<7xf32>, %y: memref<9xf32>) {
 
 // -----
 
-// A mask that is full in a copy is dropped there.
+// A mask that is full in a copy is removed there.
 // CHECK-LABEL: loop.func @masks
 // CHECK:       loop.load %x[0] lanes [1] : memref<12xf32>, vector<8xf32>
 // CHECK:       [[M:%.*]] = loop.mask ([8] in 12 step 1) : vector<8xi1>
@@ -59,7 +59,7 @@ loop.func @masks(%x: memref<12xf32>, %y: memref<12xf32>) {
 
 // -----
 
-// Nothing is left of a copy whose lanes are all off; a sum keeps what it has.
+// A copy without active lanes is removed; an accumulation keeps its value.
 // CHECK-LABEL: loop.func @lanes_off
 // CHECK:       loop.store %{{.*}}, %y[8] lanes [1] mask
 // CHECK:       loop.store %{{.*}}, %s[0] lanes [1]
@@ -81,7 +81,7 @@ loop.func @lanes_off(%x: memref<12xf32>, %y: memref<12xf32>) {
 
 // -----
 
-// Copies take what an earlier one has loaded and broadcast, until the buffer is written.
+// Copies reuse loads and broadcasts of earlier copies until the buffer is written.
 // CHECK-LABEL: loop.func @shared
 // CHECK:       %w = loop.load %b[0] : memref<4xf32>
 // CHECK-NEXT:  %s = vector.broadcast %w : f32 to vector<4xf32>
@@ -112,7 +112,7 @@ loop.func @shared(%a: memref<8xf32>, %b: memref<4xf32>, %c: memref<16xf32>) {
 
 // -----
 
-// Of the copies of a sum in registers, the first loads it and the last stores it.
+// For an accumulator in registers, only the first copy loads and the last one stores.
 // CHECK-LABEL: loop.func @sum_in_register
 // CHECK:       [[A:%.*]] = loop.load %s[0] : memref<2xf32>
 // CHECK:       [[B:%.*]] = arith.addf [[A]], %{{.*}} : f32
@@ -132,7 +132,7 @@ loop.func @sum_in_register(%x: memref<2xf32>) {
 
 // -----
 
-// A loop that is left sees what was stored in front of it, and so does an access that moves.
+// A remaining loop sees earlier stores, and so does an access with a variable index.
 // CHECK-LABEL: loop.func @register_in_loop
 // CHECK:       loop.store %{{.*}}, %s[0] : memref<2xf32>
 // CHECK-NEXT:  loop.for %j = 0 to 2
@@ -154,7 +154,7 @@ loop.func @register_in_loop(%x: memref<2xf32>, %y: memref<2xf32>) {
 
 // -----
 
-// Pieces of a register buffer that overlap are seen by each other.
+// Overlapping accesses to a register buffer see each other's stores.
 // CHECK-LABEL: loop.func @pieces
 // CHECK:       [[V:%.*]] = loop.load %x[0] lanes [1]
 // CHECK-NEXT:  loop.store [[V]], %s[0] lanes [1] : memref<8xf32>, vector<8xf32>
@@ -176,7 +176,7 @@ loop.func @pieces(%x: memref<8xf32>) {
 
 // -----
 
-// A table of integers folds as one of floats: terms vanish, are added, subtracted or multiplied.
+// Integer tables fold like float ones: terms vanish, are added, subtracted or multiplied.
 // CHECK-LABEL: loop.func @integers
 // CHECK:       %a = loop.load %x[] : memref<i16>
 // CHECK-NEXT:  %b = loop.load %z[] : memref<i16>

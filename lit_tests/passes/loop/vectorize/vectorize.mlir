@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p vectorize --split-input-file | filecheck %s
 
-// A guard on the lane becomes a mask; what is the same for all lanes stays scalar.
+// A guard on the lane becomes a mask; lane-invariant values stay scalar.
 // CHECK-LABEL: loop.func @scale
 // CHECK:       [[M:%.*]] = loop.mask ([%i * 16] in 100 step 1) : vector<16xi1>
 // CHECK-NEXT:  %a = loop.load %x[%i * 16] lanes [1] mask [[M]] : memref<100xf32>, vector<16xf32>
@@ -23,7 +23,8 @@ loop.func @scale(%x: memref<100xf32>, %s: memref<1xf32>, %y: memref<100xf32>) {
 
 // -----
 
-// A masked store into a buffer of the function blends, so that it can become a register.
+// A masked store to a local buffer becomes a blend, so that the buffer can be promoted to a
+// register.
 // CHECK-LABEL: loop.func @private
 // CHECK:       [[M:%.*]] = loop.mask
 // CHECK:       [[OLD:%.*]] = loop.load %t[0] lanes [1] : memref<8xf32>, vector<8xf32>
@@ -59,7 +60,7 @@ loop.func @steps(%x: memref<8x32xf32>, %y: memref<8xf32>) {
 
 // -----
 
-// The loop's variable as a value is a vector of numbers.
+// The loop variable as a value is a vector of integers.
 // CHECK-LABEL: loop.func @iota
 // CHECK:       arith.constant dense<[0, 3, 6, 9]> : vector<4xindex>
 // CHECK:       arith.index_cast %{{.*}} : vector<4xindex> to vector<4xi32>
@@ -75,7 +76,7 @@ loop.func @iota(%y: memref<8x4xi32>) {
 
 // -----
 
-// Loops that cannot be vectors stay serial and say why.
+// Loops that cannot be vectorised stay serial, with a remark.
 // CHECK-LABEL: loop.func @serial
 // CHECK:       loop.for %j = 0 to 8 attributes {not_vectorized = "iterations depend on each other"} {
 // CHECK:       loop.for %j = 0 to 8 attributes {not_vectorized = "an index divides by something that varies with the lane"} {
@@ -97,7 +98,7 @@ loop.func @serial(%x: memref<800xf32>, %y: memref<800xf32>) {
 
 // -----
 
-// What all lanes add to one element is added up first; lanes that are off add nothing.
+// A sum of all lanes into one element is reduced first; inactive lanes contribute 0.
 // CHECK-LABEL: loop.func @total
 // CHECK:       %a = loop.load %x[%i * 16] lanes [1] mask {{.*}} : memref<100xf32>, vector<16xf32>
 // CHECK:       arith.constant -0.000000e+00 : f32
@@ -121,7 +122,7 @@ loop.func @total(%x: memref<100xf32>, %s: memref<1xf32>) {
 
 // -----
 
-// A term that all lanes have in common counts once for each of them.
+// A lane-invariant term is added once for each lane.
 // CHECK-LABEL: loop.func @same
 // CHECK:       %a = loop.load %x[%i] : memref<7xf32>
 // CHECK:       [[T:%.*]] = vector.broadcast %a : f32 to vector<16xf32>
@@ -142,7 +143,7 @@ loop.func @same(%x: memref<7xf32>, %s: memref<1xf32>) {
 
 // -----
 
-// A sum of floats keeps the order of its terms unless it has the flag; integers need none.
+// A float sum keeps its term order unless it has the flag; integers need none.
 // CHECK-LABEL: loop.func @exact
 // CHECK:       loop.for %j = 0 to 16
 // CHECK:         arith.addf %b, %a : f32
@@ -167,7 +168,7 @@ loop.func @integers(%x: memref<16xi32>, %s: memref<1xi32>) {
 
 // -----
 
-// A guard that ends between vectors holds for all lanes or for none.
+// A guard that ends at a vector boundary holds for all lanes or for none.
 // CHECK-LABEL: loop.func @whole
 // CHECK:       loop.guard ([%i * 8 - 16] in 96) {
 // CHECK-NEXT:    %a = loop.load %x[%i * 8 - 16] lanes [1] : memref<96xf32>, vector<8xf32>

@@ -1,6 +1,7 @@
 // RUN: tcopt %s -p fuse-ops,lower-graph-to-te,te-inline,lower-te-to-loop,schedule --split-input-file | filecheck %s
 
-// Vectors of a convolution over NCHW lie along its width, its rows are channels; padding is a stage of its own.
+// A convolution over NCHW is vectorised along its width and tiled over channels; padding is a
+// separate stage.
 // CHECK:      sched.sequence @conv_1_schedule for @conv_1 attributes {rule = "cpu-contraction"{{.*}}
 // CHECK-NEXT: %conv = sched.get_block "conv"
 // CHECK-NEXT: %conv_store = sched.cache_write %conv into register
@@ -41,7 +42,7 @@ func.func @conv(%x: tensor<1x8x14x14xf32>, %w: tensor<16x8x3x3xf32>) -> tensor<1
 
 // -----
 
-// With channels in blocks vectors are a block, and rows lie along the width.
+// With blocked channels the vectors are blocks, and tiles extend along the width.
 // CHECK:      sched.sequence @blocked_conv_schedule for @blocked_conv attributes {rule = "cpu-contraction"{{.*}}
 // CHECK-NEXT: %conv = sched.get_block "conv"
 // CHECK-NEXT: %conv_store = sched.cache_write %conv into register
@@ -77,7 +78,7 @@ func.func @blocked(%x: tensor<1x2x12x12x8xf32>, %w: tensor<4x2x1x1x8x8xf32>) -> 
 
 // -----
 
-// A depthwise convolution has no vector that serves several rows, and is tiled along the width all the same.
+// A depthwise convolution has no vector shared by several rows, but is tiled along the width too.
 // CHECK:      sched.sequence @blocked_conv_schedule for @blocked_conv attributes {rule = "cpu-contraction"{{.*}}
 // CHECK-NEXT: %conv = sched.get_block "conv"
 // CHECK-NEXT: %conv_store = sched.cache_write %conv into register
@@ -108,8 +109,8 @@ func.func @depthwise(%x: tensor<1x8x14x14x8xf32>, %w: tensor<8x3x3x8xf32>) -> te
 
 // -----
 
-// Where the image is narrow, a tile spans several of its rows. Threads divide the rows, the last
-// of which has a smaller tile, as there is nothing else to divide.
+// For narrow images a tile covers several rows. Threads share the tiles of rows, the only parallel
+// axis, although the last tile is smaller.
 // CHECK:      sched.sequence @blocked_conv_schedule for @blocked_conv attributes {rule = "cpu-contraction"{{.*}}
 // CHECK-NEXT: %conv = sched.get_block "conv"
 // CHECK-NEXT: %conv_store = sched.cache_write %conv into register
@@ -145,7 +146,8 @@ func.func @narrow(%x: tensor<1x4x9x9x16xf32>, %w: tensor<2x4x3x3x16x16xf32>) -> 
 
 // -----
 
-// An epilogue with functions is a loop over the vectors of a tile, whose sums are stored for it.
+// An epilogue with functions becomes a loop over the vectors of a tile, whose sums are stored
+// first.
 // CHECK:      sched.sequence @fused_blocked_conv_sigmoid_mul_schedule for @fused_blocked_conv_sigmoid_mul attributes {rule = "cpu-contraction"{{.*}}
 // CHECK:      sched.reverse_compute_at %mul at %[[OUTER:.*]]
 // CHECK-NEXT: %conv_local = sched.cache_read %mul of 0 into local
@@ -167,8 +169,8 @@ func.func @silu(%x: tensor<1x4x14x14x16xf32>, %w: tensor<4x4x1x1x16x16xf32>) -> 
 
 // -----
 
-// Where taps are left out of rows, tiles of rows and the taps along them are written out, and no
-// tile is for several threads.
+// If taps are skipped by row, tiles of rows and the loops over their taps are unrolled, and no tile
+// is divided among threads.
 // CHECK:      sched.sequence @blocked_conv_schedule for @blocked_conv attributes {rule = "cpu-contraction"{{.*}}
 // CHECK:      %n, %o, %i2, %i3, %i4, %rc, %ry, %rx, %ri = sched.get_loops %conv
 // CHECK-NEXT: %i3o, %i3i = sched.split %i3 by [?, 5]

@@ -1,7 +1,7 @@
 // RUN: tcopt %s -p lower-te-to-loop,schedule --split-input-file | filecheck %s
 // RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule --split-input-file | filecheck %s --check-prefix=LOOP
 
-// A function with two results fits no rule: its loops stay, those over spatial variables are parallel.
+// No rule matches a function with two results: its loops stay, and spatial ones are parallel.
 // CHECK:      sched.sequence @f_schedule for @f attributes {rule = "cpu-fallback", declined = {
 // CHECK-SAME: "cpu-contraction" = "0 blocks add products of two loaded values, one is wanted",
 // CHECK-SAME: "cpu-reduction" = "2 blocks have no consumer, one is wanted",
@@ -31,7 +31,7 @@ te.func @f(%x: tensor<40x5000xf32>) -> (tensor<40xf32>, tensor<40xf32>) {
 
 // -----
 
-// Without a target there are 128-bit vectors and one core.
+// Without a target, 128-bit vectors and one core are assumed.
 // CHECK: sched.sequence @g_schedule for @g attributes {rule = "cpu-injective"
 // CHECK: sched.split %i by [?, 2, 4]
 te.func @g(%x: tensor<99xf32>) -> tensor<99xf32> {
@@ -45,7 +45,7 @@ te.func @g(%x: tensor<99xf32>) -> tensor<99xf32> {
 
 // -----
 
-// A function that was given a schedule keeps it.
+// A function that has a schedule keeps it.
 // CHECK: sched.sequence @mine for @h {
 // CHECK-NOT: sched.sequence
 te.func @h(%x: tensor<99xf32>) -> tensor<99xf32> {

@@ -13,7 +13,8 @@ func.func @small(%x: tensor<64x80xf32>) -> tensor<64x80xf32> {
 
 // -----
 
-// Of a larger one rows go to the threads: enough for both cores, none of which is short.
+// The rows of a larger kernel are distributed over threads: enough for both cores, with a balanced
+// load.
 // CHECK:      sched.sequence @relu_schedule for @relu
 // CHECK:      %i0_i1 = sched.fuse %i0, %i1
 // CHECK-NEXT: sched.parallel %i0_i1
@@ -26,7 +27,8 @@ func.func @rows(%x: tensor<4x16x50x80xf32>) -> tensor<4x16x50x80xf32> {
 
 // -----
 
-// The 24 rows of a convolution would do, but take so long that the tiles of a row are divided too.
+// The 24 rows of a convolution would suffice, but each takes so long that its tiles are distributed
+// too.
 // CHECK:      sched.sequence @blocked_conv_schedule for @blocked_conv
 // CHECK:      %n_i2_i3o = sched.fuse %n, %i2, %i3o
 // CHECK-NEXT: sched.parallel %n_i2_i3o

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p fuse-ops,lower-graph-to-te,te-inline,lower-te-to-loop,schedule --split-input-file | filecheck %s
 
-// Elementwise work is parallel over rows, in vectors along them.
+// Elementwise work is parallel over rows and vectorised along them.
 // CHECK:      sched.sequence @add_1_schedule for @add_1 attributes {rule = "cpu-injective", declined = {{{.*}}"cpu-contraction" = "0 blocks add products of two loaded values, one is wanted"{{.*}}, "cpu-reduction" = "no block reduces"}} {
 // CHECK-NEXT: %add = sched.get_block "add"
 // CHECK-NEXT: %i0, %i1 = sched.get_loops %add
@@ -17,7 +17,7 @@ func.func @add(%x: tensor<300x200xf32>, %y: tensor<200xf32>) -> tensor<300x200xf
 
 // -----
 
-// Fewer elements than a vector has are one vector; of little work nothing is parallel.
+// Fewer elements than vector lanes form a single vector; small work is not parallel.
 // CHECK:      sched.sequence @tanh_schedule for @tanh attributes {rule = "cpu-injective", declined = {{{.*}}"cpu-contraction" = "0 blocks add products of two loaded values, one is wanted"{{.*}}, "cpu-reduction" = "no block reduces"}} {
 // CHECK-NEXT: %tanh = sched.get_block "tanh"
 // CHECK-NEXT: %i0, %i1 = sched.get_loops %tanh
@@ -32,7 +32,7 @@ func.func @few(%x: tensor<2x5xf32>) -> tensor<2x5xf32> {
 
 // -----
 
-// Lanes follow the widest element that is read or written.
+// The number of lanes follows the widest element that is read or written.
 // CHECK:      sched.sequence @cast_schedule for @cast attributes {rule = "cpu-injective", declined = {{{.*}}"cpu-contraction" = "0 blocks add products of two loaded values, one is wanted"{{.*}}, "cpu-reduction" = "no block reduces"}} {
 // CHECK-NEXT: %cast = sched.get_block "cast"
 // CHECK-NEXT: %i0 = sched.get_loops %cast

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p pack-matmul,fuse-ops,lower-graph-to-te,te-inline,split-axes,merge-axes,lower-te-to-loop,schedule --split-input-file | filecheck %s
 
-// A tile of rows by vectors stays in registers; bias and activation follow tile by tile.
+// A tile of rows by vectors stays in registers; bias and activation are applied tile by tile.
 // CHECK:      sched.sequence @fused_matmul_add_relu_schedule for @fused_matmul_add_relu attributes {rule = "cpu-matmul", choice = {rows = 6 : i64, vectors = 2 : i64, parts = 1 : i64, chunks = 2 : i64, streams = 1 : i64, steps = 4 : i64, order = "rows outside", parallel = 2 : i64, copy = "no", prefetch = "no"}} {
 // CHECK-NEXT: %matmul = sched.get_block "matmul"
 // CHECK-NEXT: %i, %j, %k = sched.get_loops %matmul
@@ -27,7 +27,7 @@ func.func @matmul(%x: tensor<96x32xf32>, %w: tensor<32x40xf32>, %b: tensor<40xf3
 
 // -----
 
-// Panels of a constant operand say how wide a tile is; columns that fill them up are not stored.
+// The panel width of a constant operand determines the tile width; padding columns are not stored.
 // CHECK:      sched.sequence @packed_matmul_schedule for @packed_matmul attributes {rule = "cpu-matmul", {{.*}}} {
 // CHECK:      %jo, %jm, %ji = sched.split %j by [?, 2, 8]
 // CHECK:      %columns = sched.get_block "columns"
@@ -42,7 +42,7 @@ func.func @panels(%x: tensor<12x64xf32>) -> tensor<12x44xf32> {
 
 // -----
 
-// A single row needs no tile of rows, and small work stays on one thread.
+// A single row has no tile of rows, and small work stays on one thread.
 // CHECK:      sched.sequence @matmul_schedule for @matmul attributes {rule = "cpu-matmul", {{.*}}} {
 // CHECK-NOT:  sched.parallel
 // CHECK:      %jo, %jm, %ji = sched.split %j by [?, 4, 8]
@@ -58,7 +58,7 @@ func.func @row(%x: tensor<1x6xf32>, %w: tensor<6x32xf32>) -> tensor<1x32xf32> {
 
 // -----
 
-// A single row passes over three panels at once, of which each is a stream of weights.
+// A single row is multiplied with three panels at a time, each a separate stream of weights.
 // CHECK:      sched.sequence @packed_matmul_schedule for @packed_matmul attributes {rule = "cpu-matmul", {{.*}}} {
 // CHECK:      %jo, %jm, %ji = sched.split %j by [?, 4, 8]
 // CHECK-NEXT: %joo, %joi = sched.split %jo by [?, 3]
@@ -73,7 +73,7 @@ func.func @streams(%x: tensor<1x64xf32>) -> tensor<1x380xf32> {
 
 // -----
 
-// A single row passes over three panels at once, of which each is a stream of weights.
+// A single row is multiplied with three panels at a time, each a separate stream of weights.
 // CHECK:      sched.sequence @packed_matmul_schedule for @packed_matmul attributes {rule = "cpu-matmul", {{.*}}} {
 // CHECK:      %jo, %jm, %ji = sched.split %j by [?, 4, 8]
 // CHECK-NEXT: %joo, %joi = sched.split %jo by [?, 3]
@@ -88,9 +88,9 @@ func.func @streams(%x: tensor<1x64xf32>) -> tensor<1x380xf32> {
 
 // -----
 
-// A panel of a deep reduction would not stay in cache: four parts of its depth leave partial
-// results for a chunk of rows, which are then added up row by row. While one is computed, the next
-// part of the panel comes near.
+// The panel of a deep reduction would not stay in cache: four parts of its depth leave partial
+// results for a chunk of rows, which are then added up row by row. While one part is computed, the
+// next part of the panel is prefetched.
 // CHECK:      sched.sequence @packed_matmul_schedule for @packed_matmul attributes {rule = "cpu-matmul", {{.*}}} {
 // CHECK:      %ko, %ki = sched.split %k by [4, ?]
 // CHECK:      %kio, %kii = sched.split %ki by [?, {{.*}}]
@@ -110,8 +110,8 @@ func.func @deep(%x: tensor<48x2048xf32>) -> tensor<48x64xf32> {
 
 // -----
 
-// Rows of the right operand lie 512 bytes apart, so that 64 of them fill the first cache: what a
-// tile reads of it is copied once for all tiles of rows.
+// Rows of the right operand are 512 bytes apart, so 64 of them would fill L1: the part that a tile
+// reads is copied once for all tiles of rows.
 // CHECK:      sched.sequence @matmul_schedule for @matmul attributes {rule = "cpu-matmul", {{.*}}} {
 // CHECK:      sched.parallel %b_io_jo
 // CHECK-NEXT: %y_local = sched.cache_read %matmul of 1 into local

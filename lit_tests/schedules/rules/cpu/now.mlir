@@ -1,7 +1,7 @@
 // RUN: tcopt %s -p 'schedule{now=true}' | filecheck %s
 // RUN: tcopt %s -p schedule,apply-schedule | filecheck %s
 
-// With the option a function is scheduled at once, to the same loops as by its sequence.
+// With the option a function is scheduled immediately, to the same loops as by its sequence.
 // CHECK-NOT: sched.sequence
 // CHECK:      loop.func @double
 // CHECK:      loop.for %io = 0 to 4 {

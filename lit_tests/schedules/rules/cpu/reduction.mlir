@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p fuse-ops,lower-graph-to-te,te-inline,lower-te-to-loop,schedule --split-input-file | filecheck %s
 
-// A softmax is computed row by row; maxima and sums are kept for each lane, then combined.
+// A softmax is computed row by row; maxima and sums are computed per lane and then combined.
 // CHECK:      sched.sequence @softmax_1_schedule for @softmax_1 attributes {rule = "cpu-reduction", declined = {{{.*}}"cpu-contraction" = "0 blocks add products of two loaded values, one is wanted"{{.*}}
 // CHECK-NEXT: %softmax = sched.get_block "softmax"
 // CHECK-NEXT: %i0, %i1 = sched.get_loops %softmax
@@ -72,7 +72,7 @@ func.func @softmax(%x: tensor<64x100xf32>) -> tensor<64x100xf32> {
 
 // -----
 
-// Of many short rows as many as a vector has lanes go through each step together.
+// Short rows are processed in groups, one row in each vector lane.
 // CHECK:      sched.sequence @softmax_1_schedule for @softmax_1 attributes {rule = "cpu-reduction"
 // CHECK-NEXT: %softmax = sched.get_block "softmax"
 // CHECK-NEXT: %i0, %i1 = sched.get_loops %softmax
@@ -90,7 +90,7 @@ func.func @softmax(%x: tensor<256x100xf32>) -> tensor<256x100xf32> {
 
 // -----
 
-// Windows over channels in blocks reduce in each lane on its own.
+// Pooling over blocked channels reduces each lane separately.
 // CHECK:      sched.sequence @pool_1_schedule for @pool_1 attributes {rule = "cpu-reduction", choice = {vectors = 1 : i64, rows = 6 : i64, {{.*}}}, declined = {{{.*}}"cpu-contraction" = "0 blocks add products of two loaded values, one is wanted"{{.*}}
 // CHECK-NEXT: %max_pool = sched.get_block "max_pool"
 // CHECK-NEXT: %max_pool_store = sched.cache_write %max_pool into register
@@ -120,7 +120,8 @@ func.func @pool(%x: tensor<1x4x12x12x8xf32>) -> tensor<1x4x6x6x8xf32> {
 
 // -----
 
-// A product whose operand is not contiguous along the columns has no tile: its terms are summed in lanes.
+// A product whose operand is not contiguous along the columns is not tiled: its terms are summed in
+// lanes.
 // CHECK:      sched.sequence @matmul_schedule for @matmul attributes {rule = "cpu-reduction", declined = {{{.*}}"cpu-contraction" = "an operand is not contiguous along the output's last dimension"{{.*}}
 // CHECK-NEXT: %matmul = sched.get_block "matmul"
 // CHECK-NEXT: %matmul_store = sched.cache_write %matmul into register

@@ -1,8 +1,8 @@
 // REQUIRES: long
 // RUN: tcopt %s -p 'set-target{cpu=skylake-avx512},fuse-ops,lower-graph-to-te,te-inline,lower-te-to-loop,schedule' | filecheck %s
 // RUN: tcopt %s -p 'set-target{cpu=skylake-avx512},fuse-ops,lower-graph-to-te,te-inline,lower-te-to-loop,schedule,apply-schedule,compact-buffers,align-storage' | filecheck %s --check-prefix=LOOP
-// Many tiles: a thread takes a row of 14 through everything, its data in rows of an odd number
-// of cache lines, and a register tile of 14 tiles by 2 vectors.
+// With many tiles, a thread takes a row of 14 through all stages, with data rows of an odd number
+// of cache lines and a register tile of 14 tiles by 2 vectors.
 // CHECK:       sched.sequence @winograd_conv_schedule for @winograd_conv attributes {rule = "cpu-winograd", choice = {tile_rows = 1 : i64, tile_columns = 14 : i64, vectors = 2 : i64, rows = 14 : i64, {{.*}}data = "in chunks"{{.*}}} {
 // CHECK:       sched.storage_align %data dim 1 by 32 + 16
 // LOOP-LABEL:  loop.func @winograd_conv(
@@ -20,8 +20,9 @@ func.func @chunks(%x: tensor<1x4x56x56x16xf32>, %w: tensor<6x6x4x4x16x16xf32>) -
   return %y : tensor<1x4x56x56x16xf32>
 }
 
-// Few tiles and many channels: the data of all tiles comes first, then each thread reads its
-// part of the weights, once; while one place is contracted, the weights of the next come near.
+// With few tiles and many channels, all tiles are transformed first, then each thread reads its
+// part of the weights once; while one index of the tile is contracted, the weights of the next are
+// prefetched.
 // LOOP-LABEL:  loop.func @winograd_conv_1(
 // LOOP-NEXT:   %data = loop.alloc global : memref<4x4x8208xf32>
 // LOOP-NEXT:   loop.for %c_so = 0 to 64 parallel {
@@ -35,7 +36,7 @@ func.func @few(%x: tensor<1x32x7x7x16xf32>, %w: tensor<4x4x32x32x16x16xf32>) -> 
   return %y : tensor<1x32x7x7x16xf32>
 }
 
-// An epilogue with functions, however often it reads a result, has loops of its own in a tile.
+// An epilogue with functions has its own loops in a tile, however often it reads a result.
 // CHECK:       @fused_winograd_conv_sigmoid_mul_schedule {{.*}}rule = "cpu-winograd"
 // LOOP-LABEL:  loop.func @fused_winograd_conv_sigmoid_mul(
 // LOOP:          %result_rows = loop.alloc register : memref<1x1x4x6x16xf32>

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p 'set-target{cpu=haswell},fuse-ops,lower-graph-to-te,te-inline,lower-te-to-loop,schedule' | filecheck %s
 
-// Pairs of channels are a dot product, whose steps are half as many as channels.
+// Pairs of channels form a dot product, which halves the number of steps.
 // CHECK:      sched.sequence {{.*}} attributes {rule = "cpu-winograd"
 // CHECK:      %[[PAIR:.*]], %[[TERM:.*]] = sched.split %ra by [?, 2]
 // CHECK-NEXT: sched.reorder %rc, %[[PAIR]], %s, %b_2, %[[TERM]]

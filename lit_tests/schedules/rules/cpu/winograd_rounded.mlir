@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p 'set-target{cpu=znver4},fuse-ops,lower-graph-to-te,te-inline,lower-te-to-loop,schedule' | filecheck %s
 
-// Data is rounded where a tile is transformed, and pairs of channels are a dot product.
+// Data is rounded when a tile is transformed, and pairs of channels form a dot product.
 // CHECK:      arith.truncf %{{.*}} : f32 to bf16
 // CHECK:      sched.sequence {{.*}} attributes {rule = "cpu-winograd"
 // CHECK:      %[[PAIR:.*]], %[[TERM:.*]] = sched.split %ra by [?, 2]

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p 'set-target{cpu=haswell},fuse-ops,lower-graph-to-te,te-inline,lower-te-to-loop,schedule' | filecheck %s
 
-// A block of input channels is written out in a register tile of the products.
+// The loop over a block of input channels is unrolled in the register tile of the products.
 // CHECK:      sched.reorder %rc, %ra, %s, %b_2
 // CHECK-NEXT: %products_init = sched.decompose_reduction %products at %rc
 // CHECK:      sched.unroll %ra

@@ -1,7 +1,8 @@
 // RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks --split-input-file | filecheck %s
 // RUN: tcopt %s -p lower-te-to-loop,schedule --split-input-file | filecheck %s --check-prefix=RULE
 
-// Of two sums each is spread over threads by itself; what follows is done by those that have one.
+// Each of two sums is distributed over threads separately; what follows runs in the threads that
+// hold a sum.
 // RULE: attributes {rule = "gpu-launches"
 // CHECK:      loop.for %i_jo = 0 to 3 thread blockIdx.x {
 // CHECK-NEXT:   loop.for %i_ji = 0 to 256 thread threadIdx.x {
@@ -36,7 +37,7 @@ te.func @f(%x: tensor<3x70xf32>, %w: tensor<70x200xf32>, %v: tensor<70x200xf32>)
 
 // -----
 
-// Little work makes small blocks, of one warp at least.
+// Small work uses small blocks, of at least one warp.
 // CHECK:      loop.for %io = 0 to 1 thread blockIdx.x {
 // CHECK-NEXT:   loop.for %ii = 0 to 32 thread threadIdx.x {
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
@@ -52,7 +53,7 @@ te.func @g(%x: tensor<20xf32>) -> tensor<20xf32> {
 
 // -----
 
-// A single number is the work of a block.
+// A scalar is computed by a single block.
 // CHECK:      loop.func @h
 // CHECK-NEXT:   loop.for %uo = 0 to 1 thread blockIdx.x {
 // CHECK:          loop.for %ki = 0 to 32 thread threadIdx.x {

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks --split-input-file | filecheck %s
 
-// Rows of whole vectors, enough for all threads: a vector a thread.
+// If rows are whole vectors and there are enough for all threads, each thread computes a vector.
 // CHECK:      loop.for %i_joi = 0 to 256 thread threadIdx.x {
 // CHECK-NEXT:   loop.guard ([%i_joo * 8 + %i_joi floordiv 32] in 100) {
 // CHECK-NEXT:     loop.for %ji = 0 to 4 vectorized {
@@ -18,7 +18,7 @@ te.func @rows(%x: tensor<100x128xf32>, %b: tensor<128xf32>) -> tensor<100x128xf3
 
 // -----
 
-// What is read across rows is not a vector: an element a thread, in the order in which it is written.
+// Transposed reads are not vectorised: each thread computes an element, in the order of the writes.
 // CHECK:      loop.for %i_ji = 0 to 256 thread threadIdx.x {
 // CHECK-NEXT:   loop.load %x[%i_ji mod 128, %i_jo * 2 + %i_ji floordiv 128]
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 1, max_threads = 256, registers = 64, shared = 0, vector_bits = 128, cores = 4>} {
@@ -33,7 +33,7 @@ te.func @turned(%x: tensor<128x100xf32>) -> tensor<100x128xf32> {
 
 // -----
 
-// Fused loops whose parts do not fit the block are still told apart.
+// Fused loops that do not divide the block keep their separate indices.
 // CHECK:      loop.for %{{.*}} = 0 to 7 thread blockIdx.x {
 // CHECK-NEXT:   loop.for %{{.*}} = 0 to 256 thread threadIdx.x {
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 1, max_threads = 256, registers = 64, shared = 0, vector_bits = 128, cores = 4>} {

@@ -2,7 +2,8 @@
 // RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks,lower-thread-reductions,insert-barriers --split-input-file | filecheck %s
 // RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,align-storage,lower-blocks,lower-thread-reductions,insert-barriers,vectorize,unroll-loops,hoist-workspace,split-launches,lower-loop-to-kernel,promote-registers,check-races --split-input-file | filecheck %s --check-prefix=KERNEL
 
-// A block of threads a row: each has its share of every step, and they meet in shared memory.
+// Each row has a block of threads, which share every pass and combine their results in shared
+// memory.
 // KERNEL:     func.func private @softmax({{.*}} gpu.known_block_size = array<i32: 32, 1, 1>, gpu.known_grid_size = array<i32: 5, 1, 1>
 // CHECK:      loop.for %i = 0 to 5 thread blockIdx.x {
 // CHECK:        %e = loop.alloc shared : memref<1x160xf32>
@@ -50,7 +51,7 @@ te.func @softmax(%x: tensor<5x150xf32>) -> tensor<5x150xf32> {
 
 // -----
 
-// A window has a thread of its own.
+// Each pooling window is computed by one thread.
 // CHECK:      loop.for %d0_d1i = 0 to 64 thread threadIdx.x {
 // CHECK:        loop.guard ([%d0_d1i] in 49) {
 // CHECK-NEXT:     loop.for %ry = 0 to 3 {

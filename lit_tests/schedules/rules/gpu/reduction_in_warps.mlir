@@ -1,6 +1,7 @@
 // RUN: tcopt %s --split-input-file -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks,lower-thread-reductions,insert-barriers,vectorize,unroll-loops,split-launches,lower-loop-to-kernel,promote-registers,check-races | filecheck %s
 
-// Where threads of a warp hand values to each other, a value for each warp is all that is shared.
+// If threads of a warp exchange values by shuffles, only one value per warp goes through shared
+// memory.
 // CHECK-LABEL:    func.func private @mean({{.*}} gpu.known_block_size = array<i32: 64, 1, 1>
 // CHECK:            %s_register_parts = memref.alloca() {{.*}} : memref<2xf32, 3 : i64>
 // CHECK-COUNT-5:    simt.shuffle
@@ -20,7 +21,7 @@ te.func @mean(%x: tensor<5x256xf32>) -> tensor<5xf32> {
 
 // -----
 
-// Unsigned numbers are handed over like all others.
+// Unsigned values are shuffled like all others.
 // CHECK-LABEL:    func.func private @most
 // CHECK-COUNT-5:    simt.shuffle
 // CHECK:            gpu.barrier

@@ -1,7 +1,8 @@
 // RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks --split-input-file | filecheck %s
 // RUN: tcopt %s -p lower-te-to-loop,schedule --split-input-file | filecheck %s --check-prefix=RULE
 
-// A tile of rows and lanes of sums in a thread's registers; what follows is computed there.
+// A thread keeps a tile of rows and vector lanes of sums in registers; the epilogue is computed
+// there.
 // RULE:       rule = "gpu-register-tile"
 // CHECK:      loop.func @product
 // CHECK-NEXT:   loop.for %io_joo = 0 to 4 thread blockIdx.x {
@@ -39,8 +40,8 @@ te.func @product(%x: tensor<96x64xf32>, %w: tensor<64x256xf32>, %b: tensor<256xf
 
 // -----
 
-// Little work goes to more threads rather than to taller tiles; rows without whole vectors have one
-// element a thread. What is not stored needs no condition.
+// Small work is spread over more threads rather than taller tiles; without whole vectors each
+// thread has one element. Sums that are not stored need no guard.
 // RULE:       rule = "gpu-register-tile"
 // CHECK:      loop.func @small
 // CHECK-NEXT:   loop.for %i_jo = 0 to 1 thread blockIdx.x {
@@ -65,7 +66,8 @@ te.func @small(%x: tensor<7x64xf32>, %w: tensor<64x21xf32>) -> tensor<7x21xf32> 
 
 // -----
 
-// Threads that are not in lockstep have vectors of strided numbers, and rows that divide what there is.
+// Threads that do not run in lockstep have vectors of strided elements, and row tiles that divide
+// the extent.
 // RULE:       rule = "gpu-register-tile"
 // CHECK:      loop.func @strided
 // CHECK:        loop.alloc register : memref<8x4xf32>
@@ -83,7 +85,7 @@ te.func @strided(%x: tensor<16x64xf32>, %w: tensor<24x16xf32>) -> tensor<24x28xf
 
 // -----
 
-// Operands in one buffer cannot be copied to shared memory one by one.
+// Operands in one buffer cannot be copied to shared memory separately.
 // RULE:       rule = "gpu-register-tile"
 // CHECK:      loop.func @square
 // CHECK-NOT:    loop.alloc shared

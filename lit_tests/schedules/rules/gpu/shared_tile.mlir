@@ -2,10 +2,10 @@
 // RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,lower-intrinsics,compact-buffers,lower-blocks,inject-virtual-threads,insert-barriers --split-input-file | filecheck %s
 // RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,lower-intrinsics,compact-buffers,align-storage,lower-blocks,inject-virtual-threads,insert-barriers,vectorize,unroll-loops,hoist-workspace,split-launches,lower-loop-to-kernel,promote-registers,check-races --split-input-file | filecheck %s --check-prefix=KERNEL
 
-// Threads fetch both operands together, wait, and multiply from shared memory. Rows that are outside
-// of the result are computed as well, and not stored. Blocks are no larger than leaves room for
-// several of them, which wait while others compute. Each half of the columns is a virtual thread, so
-// that threads beside each other read and store neighbours.
+// Threads load both operands together, wait at a barrier, and multiply from shared memory. Rows
+// outside the result are computed but not stored. The block size leaves room for several blocks on
+// a multiprocessor, so that some compute while others wait. Each half of the columns is a virtual
+// thread, so that adjacent threads access adjacent elements.
 // KERNEL:     func.func private @product({{.*}} gpu.known_block_size = array<i32: 4, 4, 1>
 // CHECK:      loop.for %io = 0 to 3 thread blockIdx.y {
 // CHECK:        %x_shared = loop.alloc shared : memref<8x16xf32>
@@ -49,7 +49,7 @@ te.func @product(%x: tensor<21x16xf32>, %w: tensor<16x32xf32>, %b: tensor<32xf32
 
 // -----
 
-// A padded image is computed where it is shared.
+// A padded image is computed when it is copied to shared memory.
 // KERNEL:     func.func private @convolution(
 // CHECK:      %p = loop.alloc shared : memref<1x4x4x10xf32>
 // CHECK-NEXT: %w_shared = loop.alloc shared {storage_align = array<i64: 0, 8, 4>} : memref<2x4x3x3xf32>
@@ -75,8 +75,8 @@ te.func @convolution(%x: tensor<1x4x6x8xf32>, %w: tensor<6x4x3x3xf32>) -> tensor
 
 // -----
 
-// Bytes are fetched in words, in several where all threads have some, and their dot products lie
-// beside each other in vectors.
+// Bytes are loaded in words, several per thread if all threads have some, and their dot products
+// are adjacent in vectors.
 // KERNEL:     func.func private @bytes(
 // KERNEL:       simd.dot {{.*}} : vector<4x4xi8> into vector<4xi32>
 // CHECK:      %x_shared = loop.alloc shared : memref<8x16xi8>
@@ -106,7 +106,7 @@ te.func @bytes(%x: tensor<21x48xi8>, %w: tensor<1x12x32x4xi8>) -> tensor<21x32xi
 
 // -----
 
-// Rows that threads of a warp read at a time start in different banks.
+// Rows that threads of a warp read at the same time start in different banks.
 // KERNEL:     func.func private @banks({{.*}} gpu.known_block_size = array<i32: 8, 8, 1>
 // KERNEL:       %x_shared = memref.alloca() {{.*}} : memref<8x20xf32, 3 : i64>
 // KERNEL:       %w_shared = memref.alloca() {{.*}} : memref<16x32xf32, 3 : i64>

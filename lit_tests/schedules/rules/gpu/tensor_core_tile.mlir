@@ -2,9 +2,9 @@
 // RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,lower-intrinsics,compact-buffers,align-storage,lower-blocks,distribute-warp,insert-barriers --split-input-file | filecheck %s
 // RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,lower-intrinsics,compact-buffers,align-storage,lower-blocks,distribute-warp,double-buffer,insert-barriers,vectorize,unroll-loops,hoist-workspace,split-launches,lower-loop-to-kernel,promote-registers,check-races --split-input-file | filecheck %s --check-prefix=KERNEL
 
-// All threads copy both factors, 16 bytes at once to rows 80 bytes apart. Each warp has 2 x 2 matrices
-// of 16 x 8 sums. Rows beyond the 40 of the result are multiplied, but neither copied nor stored. The
-// next part of the factors is loaded before one is used.
+// All threads copy both factors, 16 bytes at a time, to rows 80 bytes apart. Each warp has 2 x 2
+// matrices of 16 x 8 sums. Rows beyond the 40 of the result are multiplied but neither copied nor
+// stored. The next part of the factors is loaded before the current one is used.
 // CHECK-LABEL: loop.func @product
 // CHECK:       %x_shared = loop.alloc shared {double_buffer} : memref<64x40xf16>
 // CHECK-NEXT:  %w_shared = loop.alloc shared {double_buffer} : memref<32x40xf16>
@@ -51,9 +51,9 @@ te.func @product(%x: tensor<40x64xf16>, %w: tensor<64x32xf16>, %b: tensor<32xf32
 
 // -----
 
-// The padded image is copied with its channels side by side, along which matrices are multiplied for
-// each place of the window; rows of other places are rows of the same copy. Each warp copies two
-// channels, whose lanes find out once where in the image they are.
+// The padded image is copied with contiguous channels, along which matrices are multiplied for each
+// tap of the window; other taps read other rows of the same copy. Each warp copies two channels,
+// and its lanes compute their pixel indices once.
 // CHECK-LABEL: loop.func @convolution
 // CHECK:       %w_shared = loop.alloc shared : memref<32x3x3x24xf16>
 // CHECK-NEXT:  %p = loop.alloc shared : memref<1x13x10x24xf16>

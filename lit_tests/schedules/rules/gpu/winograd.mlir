@@ -2,8 +2,8 @@
 // RUN: tcopt %s -p 'fuse-ops,lower-graph-to-te,te-inline,merge-axes,lower-te-to-loop,schedule' --split-input-file | filecheck %s
 // RUN: tcopt %s -p 'fuse-ops,lower-graph-to-te,te-inline,merge-axes,lower-te-to-loop,schedule,apply-schedule,expand-borders,compact-buffers,align-storage,lower-blocks,inject-virtual-threads,insert-barriers' --split-input-file | filecheck %s --check-prefix=LOOP
 
-// Both transforms have a tile of a channel in each thread, in registers, and the products of each
-// place are blocks of shared tiles: three launches. Rows of the result are stored as vectors.
+// In both transforms each thread holds a tile of one channel in registers, and the products of each
+// tile index are shared-memory tiles: three launches. Rows of the result are stored as vectors.
 // CHECK:       rule = "gpu-winograd"
 // LOOP-LABEL:  loop.func @winograd_plain_conv(
 // LOOP-NEXT:     %data = loop.alloc global : memref<6x6x8x16xf32>
@@ -31,8 +31,8 @@ func.func @main(%x: tensor<1x8x14x16xf32>, %w: tensor<6x6x8x5xf32>) -> tensor<1x
 
 // -----
 
-// Tiles that lie inside of the data are read without conditions; what sticks out of the result is
-// not stored. Where threads share nothing nearer than memory, a thread has a register tile.
+// Interior tiles are read without guards; elements outside the result are not stored. On devices
+// without fast shared memory, each thread has a register tile.
 // CHECK:       rule = "gpu-winograd"
 // LOOP-LABEL:  loop.func @winograd_plain_conv(
 // LOOP:          %x_register = loop.alloc register : memref<1x1x4x4xf32>

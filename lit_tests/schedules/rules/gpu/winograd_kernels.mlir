@@ -1,7 +1,7 @@
 // REQUIRES: long
 // RUN: tcopt %s -p 'fuse-ops,lower-graph-to-te,te-inline,merge-axes,lower-te-to-loop,schedule,apply-schedule,expand-borders,compact-buffers,align-storage,lower-blocks,inject-virtual-threads,insert-barriers,vectorize,unroll-loops,hoist-workspace,split-launches,lower-loop-to-kernel,promote-registers,check-races' | filecheck %s
 
-// Three kernels without a race; what a thread has of its tile is in values, not in memory.
+// Three kernels without races; each thread's tile is in SSA values, not in memory.
 // CHECK:       func.func private @winograd_plain_conv_0(
 // CHECK-NOT:   memref.alloca
 // CHECK:       func.func private @winograd_plain_conv_1(

@@ -2,8 +2,8 @@
 // RUN: tcopt %s -p fuse-ops,lower-graph-to-te,te-inline,split-operations,lower-te-to-loop,schedule --split-input-file | filecheck %s
 // RUN: tcopt %s -p fuse-ops,lower-graph-to-te,te-inline,split-operations,lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks,inject-virtual-threads,place-sram,lower-loop-to-vdla --split-input-file | filecheck %s --check-prefix=PROGRAM
 
-// A convolution of bytes is cut into pieces whose data and weights lie in several slots; all copies,
-// and the products, become intrinsics. Pads are written by what loads the data.
+// An 8-bit convolution is cut into tiles whose data and weights have several slots; all copies and
+// products become intrinsics. The loads write the padding.
 // CHECK-LABEL: sched.sequence @blocked_conv_schedule for @blocked_conv attributes {rule = "vdla-contraction"
 // CHECK:         %conv_store = sched.cache_write %conv into acc_register
 // CHECK:         %conv_init = sched.decompose_reduction %conv at
@@ -27,7 +27,7 @@ func.func @main(%x: tensor<1x2x8x8x16xi8>, %w: tensor<2x2x3x3x1x16x16xi8>) -> te
 
 // -----
 
-// Of a strided convolution of single pixels only the rows that are needed are loaded.
+// For a strided 1x1 convolution only the required rows are loaded.
 // CHECK-LABEL: sched.sequence @blocked_conv_schedule for @blocked_conv attributes {rule = "vdla-contraction"
 // CHECK:         %x_acc_input = sched.cache_read %conv of 0 into acc_input steps [1, 1, 2, 1, 1]
 // PROGRAM-LABEL: vdla.program @blocked_conv
@@ -41,7 +41,7 @@ func.func @main(%x: tensor<1x1x8x8x16xi8>, %w: tensor<1x1x1x1x1x16x16xi8>) -> te
 
 // -----
 
-// Floats are for another processor.
+// Float functions run on another processor.
 // CHECK-NOT: sched.sequence
 module attributes {tcopt.target = #target.vdla<inp_bytes = 2048, wgt_bytes = 8192, acc_bytes = 8192, uop_bytes = 1024>} {
 func.func @main(%x: tensor<4x16xf32>, %w: tensor<16x16xf32>) -> tensor<4x16xf32> {
@@ -52,7 +52,7 @@ func.func @main(%x: tensor<4x16xf32>, %w: tensor<16x16xf32>) -> tensor<4x16xf32>
 
 // -----
 
-// What follows the sums is done by the alu in their registers: the bias is loaded once for many
+// The ALU computes the epilogue in the registers of the sums: the bias is loaded once for many
 // pixels, and bytes are stored.
 // CHECK-LABEL: sched.sequence @fused_blocked_conv_add_shift_right_cast_schedule for
 // CHECK:         sched.set_scope %conv to acc_register
@@ -81,8 +81,8 @@ func.func @main(%x: tensor<1x1x8x8x16xi8>, %w: tensor<1x1x1x1x1x16x16xi8>, %b: t
 
 // -----
 
-// An alu that multiplies scales sums: by registers that are loaded once, as are those that are added
-// and those that it shifts by.
+// An ALU with multiplication scales sums by registers that are loaded once, like those for the
+// addition and the shift.
 // CHECK-LABEL: sched.sequence @fused_blocked_conv_shift_left_multiply_high_add_schedule for
 // CHECK:         sched.tensorize %shli as "vdla_shr_1x16_by_-8"
 // CHECK-NEXT:    sched.tensorize %trunci as "vdla_mulh_1x16"

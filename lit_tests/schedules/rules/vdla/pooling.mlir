@@ -1,8 +1,9 @@
 // RUN: tcopt %s -p fuse-ops,lower-graph-to-te,te-inline,split-operations,lower-te-to-loop,schedule | filecheck %s
 // RUN: tcopt %s -p fuse-ops,lower-graph-to-te,te-inline,split-operations,lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks,inject-virtual-threads,place-sram,lower-loop-to-vdla | filecheck %s --check-prefix=PROGRAM
 
-// Bytes become registers, with the least byte around them; results begin with the least number, and
-// each tap's registers are compared with them. Pieces lie in two slots, of which one is stored.
+// Bytes are loaded into registers, padded with the smallest byte; results start at the minimum and
+// are compared with the registers of each tap. Tiles have two slots: one is stored while the other
+// is computed.
 // CHECK-LABEL: sched.sequence @fused_pad_cast_pool_cast_schedule for @fused_pad_cast_pool_cast attributes {rule = "vdla-pooling"
 // CHECK:         %max_pool_init = sched.decompose_reduction %max_pool at %rz
 // CHECK:         sched.reverse_compute_at %cast_1 at

@@ -1,4 +1,4 @@
-"""Constants as LLVM spells them, and what is known of them."""
+"""Constants in LLVM's syntax, and their known properties."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_integers_are_known_lane_by_lane(values, element):
 
 @given(st.lists(st.floats(width=16), min_size=1, max_size=4), FLOATS)
 def test_floats_keep_their_values(values, element):
-    """Also zeros of both signs, infinities and NaN; a scalar is spelled as a lane is."""
+    """Includes signed zeros, infinities and NaN; a scalar is spelled like a lane."""
     constant = literal(LlvmType.vector(element, len(values)), *values)
     kept = zip(constant.lanes, values, strict=True)
     assert all(a == b or (math.isnan(a) and math.isnan(b)) for a, b in kept)
@@ -60,7 +60,7 @@ def test_floats_keep_their_values(values, element):
 
 
 def test_floats_are_rounded():
-    """To infinity as well."""
+    """Float literals round to the nearest value of their type, including infinity."""
     assert literal(FLOAT, 0.1).number == float(np.float32(0.1))
     assert literal(LlvmType.vector(HALF, 2), 65520, 65521).number == math.inf
 
@@ -86,7 +86,7 @@ def test_masks():
 
 
 def _parses(constant):
-    """LLVM reads it as a constant of its type, with the same bits."""
+    """LLVM parses it as a constant of its type, with the same bits."""
     text = f"@x = constant {constant.type} {constant}"
     llvm.parse_assembly(text).verify()
     assert np.size(constant.lanes) == constant.type.lanes or not constant.type.lanes

@@ -1,4 +1,4 @@
-"""Loops of short iterations check for a stop now and then, whatever they compute."""
+"""Loops with short iterations check for a stop request at intervals, whatever they compute."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_results_do_not_depend_on_the_interval(
 
 
 class Asked:
-    """The part of an emitter that `stop_interval` reads."""
+    """The part of an emitter that `stop_interval` uses."""
 
     def __init__(self, work: int, *, can_stop: bool = True):
         self.can_stop = can_stop

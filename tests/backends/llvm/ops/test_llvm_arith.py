@@ -1,4 +1,4 @@
-"""arith and casts, compiled, against numpy: scalars and vectors of each type."""
+"""Compiled arith ops and casts against numpy: scalars and vectors of each type."""
 
 from __future__ import annotations
 

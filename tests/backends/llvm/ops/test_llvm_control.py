@@ -149,7 +149,7 @@ def test_invariant_address_arithmetic_is_written_in_front_of_the_loop():
 
 
 def parallel_copy(extents: tuple[int, ...], attributes: str = "") -> str:
-    """A kernel that writes 2x + the iteration's last coordinate, in parallel."""
+    """Kernel that writes 2x + the last coordinate of the iteration, in parallel."""
     rank = len(extents)
     shape = "x".join(map(str, extents))
     names = [f"%i{d}" for d in range(rank)]
@@ -190,7 +190,7 @@ def test_parallel_loop_runs_every_iteration_once(rng, extents, threads, attribut
 
 
 def test_small_parallel_loops_run_serially():
-    """A loop of less work than one range needs no threads, and its code says so."""
+    """A loop with less work than one range runs without threads, and its code assumes so."""
     assert "tcopt_parallel" not in emit_module(parse_kernel(parallel_copy((4,))))
     assert "tcopt_parallel" in emit_module(parse_kernel(parallel_copy((4,), "{grain = 1 : index}")))
 

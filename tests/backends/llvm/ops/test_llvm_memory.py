@@ -1,4 +1,4 @@
-"""memref and vector memory access, compiled: views, copies, masks, gathers, constants."""
+"""Compiled memref and vector memory accesses: views, copies, masks, gathers, constants."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def run(text: str, *arrays: object, name: str = "k") -> None:
 
 
 def test_view_at_a_byte_offset():
-    """A view gives part of a byte buffer a type; a computed offset works too."""
+    """A view reinterprets part of a byte buffer; the offset may be computed."""
     buffer = np.zeros(256, np.int8)
     run(
         """
@@ -167,7 +167,7 @@ def test_masked_access_touches_only_active_lanes(rng, type, count):
 
 
 def constant_masks(type: str, lanes: int, masks: list[list[bool]]) -> str:
-    """A kernel that stores row i of @a to row i of @b under the i-th mask."""
+    """Kernel that stores row i of @a to row i of @b under the i-th mask."""
     vector, memref = f"vector<{lanes}x{type}>", f"memref<{len(masks)}x{lanes}x{type}>"
     stores = "".join(
         f"""
@@ -199,7 +199,7 @@ def test_stores_under_constant_masks_touch_only_active_lanes(rng, type, lanes):
 
 @pytest.mark.parametrize(("features", "masked"), [({"avx2"}, 1), ({"avx2", "avx512vl"}, 2)])
 def test_leading_lanes_are_plain_stores_where_masks_are_slow(features, masked):
-    """Five lanes are four and one; other masks stay."""
+    """A mask of five lanes is split into four and one; other masks are not split."""
     masks = [[lane < 5 for lane in range(8)], [lane != 3 for lane in range(8)]]
     module = parse_kernel(constant_masks("f32", 8, masks))
     text = emit_module(module, capabilities=frozenset(features))

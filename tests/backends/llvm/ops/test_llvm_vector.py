@@ -1,4 +1,4 @@
-"""Lane movement and reductions, compiled, against numpy."""
+"""Compiled lane permutations and reductions, against numpy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tcopt.backends.llvm.jit import compile_module
 
 
 def move(body: str, source: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Load `%v` of the source's shape, run the body, and store `%r` of the given shape."""
+    """Compile a function that loads `%v`, runs the body and stores `%r` of the given shape."""
     from_type = "x".join(map(str, source.shape)) + "xf32"
     to_type = "x".join(map(str, shape)) + "xf32"
     text = f"""

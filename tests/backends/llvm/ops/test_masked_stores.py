@@ -1,4 +1,4 @@
-"""Masked stores write the lanes that are on, and no byte beside them, on every CPU."""
+"""Masked stores write exactly their active lanes, on every CPU."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ DTYPES = {"i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "f32": "f4", "f16":
 
 
 def narrowed(source: str, target: str, lanes: int, masks: list[str]) -> str:
-    """A kernel that narrows vectors, and stores each under a mask: `[...]`, or a count of lanes
-    that is known when it runs."""
+    """Kernel that narrows vectors and stores each under a mask: a constant `[...]`, or a runtime
+    number of lanes."""
     wide, narrow = f"vector<{lanes}x{source}>", f"vector<{lanes}x{target}>"
     cast = "arith.truncf" if source.startswith("f") else "arith.trunci"
     rows = f"{len(masks)}x{lanes}"
@@ -64,7 +64,8 @@ def narrowed(source: str, target: str, lanes: int, masks: list[str]) -> str:
 
 
 def masks_of(lanes: int) -> list[list[bool]]:
-    """Leading lanes, single lanes, all lanes but one: around where vectors are split."""
+    """Masks of leading lanes, single lanes and all lanes but one, near the points where vectors are
+    split."""
     every = range(lanes)
     edges = [at for at in every if lanes < 8 or at % 8 < 2 or at == lanes - 1]
     masks = [[lane < count for lane in every] for count in [*edges, lanes]]
@@ -80,7 +81,7 @@ def test_only_active_lanes_are_written(rng, source: str, target: str, lanes: int
     texts = [str(mask).lower() for mask in masks]
     counts = np.array([sum(mask) for mask in masks])
     leading = [all(mask[: sum(mask)]) for mask in masks]
-    # Prefixes once as constants and once as counts known when the kernel runs.
+    # Prefix masks, as constants and as runtime counts.
     texts += [str(count) for count, first in zip(counts, leading, strict=True) if first]
     masks += [mask for mask, first in zip(masks, leading, strict=True) if first]
     counts = np.append(counts, counts[leading])
@@ -107,7 +108,7 @@ def viewed(array: np.ndarray, element: str) -> np.ndarray:
 
 
 def quantized_product(columns: int) -> object:
-    """A product whose rows end in a part of a vector, rounded to bytes."""
+    """A product whose rows end inside a vector, rounded to bytes."""
     rng = np.random.default_rng(columns)
     weights = {
         "w": rng.standard_normal((40, columns)).astype(np.float32),
@@ -131,7 +132,7 @@ def quantized_product(columns: int) -> object:
 @pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("cpu", AVX512)
 def test_code_for_other_machines_has_no_wide_stores(cpu: str) -> None:
-    """What a machine without AVX-512 can tell of its code."""
+    """Checks of the generated code that need no AVX-512."""
     target = MACHINES[cpu]
     for source, narrow, lanes in FORMS:
         masks = [str(mask).lower() for mask in masks_of(lanes)] + ["0"]
@@ -156,7 +157,7 @@ def test_results_are_the_same_integers_on_every_cpu(rng, columns: int) -> None:
     model, x = quantized_product(columns), rng.standard_normal((8, 40)).astype(np.float32)
     every = [tcopt.compile(model, f"cpu:{cpu}").run({"x": x})[0] for cpu in LEVELS]
     for other in every[1:]:
-        # Sums in another order may fall on the other side of a half.
+        # Another summation order may change the result of a tie.
         assert np.abs(every[0].astype(int) - other).max() <= 1
         assert (every[0] == other).mean() > 0.98
 
@@ -189,7 +190,7 @@ g:
 
 
 def test_the_forms_are_found() -> None:
-    """The assembly is what LLVM 22 makes of such a store."""
+    """The assembly is what LLVM 22 generates for such a store."""
     (store,) = open_masked_stores(FAULTY_IR)
     assert "%t" in store
     wide = wide_lane_stores(FAULTY_IR, FAULTY_ASSEMBLY)

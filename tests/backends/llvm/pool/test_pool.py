@@ -1,4 +1,4 @@
-"""The thread pool runs every iteration once, whoever calls and however many threads there are."""
+"""The thread pool runs every iteration exactly once, for any caller and number of threads."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from tcopt.support import cores
 from tcopt.support.cores import default_threads, usable_cores
 from tcopt.targets.cpu import MACHINES
 
-# count: adds one to each cell of its range. nested: opens a region of 8 for each iteration.
-# sizes: notes the size of its range in the range's first cell.
-# fault: waits in the thread that it is given, and writes to address 0 in any other.
+# count: increments each cell of its range. nested: opens a region of 8 for each iteration. sizes:
+# writes the size of its range to the range's first cell. fault: waits in the given thread, and
+# writes to address 0 in any other.
 _FOLDERS = [os.path.dirname(__file__), str(Path(__file__).parents[3])]
-"""Where a script finds this module and the helpers that it imports."""
+"""Import path of this module and its helpers, for scripts."""
 
 _TASKS = """
 define void @count(ptr %cells, i64 %begin, i64 %end) {
@@ -101,7 +101,7 @@ _PARALLEL = ctypes.CFUNCTYPE(
 
 
 class Tasks:
-    """The functions of `_TASKS`, loaded."""
+    """The compiled functions of `_TASKS`."""
 
     def __init__(self) -> None:
         library = llvm.JITLibraryBuilder()
@@ -126,13 +126,13 @@ def pool(sleep: str):
 
 @pytest.fixture(params=["default", "posix"])
 def parallel(request):
-    # Threads that ask for it at once would each load it, and all but one drop it again.
+    # Load the tasks here: concurrent threads would each load them, and drop all but one.
     tasks()
     return pool(request.param)
 
 
 def ranges(cells: np.ndarray) -> list[int]:
-    """Sizes of the ranges that `sizes` noted, which must lie side by side."""
+    """Return the range sizes recorded by `sizes`, which must be contiguous."""
     found: list[int] = []
     while sum(found) < len(cells):
         found.append(int(cells[sum(found)]))
@@ -151,7 +151,7 @@ def test_ranges_cover_all_iterations_and_hold_grains(total, grain, threads):
     sizes = ranges(cells)
     if threads == 1 or total <= grain:
         assert sizes == [total]
-    # Each slot's last range may be shorter, and no other.
+    # Only the last range of each slot may be shorter.
     assert sum(size < grain for size in sizes) <= max(threads, default_threads())
 
 
@@ -175,7 +175,7 @@ def test_more_threads_than_there_are_slots():
 
 
 def test_totals_beyond_32_bits_run_whole():
-    """A slot has no room for them; the caller runs them alone."""
+    """If all slots are taken, the caller runs its iterations alone."""
     seen: list[tuple[int, int]] = []
     note = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
         lambda _, begin, end: seen.append((begin, end))
@@ -185,7 +185,7 @@ def test_totals_beyond_32_bits_run_whole():
 
 
 def test_regions_from_several_threads_at_once(parallel):
-    """One of them has the pool at a time, the others run theirs alone."""
+    """One thread has the pool at a time; the others run their iterations alone."""
 
     def work(seed: int) -> np.ndarray:
         cells = np.zeros(300, np.int32)
@@ -208,7 +208,7 @@ def test_regions_within_a_region(parallel):
 
 
 def test_sleeping_workers_are_woken(parallel):
-    """Each region meets workers that have slept since the last, and is joined by one."""
+    """In each region, workers have slept since the last one, and one of them joins."""
     seen: set[int] = set()
     note = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
         lambda *_: (seen.add(get_native_id()), _rest())[0]
@@ -224,7 +224,7 @@ def test_sleeping_workers_are_woken(parallel):
 
 
 def _rest() -> None:
-    """Give other threads the time to run, and idle workers that to fall asleep."""
+    """Let other threads run, and idle workers fall asleep."""
     time.sleep(0.002)
 
 
@@ -259,7 +259,7 @@ sys.exit(not good)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("sleep", ["default", "posix"])
 def test_a_forked_child_has_a_pool_of_its_own(sleep):
-    """Forks while another thread has a region open."""
+    """Fork while another thread has an open region."""
     script = _FORKS.format(folders=_FOLDERS, sleep=sleep)
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
@@ -289,7 +289,7 @@ sys.exit(not (cells == 2001).all())
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
 def test_a_worker_leaves_the_core_to_the_opener():
-    """Where one core is all there is, a worker is not woken for each of the regions."""
+    """On a single core, workers are not woken for each region."""
     script = _ONE_CORE.format(folders=_FOLDERS)
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, check=True, timeout=60, capture_output=True, text=True)
@@ -308,7 +308,7 @@ pool({sleep!r})(tasks().fault, threading.get_ident(), 2, 1, 2)
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts on Linux's signals")
 @pytest.mark.parametrize("sleep", ["linux", "posix"])
 def test_a_fault_in_a_thread_is_reported(sleep):
-    """The threads leave the process's signals to others, but not those of their own faults."""
+    """Worker threads block the process's signals, but not those of their own faults."""
     script = _FAULT.format(folders=_FOLDERS, sleep=sleep)
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, check=False, timeout=60, capture_output=True, text=True)
@@ -328,7 +328,7 @@ def test_every_target_has_a_pool(name, at_fork, sleep):
 )
 @pytest.mark.parametrize("name", generate.FILES)
 def test_the_text_is_made_of_the_source(name):
-    """Else `python -m tcopt.backends.llvm.pool.generate` makes it anew."""
+    """If this fails, run `python -m tcopt.backends.llvm.pool.generate`."""
     stored = (generate.FOLDER / f"{name}.ll").read_text(encoding="utf-8")
     assert generate.generate(name) == stored
 

@@ -26,7 +26,7 @@ def model_of(
     dtype: type = np.float32,
     computed: bool = False,
 ):
-    """A model of one node, and feeds; `zeros` are "bytes", "numbers" or not given."""
+    """Return a model with one node, and feeds; `zeros` are "bytes", "numbers" or not given."""
     blocks = -(-depth // size)
     weights = {
         "b": rng.integers(0, 256, (columns, blocks, size * bits // 8)).astype(np.uint8),
@@ -69,7 +69,7 @@ def model_of(
     ],
 )
 def test_matmul_n_bits(rows: tuple, options: dict, rng: np.random.Generator):
-    """Columns that fill no panel, and a depth that fills no block."""
+    """Columns that do not fill a panel, and a depth that does not fill a block."""
     model, feeds = model_of(rng, rows, 200, 77, **options)
     check_model(model, feeds, 1e-5)
 
@@ -114,7 +114,7 @@ def test_what_does_not_fit(rng: np.random.Generator):
 def test_rows_of_quantized_embeddings(
     bits: int, zeros: bool, dtype: type, rng: np.random.Generator
 ):
-    """Places from the end too; a last block that is not full."""
+    """Negative indices too; the last block is partial."""
     extent, blocks = 72, 5
     weights = {
         "codes": rng.integers(0, 256, (10, extent * bits // 8)).astype(np.uint8),

@@ -1,4 +1,4 @@
-"""Operators on several operands, against onnxruntime."""
+"""Operators with several operands, against onnxruntime."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,7 @@ def test_bit_shift(direction: str):
     check_node("BitShift", x, y, direction=direction)
 
 
-# onnxruntime no longer runs the broadcasting of opset 6: compare with numpy.
+# onnxruntime no longer supports opset 6 broadcasting: compare with numpy.
 
 
 def test_opset_6_places_the_second_operand_at_an_axis(rng: np.random.Generator):

@@ -1,4 +1,4 @@
-"""Casts and quantisation of numbers below 16 bits, against ONNX's reference evaluator."""
+"""Casts to and quantisation with types below 16 bits, against ONNX's reference evaluator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def compiled(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.nd
 
 
 def check(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Equal bits to those of the reference, but for the sign of a nan."""
+    """Bits equal the reference's, except for the sign of a nan."""
     expected = onnx.reference.ReferenceEvaluator(model).run(None, feeds)
     actual = compiled(model, feeds)
     for ours, theirs in zip(actual, expected, strict=True):
@@ -33,7 +33,8 @@ def check(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarr
 
 
 def test_saturation():
-    """Too large a number becomes the greatest one, or nan or infinity without saturation."""
+    """Values out of range saturate to the largest one, or become nan or infinity without
+    saturation."""
     x = np.array([1e9, -1e9, np.inf, np.nan, 448.0, 464.0, 465.0, 0.3], np.float32)
     model = node_model("Cast", [x], opset=23, to=FLOATS[0])
     del model.graph.node[:], model.graph.output[:]
@@ -49,7 +50,7 @@ def test_saturation():
 @pytest.mark.parametrize("mode", ["up", "down", "nearest"])
 @pytest.mark.parametrize("saturate", [0, 1])
 def test_exponents(mode: str, saturate: int):
-    """Powers of two, what lies between them, and the greatest and least numbers."""
+    """Powers of two, values between them, and the largest and smallest values."""
     x = np.array([0, 1, 1.5, 1.75, 3, 6, 1e-38, 1e-40, 3.4e38, np.inf, np.nan], np.float32)
     options = {"to": TensorProto.FLOAT8E8M0, "saturate": saturate, "round_mode": mode}
     check(node_model("Cast", [x], opset=25, **options), {"x0": x})
@@ -58,7 +59,7 @@ def test_exponents(mode: str, saturate: int):
 @pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("to", FLOATS + INTEGERS)
 def test_quantize_and_back(to: int, rng: np.random.Generator):
-    """By axis, with values beyond the range; integers have a zero point."""
+    """Per axis, with values out of range; integer types have a zero point."""
     dtype = helper.tensor_dtype_to_np_dtype(to)
     x = (rng.standard_normal((3, 17)) * 12).astype(np.float32)
     scale = np.array([0.5, 1.0, 0.3], np.float32)
@@ -74,7 +75,7 @@ def test_quantize_and_back(to: int, rng: np.random.Generator):
 @pytest.mark.parametrize("raw", [True, False])
 @pytest.mark.parametrize("name", ["int4", "uint2", "float4_e2m1fn", "float8_e5m2"])
 def test_packed_weights(name: str, raw: bool, rng: np.random.Generator):
-    """A weight of an odd number of elements, moved and taken apart as bytes."""
+    """A weight with an odd number of elements, moved and split as bytes."""
     dtype = np.dtype(getattr(ml_dtypes, name))
     number = helper.np_dtype_to_tensor_dtype(dtype)
     w = rng.integers(0, 3, (5, 3)).astype(np.int8).astype(dtype)
@@ -97,7 +98,7 @@ def test_packed_weights(name: str, raw: bool, rng: np.random.Generator):
 
 
 def test_narrow_inputs_and_outputs_are_kept(tmp_path, rng: np.random.Generator):
-    """A saved model takes and gives the same types."""
+    """A saved model has the same input and output types."""
     x = rng.integers(-8, 8, (4, 6)).astype(np.int8).astype(ml_dtypes.int4)
     model = tcopt.compile(node_model("Transpose", [x], opset=25), workers=0)
     model.save(tmp_path / "m.tcm")

@@ -1,4 +1,4 @@
-"""Data that an operator may not be given is refused when the model runs, naming the node."""
+"""A model run rejects invalid operator data, and the error names the node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def refuses(compiled: tcopt.Model, match: str, **feeds: np.ndarray) -> None:
         compiled.run(feeds)
 
 
-# The node, its indices, numbers that it may be given, and others that onnxruntime refuses too.
+# The node, its indices, valid values, and values that onnxruntime rejects too.
 OPERATORS = {
     "Gather": ("float[2,3,4] x, int64[2] i", "Gather<axis=1>(x, i)", [0, -3, 2], [3, -4]),
     "GatherElements": (
@@ -73,7 +73,7 @@ def test_indices_outside_are_refused(name: str):
         refuses(compiled, rf"{name}: .* should be from .* \(at {name}:y\)", **feeds)
         with pytest.raises(Exception, match=name):
             session.run(None, feeds)
-    # One of many is enough, and what comes next is not touched by it.
+    # A single invalid value raises the error, and the next run is not affected.
     feeds["i"] = np.full(shape, good[0])
     feeds["i"].flat[-1] = bad[0]
     refuses(compiled, name, **feeds)

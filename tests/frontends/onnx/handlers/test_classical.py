@@ -36,7 +36,7 @@ def model_of(nodes: list, feeds: dict, outputs: list[str], version: int = 3) -> 
 
 
 def single(operator: str, *feeds: np.ndarray, outputs: int = 1, version: int = 3, **attributes):
-    """A model of one node, whose outputs are not declared, and its feeds."""
+    """Return a model with one node and undeclared outputs, and its feeds."""
     given = {f"x{place}": feed for place, feed in enumerate(feeds)}
     names = [f"y{place}" for place in range(outputs)]
     node = helper.make_node(operator, list(given), names, domain="ai.onnx.ml", **attributes)
@@ -182,12 +182,12 @@ def test_support_vector_classes(sizes, kernel, rng):
     for transform in ("NONE", "LOGISTIC"):
         check("SVMClassifier", x, post_transform=transform, **options)
     if classes == 2:
-        # onnxruntime nears these probabilities step by step, until they are within 0.005 / 2.
+        # onnxruntime iterates these probabilities until they are within 0.005 / 2.
         check("SVMClassifier", x, atol=2.5e-3, prob_a=[-1.5], prob_b=[0.25], **options)
 
 
 def test_probabilities_of_three_classes(rng):
-    """Those of pairs are coupled by libsvm's iteration."""
+    """Pairwise probabilities are coupled by libsvm's iteration."""
     x, vectors = (rng.standard_normal((n, 3)).astype(np.float32) for n in (6, 6))
     options = {
         "outputs": 2,
@@ -208,7 +208,7 @@ def test_probabilities_of_three_classes(rng):
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_linear_svm_classifiers(classes: int, sign: int, rng):
-    """Without support vectors; of two classes the second wins above a limit."""
+    """Without support vectors; of two classes the second wins above a threshold."""
     x = rng.standard_normal((12, 2)).astype(np.float32)
     weights = np.abs(rng.standard_normal(2 * classes)).astype(np.float32) * sign
     labels = list(range(classes))
@@ -257,7 +257,7 @@ def test_maps_are_no_inputs():
 
 
 def test_outputs_without_types():
-    """Whatever is computed: of open shapes, in stages, sequences."""
+    """All kinds of computation: dynamic shapes, stages, sequences."""
     text = """<ir_version: 10, opset_import: ["" : 20]> g (float[n] x) => (y, z, s) {
         y = NonZero(x) t = Cast<to = 8>(x) z = Identity(t) s = SequenceConstruct(x, x) }"""
     model = tcopt.compile(onnx.parser.parse_model(text))

@@ -1,5 +1,5 @@
-"""Operators of onnxruntime that exporters write, against onnxruntime where it has them on CPUs and
-against numpy elsewhere; and experimental ones of ONNX's first opsets."""
+"""onnxruntime operators that exporters write, against onnxruntime if it has them on CPUs and
+against numpy otherwise; and experimental ones of ONNX's first opsets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ F = np.float32
 
 
 def ramp(*shape: int, scale: float = 0.37) -> np.ndarray:
-    """Values in [-1, 1] without a pattern."""
+    """Deterministic values in [-1, 1] without a pattern."""
     return np.sin(np.arange(np.prod(shape, dtype=int), dtype=F) ** 2 * F(scale)).reshape(shape)
 
 
@@ -60,7 +60,7 @@ def test_against_onnxruntime(label: str):
     inputs, options = NODES[label]
     op_type = label.split()[0]
     if op_type not in CPU_LACKS:
-        # Interpolation in another order.
+        # Interpolation in another order of operations.
         check_node(op_type, *inputs, domain=DOMAIN, tolerance=1e-4, **options)
         return
     model = node_model(op_type, inputs, domain=DOMAIN, **options)
@@ -78,7 +78,7 @@ def test_unique_in_order():
 
 
 def test_inverse_by_code():
-    """Rows are exchanged where a pivot is zero; a singular matrix leaves others alone."""
+    """Rows are swapped if a pivot is zero; a singular matrix does not affect others."""
     matrices = np.stack([np.array([[0, 2], [3, 1]], F), np.ones((2, 2), F), 2 * np.eye(2, dtype=F)])
     model = node_model("Inverse", [matrices], domain=DOMAIN)
     (result,) = tcopt.compile(model).run({"x0": matrices})
@@ -88,7 +88,7 @@ def test_inverse_by_code():
 
 @pytest.mark.parametrize("length", [7, 8])
 def test_real_transforms(length: int):
-    """The inverse takes the length of a spectrum to be even, as torch's does by default."""
+    """The inverse assumes an even length, as torch does by default."""
     x = ramp(2, length)
     spectrum = np.fft.rfft(x)
     pairs = np.stack([spectrum.real, spectrum.imag], -1).astype(F)

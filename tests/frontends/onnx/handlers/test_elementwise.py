@@ -97,7 +97,7 @@ def test_dropout_in_training_drops_nothing_if_told_so():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_remainders_by_infinity(dtype: type):
-    """What is divided by infinity is left over, or one infinity more if the signs differ."""
+    """The remainder of division by infinity is the dividend, or infinity if the signs differ."""
     x = np.array([3, -3, 3, -3, 0, np.inf, np.nan, 5.5], dtype)
     y = np.array([np.inf, np.inf, -np.inf, -np.inf, np.inf, np.inf, 2, -2], dtype)
     model = node_model("Mod", [x, y], opset=25)

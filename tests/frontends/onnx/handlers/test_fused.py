@@ -1,5 +1,5 @@
-"""Operators that onnxruntime's optimiser fuses, against onnxruntime; those that it computes on
-GPUs alone, against numpy."""
+"""Operators that onnxruntime's optimiser fuses, against onnxruntime; those that it supports only on
+GPUs, against numpy."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def normal(rng: np.random.Generator, *shape: int, dtype=np.float32) -> np.ndarra
 
 
 def check(op_type: str, *inputs: np.ndarray | None, **options) -> None:
-    """Compare a node with onnxruntime's."""
+    """Compare a node's results with onnxruntime's."""
     check_node(op_type, *inputs, domain=DOMAIN, **options)
 
 
 def computed(op_type: str, *inputs: np.ndarray | None, **options) -> list[np.ndarray]:
-    """What we compute of a node."""
+    """Run a node in tcopt."""
     feeds = {f"x{i}": a for i, a in enumerate(inputs) if a is not None}
     return run_imported(node_model(op_type, inputs, domain=DOMAIN, **options), feeds)
 
@@ -45,7 +45,7 @@ def test_matrix_products(transposed: dict, batch: tuple[int, ...], rng):
 
 @pytest.mark.parametrize("trans", [0, 1])
 def test_products_of_batches_that_move(trans: int, rng):
-    """The first axis of a factor goes behind the others of the batch."""
+    """The first axis of a factor moves after the other batch axes."""
     a = normal(rng, 4, 2, 3, 5) if not trans else normal(rng, 5, 2, 3, 4)
     b = normal(rng, 2, 3, 5, 6)
     check("FusedMatMul", a, b, transBatchA=1, transA=trans)
@@ -90,7 +90,7 @@ def test_convolution_and_activation(activation: dict, rng):
 
 
 def test_channels_last_convolution(rng):
-    """As the convolution of transposed data."""
+    """A channels-last convolution equals a convolution of transposed data."""
     x, w, z = normal(rng, 1, 4, 6, 7), normal(rng, 6, 4, 3, 3), normal(rng, 1, 6, 4, 5)
     (plain,) = computed("FusedConv", x, w, None, z, activation="Relu")
     last = [np.ascontiguousarray(np.moveaxis(v, 1, -1)) for v in (x, z)]
@@ -109,7 +109,7 @@ def test_activations(rng):
 
 
 def test_sums_of_devices(rng):
-    """What onnxruntime computes on GPUs alone."""
+    """Operators that onnxruntime supports only on GPUs."""
     x, bias, skip = normal(rng, 2, 3, 8), normal(rng, 8), normal(rng, 2, 3, 8)
     np.testing.assert_allclose(computed("BiasAdd", x, bias, skip)[0], x + bias + skip, rtol=1e-6)
     left, right = np.split((x + bias).astype(np.float64), 2, axis=-1)
@@ -140,13 +140,13 @@ def test_layer_normalization_of_a_sum(skip: tuple[int, ...], rng):
 
 
 def test_simplified_layer_normalization(rng):
-    """An operator that onnxruntime has in ONNX's own domain."""
+    """An operator of onnxruntime's that it registers in ONNX's own domain."""
     check_node("SimplifiedLayerNormalization", normal(rng, 2, 3, 8), normal(rng, 8), epsilon=1e-3)
     check_node("SimplifiedLayerNormalization", normal(rng, 2, 3, 4), normal(rng, 3, 4), axis=1)
 
 
 def test_layer_normalization_before_opset_17(rng):
-    """As onnxruntime's optimiser writes it into models of any opset."""
+    """The form that onnxruntime's optimiser writes into models of any opset."""
     x, scale, bias = normal(rng, 2, 3, 8), normal(rng, 8), normal(rng, 8)
     check_node("LayerNormalization", x, scale, bias, opset=13, epsilon=1e-3, axis=-1)
 
@@ -177,7 +177,7 @@ def test_embeddings(segments: bool, masked: bool, rng):
 
 @pytest.mark.parametrize("segments", [True, False])
 def test_quantized_embeddings(segments: bool, rng):
-    """As EmbedLayerNormalization; tables, scale and shift have a scale and zero point each."""
+    """Like EmbedLayerNormalization; tables, scale and shift each have a scale and zero point."""
     ids, kinds = (rng.integers(0, n, (2, 5)).astype(np.int32) for n in (11, 2))
     tables = [rng.integers(0, 256, s).astype(np.uint8) for s in ((11, 8), (7, 8), (2, 8), 8, 8)]
     mask = (np.arange(5) < [[3], [5]]).astype(np.int32)
@@ -244,7 +244,7 @@ layer (float[2, 6, 8] x, float[8, 8] w, float[8] scale, float[8] bias) => (float
 
 
 def optimized(model: ModelProto, path) -> ModelProto:
-    """What onnxruntime's optimiser saves of a model."""
+    """Models saved by onnxruntime's optimiser."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     options.optimized_model_filepath = str(path)
@@ -253,7 +253,7 @@ def optimized(model: ModelProto, path) -> ModelProto:
 
 
 def test_what_the_optimiser_saves(tmp_path, rng):
-    """A layer whose GELU and layer normalisation are written out, and are not in what is saved."""
+    """A layer with GELU and layer normalisation as basic operators, which the saved model fuses."""
     model = parser.parse_model(NETWORK)
     saved = optimized(model, tmp_path / "saved.onnx")
     assert {"Gelu", "SkipLayerNormalization"} <= {node.op_type for node in saved.graph.node}

@@ -23,7 +23,7 @@ def check(op_type: str, *inputs: np.ndarray | None, **options) -> None:
 
 
 def masks(rng: np.random.Generator, total: int) -> list[np.ndarray]:
-    """Of all forms, each leaving every query some keys."""
+    """Masks of all forms, each of which leaves every query some keys."""
     ends, starts = np.array([3, total]), np.array([0, 2])
     each = rng.integers(0, 2, (BATCH, LENGTH, total))
     each[..., 0] = 1
@@ -70,7 +70,7 @@ def test_attention_after_a_past(unidirectional: int, rng):
     [(False, False, False), (True, True, False), (True, False, True)],
 )
 def test_quantized_attention(columns: bool, masked: bool, past: bool, rng):
-    """Projections of bytes, with one scale of the weights or one for each column."""
+    """8-bit projections, with one weight scale or one for each column."""
     x = rng.integers(0, 256, (BATCH, LENGTH, 8)).astype(np.uint8)
     weights = rng.integers(-64, 64, (8, 3 * WIDTH)).astype(np.int8)
     scales = rng.uniform(0.002, 0.01, 3 * WIDTH if columns else 1).astype(np.float32)
@@ -98,14 +98,14 @@ def test_multi_head_attention(unidirectional: int, rng):
 
 
 def computed(*inputs: np.ndarray) -> np.ndarray:
-    """What we compute of attention of these operands."""
+    """Run attention on these operands in tcopt."""
     feeds = {f"x{i}": array for i, array in enumerate(inputs)}
     model = node_model("MultiHeadAttention", inputs, domain=DOMAIN, num_heads=HEADS)
     return run_imported(model, feeds)[0]
 
 
 def test_forms_of_operands(rng):
-    """Keys and values by heads; and packed ones, which onnxruntime takes on GPUs alone."""
+    """Keys and values by heads; and packed ones, which onnxruntime supports only on GPUs."""
     query = normal(rng, BATCH, LENGTH, WIDTH)
     together = normal(rng, BATCH, LENGTH, HEADS, 3, SIZE)
     rows = [together[:, :, :, n].reshape(BATCH, LENGTH, WIDTH) for n in range(3)]
@@ -126,7 +126,7 @@ def test_multi_head_attention_after_a_past(rng):
     ("op_type", "attributes"), [("Attention", {"do_rotary": 1}), ("MultiHeadAttention", {})]
 )
 def test_what_is_refused(op_type: str, attributes: dict, rng):
-    """The error names the node, and what to do."""
+    """The error names the node and suggests a fix."""
     inputs = [normal(rng, 1, LENGTH, WIDTH), normal(rng, WIDTH, 3 * WIDTH)]
     model = node_model(
         op_type, inputs[: 1 + bool(attributes)], domain=DOMAIN, num_heads=HEADS, **attributes

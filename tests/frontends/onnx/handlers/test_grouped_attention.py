@@ -1,4 +1,4 @@
-"""Rotary embeddings and attention by groups, against onnxruntime."""
+"""Rotary embeddings and grouped-query attention, against onnxruntime."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_rotary_embedding(interleaved: int, rng):
 
 
 def operands(rng: np.random.Generator, length: int, earlier: int, room: int) -> list:
-    """Of a step with `length` new places after `earlier`, in a past with room for more."""
+    """Feeds of a step with `length` new tokens after `earlier` ones, in a cache with spare room."""
     sizes = (HEADS, GROUPS, GROUPS)
     parts = [normal(rng, BATCH, length, n * SIZE) for n in sizes]
     past = [normal(rng, BATCH, GROUPS, room, SIZE) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""ImageDecoder, by Pillow."""
+"""ImageDecoder, against Pillow."""
 
 from __future__ import annotations
 

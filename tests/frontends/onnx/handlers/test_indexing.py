@@ -84,7 +84,7 @@ def test_reverse_sequence(batch: int):
 
 
 def test_scatters_onto_one_number():
-    """What is one number everywhere is written, not copied; other numbers have other loops."""
+    """Updates with a uniform value are written, not copied; other types have other loops."""
     node = "{z} = ScatterElements<axis = 0>({z}0, i, u)"
     wide = "float[40]"
     model = onnx.parser.parse_model(

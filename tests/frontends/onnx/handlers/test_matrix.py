@@ -67,7 +67,7 @@ def test_einsum(equation: str, shapes: list, rng: np.random.Generator):
 
 
 def test_a_diagonal_is_a_slice(rng: np.random.Generator):
-    """Nothing is read but what is in it."""
+    """The diagonal of a matrix is a slice of its flattened form."""
     model = node_model("Einsum", [rng.normal(size=(40, 40)).astype(np.float32)], equation="ii->i")
     assert op_names(import_model(model)) == ["reshape", "slice"]
 

@@ -89,7 +89,7 @@ def test_axis_out_of_range():
 
 @pytest.mark.parametrize("shape", [(4, 3, 5, 2), (6, 3)])
 def test_batch_norm_in_training(shape: tuple[int, ...], rng: np.random.Generator):
-    """The batch's own statistics, and running ones that take them in."""
+    """The batch's own statistics, and running statistics updated with them."""
     x = rng.standard_normal(shape).astype(np.float32)
     parameters = [rng.uniform(0.5, 2, 3).astype(np.float32) for _ in range(4)]
     options = {"training_mode": 1, "momentum": 0.8, "outputs": 3, "opset": 15}

@@ -1,4 +1,4 @@
-"""Operators of ONNX's other domains: steps of optimizers, features, and functions."""
+"""Operators of ONNX's other domains: optimiser steps, features, and functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRAINING, ML = "ai.onnx.preview.training", "ai.onnx.ml"
 def model_of(
     op_type: str, domain: str, version: int, inputs: list[np.ndarray], outputs: int, **attributes
 ) -> tuple[ModelProto, dict[str, np.ndarray]]:
-    """A model of one node, and what it is fed."""
+    """Return a model with one node, and its feeds."""
     feeds = {f"x{i}": value for i, value in enumerate(inputs)}
     names = [f"y{i}" for i in range(outputs)]
     node = helper.make_node(op_type, list(feeds), names, domain=domain, **attributes)

@@ -1,4 +1,4 @@
-"""The transform of scores to quantiles of the normal distribution, against onnxruntime."""
+"""The transform of scores to normal quantiles, against onnxruntime."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def leaves(name: str, ids: list[int], nodes: list[int], weights: list[float]) ->
     ],
 )
 def test_probit(model: ModelProto, rng):
-    """The tolerance is that of logarithms of 32 bits next to one, where a quantile is near 0."""
+    """The tolerance is that of f32 logarithms near 1, where a quantile is near 0."""
     feeds = {"x": rng.uniform(0.02, 0.5, (6, 2)).astype(np.float32)}
     check_model(model, feeds, 1e-4)
 
 
 def test_two_classes_are_refused():
-    """onnxruntime's scores of these are those of other rows."""
+    """onnxruntime returns scores of other rows for these."""
     model = model_of("LinearClassifier", 2, coefficients=[1.0, 0.5], classlabels_ints=[0, 1])
     with pytest.raises(UnsupportedError, match="PROBIT of two classes") as caught:
         import_model(model)

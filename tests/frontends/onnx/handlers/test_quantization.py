@@ -33,7 +33,7 @@ def point(value: int, dtype=np.uint8) -> np.ndarray:
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int16])
 @pytest.mark.parametrize("zero", [3, None])
 def test_quantize_and_back(dtype: type, zero: int | None, rng: np.random.Generator):
-    """Values far outside of the range are limited to it."""
+    """Values far out of range saturate."""
     info = np.iinfo(dtype)
     extent = 2 * (int(info.max) - int(info.min)) * float(SCALE)
     x = rng.uniform(-extent, extent, (2, 3, 40)).astype(np.float32)
@@ -54,7 +54,7 @@ def test_halves_round_to_even(rng: np.random.Generator):
 
 
 def test_limits_in_front_of_integers():
-    """Whether they are beyond those of the integers or not, and are left out or not."""
+    """Whether or not they exceed the integer range, and whether or not they are removed."""
     x = np.linspace(-9, 9, 721, dtype=np.float32)
     x[:3] = -np.inf, np.inf, -0.0
     bounds = [(0.0, 6.0), (-1.0, 2.55), (0.0, np.inf), (3.0, 1.0)]
@@ -86,7 +86,7 @@ def test_limits_in_front_of_integers():
 
 
 def test_ties_by_division(rng: np.random.Generator):
-    """Quotients are those of a division: a product with the inverse would round elsewhere."""
+    """Quotients must be divided: multiplying by the inverse would round differently."""
     scale = np.array(0.1, np.float32)
     x = (np.arange(-200, 200, dtype=np.float32) + np.float32(0.5)) * scale
     check_node("QuantizeLinear", x, scale, point(100))
@@ -130,7 +130,7 @@ def test_integer_products(rng: np.random.Generator):
 
 
 def test_zero_points_of_rows(rng: np.random.Generator):
-    """ONNX allows one for each row of the left matrix, which onnxruntime does not."""
+    """ONNX allows one for each row of the left matrix, but onnxruntime does not."""
     a, b, zeros = bytes_of(rng, 3, 4), bytes_of(rng, 4, 5), bytes_of(rng, 3)
     model = node_model("MatMulInteger", [a, b, zeros, point(2)])
     (ours,) = run_imported(model, {"x0": a, "x1": b, "x2": zeros, "x3": point(2)})
@@ -145,7 +145,7 @@ def test_zero_points_of_rows(rng: np.random.Generator):
     "shapes", [((20, 37), (37, 19)), ((2, 9, 64), (2, 64, 16)), ((1, 8), (8, 40))]
 )
 def test_products_of_computed_matrices(left: type, right: type, shapes: tuple, rng):
-    """All bytes that there are, and zero points on both sides, at the ends of their ranges."""
+    """All byte values, with zero points on both sides at the ends of their ranges."""
     a, b = bytes_of(rng, *shapes[0], dtype=left), bytes_of(rng, *shapes[1], dtype=right)
     for zeros in ((None, None), (7, 3), (np.iinfo(left).max, np.iinfo(right).min)):
         given = [z if z is None else point(z, t) for z, t in zip(zeros, (left, right), strict=True)]
@@ -191,7 +191,7 @@ def test_dynamic_quantization(x: list, rng: np.random.Generator):
 def check_steps(
     op_type: str, *inputs: np.ndarray | None, opset: int = 17, steps: int = 1, **kwargs
 ):
-    """An operator of onnxruntime's own, whose integers may differ by one step, most by none."""
+    """An onnxruntime operator; integers may differ by one step, but most must be equal."""
     model = node_model(op_type, inputs, opset=opset, domain="com.microsoft", **kwargs)
     if op_type == "QLinearSoftmax":
         model.graph.node[0].attribute.append(helper.make_attribute("opset", opset))
@@ -239,7 +239,7 @@ def test_unary(op_type: str, options: dict, rng: np.random.Generator):
 @pytest.mark.parametrize("axes", [[1], [-1, 0], [0, 1, 2]])
 @pytest.mark.parametrize("keepdims", [0, 1])
 def test_means(dtype: type, axes: list[int], keepdims: int, rng: np.random.Generator):
-    """QLinearReduceMean, which onnxruntime declares and computes on no CPU."""
+    """QLinearReduceMean, which onnxruntime declares but does not implement on CPUs."""
     x, zeros = bytes_of(rng, 2, 3, 4, dtype=dtype), (point(40, dtype), point(7, dtype))
     scales = np.array(0.05, np.float32), np.array(0.02, np.float32)
     operands = (x, scales[0], zeros[0], scales[1], zeros[1])
@@ -299,7 +299,7 @@ def test_products_in_real_numbers(rng: np.random.Generator):
 
 @pytest.mark.parametrize("op_type", ["QLinearConv", "QLinearMatMul"])
 def test_reference_of_onnx_agrees(op_type: str, rng: np.random.Generator):
-    """Operators that ONNX defines, by its own evaluation."""
+    """Operators of ONNX, against its reference evaluator."""
     zero = point(100)
     shapes = ((1, 2, 5, 5), (3, 2, 3, 3)) if op_type == "QLinearConv" else ((3, 4), (4, 5))
     a, b = (bytes_of(rng, *shape) for shape in shapes)

@@ -28,7 +28,7 @@ def _layer(direction: str = "forward", **options) -> ModelProto:
 
 
 def _reference(model: ModelProto) -> np.ndarray:
-    """By one thread: several split the batch, and each takes the range of its part."""
+    """Single-threaded: several threads split the batch, and each uses the range of its part."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(model.SerializeToString(), options)
@@ -41,7 +41,7 @@ _FEEDS = {"x": np.random.default_rng(2).uniform(-1, 1, (_STEPS, _BATCH, _WIDTH))
 @pytest.mark.parametrize("by_channel", [False, True])
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 def test_results(direction: str, by_channel: bool) -> None:
-    """What is rounded is the same; products of scales round differently, as in real numbers."""
+    """The rounded values are the same; products of scales round differently, as in floats."""
     model = _layer(direction, per_channel=by_channel)
     assert "DynamicQuantizeLSTM" in [node.op_type for node in model.graph.node]
     (ours,) = run_imported(model, _FEEDS)

@@ -1,4 +1,4 @@
-"""Operators that draw random numbers: their distributions, and when runs give the same."""
+"""Operators that draw random numbers: their distributions, and reproducibility of runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from tcopt.runtime.device.opencl import opencl_device
 from tcopt.support.errors import InputError, UnsupportedError
 
 LIMIT = 2.5
-"""Of Kolmogorov and Smirnov's statistic: 1 in 100 000 is above, and seeds are fixed."""
+"""Threshold of the Kolmogorov-Smirnov statistic: exceeded with probability 1e-5; seeds are
+fixed."""
 
 
 def model_of(text: str) -> onnx.ModelProto:
@@ -28,7 +29,7 @@ def model_of(text: str) -> onnx.ModelProto:
 
 
 def distance(values: np.ndarray, cumulative) -> float:
-    """Kolmogorov and Smirnov's statistic, times the root of the number of values."""
+    """Return the Kolmogorov-Smirnov statistic times the square root of the sample size."""
     x = np.sort(values.reshape(-1).astype(np.float64))
     expected, count = np.array([cumulative(v) for v in x]), len(x)
     below = np.arange(count) / count
@@ -40,7 +41,7 @@ def normal(v: float) -> float:
 
 
 def test_known_answers():
-    """Vectors that come with the paper's own code."""
+    """Test vectors of the paper's own code."""
     source = SourceOp(result_types=[tensor((1,), i64)])
     for second, word in enumerate((0x6B200159, 0x99BA4EFE)):
         op = RandomBitsOp(source.results[0], (1,), second=bool(second))
@@ -97,7 +98,7 @@ def test_distributions():
 
 @pytest.mark.nightly
 def test_moments_and_independence():
-    """Of neighbours, of rows, and of nodes: sums of products of independent numbers are small."""
+    """Correlations between neighbours, rows and nodes are small."""
     u, n, ud, nd, *_ = run(seed=12)
     z, count = (n.reshape(-1).astype(np.float64) - 1) / 2, n.size
     for power, expected, spread in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
@@ -134,7 +135,7 @@ def test_targets_agree(machine):
     if machine not in runnable_targets():
         pytest.skip(f"code for {machine} does not run here")
     for a, b in zip(run(seed=3, target=f"cpu:{machine}"), run(seed=3), strict=True):
-        # Integers are the same; logarithms may differ in the last place.
+        # Integers are the same; logarithms may differ by one ulp.
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
@@ -163,7 +164,7 @@ def test_dropout():
 
 
 def test_loops():
-    """A step that is written out draws its own; others would all draw the same."""
+    """Each unrolled step draws its own values; a loop's steps would all draw the same."""
     text = """(float[4] x) => (float[n, 4] y) <int64 n = {{{steps}}}> {{ z, y = Loop(n, , x) <body =
         b (int64 i, bool c, float[4] a) => (bool d, float[4] e, float[4] f)
         {{ d = Identity(c) e = Identity(a) f = RandomUniformLike(a) }}> }}"""

@@ -17,10 +17,10 @@ GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
 def layer(kind: str, *, constant: bool = True, **options: Any) -> ModelProto:
-    """A model of one layer.
+    """Return a model with one layer.
 
     Options other than ONNX's: `bias`, `initial`, `lengths` (their values), `peepholes`, and
-    `outputs`, the names of the outputs wanted.
+    `outputs`, the names of the required outputs.
     """
     generator = np.random.default_rng(3)
     both = options.get("direction") == "bidirectional"

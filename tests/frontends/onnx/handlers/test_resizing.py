@@ -68,7 +68,7 @@ def test_some_axes_with_a_policy(policy: str):
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize("scales", [(1, 1, 1.3, 0.7), (1, 1, 0.6, 2.4)])
 def test_corners_of_extents_that_are_rounded(mode: str, scales: tuple):
-    """The last element is at the corner, as in onnxruntime and PyTorch; not so in ONNX's text."""
+    """The last element is at the corner, as in onnxruntime and PyTorch, but not in ONNX's text."""
     check_node(
         "Resize",
         X,
@@ -116,7 +116,8 @@ def test_what_cannot_be_resized():
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 def test_integers_between_integers(dtype: type):
-    """What onnxruntime's quantiser leaves of a bilinear upsampling; fractions are cut off."""
+    """The form in which onnxruntime's quantiser leaves bilinear upsampling; fractions are
+    truncated."""
     x = np.random.default_rng(1).integers(0, 100, (1, 2, 4, 5)).astype(dtype)
     check_node("Resize", x, None, floats(1, 1, 2, 2), opset=18, constants=[2], mode="linear")
 
@@ -124,7 +125,7 @@ def test_integers_between_integers(dtype: type):
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 @pytest.mark.parametrize("exclude", [0, 1])
 def test_without_aliases(mode: str, exclude: int, rng: np.random.Generator):
-    """Windows that grow as the result shrinks; an axis that grows has the usual ones."""
+    """Windows that grow as the result shrinks; an axis that grows has the usual windows."""
     if mode == "linear" and exclude:
         pytest.skip("the reference normalises linear windows before it cuts them off")
     x = rng.standard_normal((1, 2, 11, 6)).astype(np.float32)
@@ -141,7 +142,7 @@ def test_without_aliases(mode: str, exclude: int, rng: np.random.Generator):
 @pytest.mark.parametrize("shape", [(1, 2, 40, 30), (1, 1, 12, 400)])
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 def test_narrow_and_wide_images_without_aliases(shape: tuple, mode: str, rng: np.random.Generator):
-    """Windows along short and long rows, and whole rows of them."""
+    """Windows along short and long rows, and over whole rows."""
     x = rng.standard_normal(shape).astype(np.float32)
     sizes = np.array([*shape[:2], shape[2] // 2, shape[3] // 3], np.int64)
     options = {"opset": 18, "constants": [3], "mode": mode, "antialias": 1}

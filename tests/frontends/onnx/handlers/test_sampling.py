@@ -1,4 +1,4 @@
-"""Operators that interpolate at computed places, against onnxruntime."""
+"""Operators that interpolate at computed positions, against onnxruntime."""
 
 import numpy as np
 import pytest
@@ -79,7 +79,7 @@ def test_columns_to_images(channels: int, image: tuple, block: tuple, options: d
 
 @pytest.mark.parametrize("scale", [1.0, 0.5])
 def test_max_roi_pool(scale: float, rng):
-    """Regions beyond the image, of one element, and of none."""
+    """Regions beyond the image, of one element, and empty ones."""
     x = rng.standard_normal((2, 3, 7, 8)).astype(np.float32)
     corners = [[0, 1, 1, 6, 6], [1, 0, 0, 3, 3], [1, 5, 4, 12, 9], [0, 2, 2, 2, 2], [0, 9, 9, 9, 9]]
     rois = np.array(corners, np.float32)

@@ -107,7 +107,7 @@ def test_pad_values_and_axes():
     ],
 )
 def test_pad_of_long_rows(mode: str, shape: tuple, pads: tuple, dtype: type):
-    """Rows of many vectors, most of which lie in no border."""
+    """Rows of many vectors, most of which are not in a border."""
     x = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
     check_node("Pad", x, ints(*pads), opset=19, mode=mode, constants=[1])
 
@@ -117,6 +117,6 @@ def test_pad_around_more_than_once():
 
 
 def test_parts_of_long_rows():
-    """A concatenation chooses between its parts where vectors lie across their borders only."""
+    """Only vectors that cross the border of a part use a select."""
     rows = [np.full((6, n), n, np.float32) for n in (37, 100)]
     check_node("Concat", *rows, axis=1)

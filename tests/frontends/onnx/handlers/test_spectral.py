@@ -1,4 +1,4 @@
-"""Fourier transforms against numpy's; the matrix of mel bands against onnxruntime."""
+"""Fourier transforms against numpy; the mel weight matrix against onnxruntime."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def test_one_sided_transforms_undo_each_other(length):
 
 @pytest.fixture
 def short_steps(monkeypatch):
-    """Lengths above 8 are computed in steps of up to 5."""
+    """Lengths above 8 are computed in stages of radix up to 5."""
     monkeypatch.setattr(spectral, "_PRODUCT_LIMIT", 8)
     monkeypatch.setattr(long_transforms, "_STEP_LIMIT", 5)
 
@@ -55,7 +55,7 @@ def short_steps(monkeypatch):
 @pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("length", [16, 24, 100, 11, 26])
 def test_long_transforms(length, short_steps):
-    """Lengths with short factors, primes, and those with a large prime factor."""
+    """Lengths with small factors, primes, and lengths with a large prime factor."""
     for given in (length, length - 3, length + 2):
         x = RNG.standard_normal((2, given, 2)).astype(np.float32)
         forward = np.fft.fft(complex_of(x), length, 1)

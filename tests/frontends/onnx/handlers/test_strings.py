@@ -1,4 +1,4 @@
-"""Tensors of strings: against onnxruntime, through saved models, with hostile content."""
+"""String tensors: against onnxruntime, in saved models, and with hostile content."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_sequences_of_strings():
 
 
 def test_one_program_for_all_strings():
-    """What the number of parts is decides shapes; which strings they are does not."""
+    """The number of parts determines shapes; their content does not."""
     model = model_of("(string[2] x) => (string[2, n] y) { y, c = StringSplit(x) }")
     steps: list[str] = []
     compiled = tcopt.compile(model, cache=False, progress=lambda name, *_: steps.append(name))
@@ -188,7 +188,7 @@ def test_words_that_are_left_out():
 
 @pytest.mark.parametrize("lead", ["", "1, "])
 def test_stop_words_leave_any_number(lead: str):
-    """However many words are left, it is one program of one stage."""
+    """The number of remaining words does not matter: one program with one stage."""
     stops = ", ".join(f'"stop{number}"' for number in range(300))
     compiled = tcopt.compile(
         model_of(

@@ -20,7 +20,7 @@ POOL = {
 @pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
 @pytest.mark.parametrize(("least", "most", "skips"), [(1, 1, 3), (2, 2, 0), (1, 3, 2)])
 def test_ngrams(mode: str, least: int, most: int, skips: int, rng: np.random.Generator):
-    """In rows and in one row; with weights for each column."""
+    """N-grams of a matrix and of a single row, with weights for each column."""
     options = {"mode": mode, "min_gram_length": least, "max_gram_length": most}
     weights = [float(w) for w in rng.uniform(1, 2, 8)]
     for shape in ((3, 12), (12,)):
@@ -30,14 +30,14 @@ def test_ngrams(mode: str, least: int, most: int, skips: int, rng: np.random.Gen
 
 @pytest.mark.parametrize("kind", ["int32", "int64", "string"])
 def test_vocabulary(kind: str, rng: np.random.Generator):
-    """n-grams of up to four words of a vocabulary: prefixes of others or not, with words apart."""
+    """N-grams of up to four words, some of which are prefixes of others, with skips."""
     vocabulary = rng.permutation(40)
     grams = [np.unique(rng.integers(0, 40, (30, size)), axis=0) for size in range(1, 5)]
     flat = vocabulary[np.concatenate([each.reshape(-1) for each in grams])]
     starts = np.cumsum([0, *(each.size for each in grams[:-1])])
     columns = rng.permutation(sum(map(len, grams)))
     x = rng.integers(0, 44, (3, 60))
-    # Rows that contain n-grams of the pool.
+    # Make a row that contains n-grams of the pool.
     x[1, : grams[3].size : 3] = flat[starts[3] :][:20]
     x = x.astype(kind if kind != "string" else "int64")
     pool: dict[str, list[int] | list[str]] = {"pool_int64s": flat.tolist()}
@@ -60,7 +60,7 @@ def test_vocabulary(kind: str, rng: np.random.Generator):
 
 
 def test_compiled(rng: np.random.Generator):
-    """Compiled code counts as the evaluation does; more skips than words end like all."""
+    """Compiled code counts like the evaluation; skips beyond the maximum count like the last."""
     x = rng.integers(2, 8, (4, 20))
     options = {"mode": "TF", "min_gram_length": 1, "max_gram_length": 3}
     model = node_model("TfIdfVectorizer", [x], max_skip_count=2**31 - 1, **options, **POOL)
@@ -70,7 +70,7 @@ def test_compiled(rng: np.random.Generator):
 
 
 def test_words_beyond_the_data_type():
-    """A word of the pool that 32-bit data cannot hold equals none of it."""
+    """A word of the pool outside the range of 32-bit data never matches."""
     x = np.array([[2, 3, 2, 5]], np.int32)
     model = node_model(
         "TfIdfVectorizer",

@@ -1,4 +1,4 @@
-"""Ensembles of decision trees, against onnxruntime."""
+"""Decision tree ensembles, against onnxruntime."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS = {np.float32: TensorProto.FLOAT, np.float64: TensorProto.DOUBLE, np.int64
 
 @dataclass
 class Forest:
-    """Random trees, as attributes of the older forms."""
+    """Random trees as attributes of the older operators."""
 
     modes: tuple[str, ...] = ("BRANCH_LEQ",)
     rows: dict[str, list] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Forest:
     def grow(
         self, rng: np.random.Generator, trees: int, depth: int, targets: list[list[int]], low=-1.0
     ) -> Forest:
-        """Add trees whose leaves give to one of the lists of targets."""
+        """Add trees whose leaves contribute to one of the lists of targets."""
         names = ["treeids", "nodeids", "featureids", "values", "modes", "truenodeids"]
         self.rows = {name: [] for name in (*names, "falsenodeids", "missing_value_tracks_true")}
         for tree in range(trees):
@@ -46,7 +46,7 @@ class Forest:
             is_leaf = left == 0 or (left < depth and rng.random() < 0.2)
             ways = (0, 0) if is_leaf else (number, number + 1)
             mode = "LEAF" if is_leaf else str(rng.choice(self.modes))
-            # Some thresholds are met exactly.
+            # Some thresholds occur exactly in the data.
             values = (tree, node, int(rng.integers(COLUMNS)), float(rng.integers(-4, 5)) / 2)
             for name, value in zip(
                 self.rows, (*values, mode, *ways, int(rng.integers(2))), strict=True
@@ -69,7 +69,7 @@ def model_of(op_type: str, attributes: dict, kind=TensorProto.FLOAT, outputs=1, 
     names = ["y", "z"][:outputs]
     node = helper.make_node(op_type, ["x"], names, domain="ai.onnx.ml", **attributes)
     x = helper.make_tensor_value_info("x", kind, ["n", COLUMNS])
-    # A classifier gives labels, then scores.
+    # A classifier returns labels, then scores.
     types = [TensorProto.INT64, TensorProto.FLOAT][-outputs:]
     pairs = zip(names, types, strict=True)
     results = [helper.make_tensor_value_info(name, type_, None) for name, type_ in pairs]
@@ -86,7 +86,7 @@ def check(
     rows=(19,),
     compiled=(),
 ) -> None:
-    """Compare numpy for `rows`, and code for `compiled`, with onnxruntime.
+    """Compare numpy on `rows`, and code on `compiled`, with onnxruntime.
 
     Some values are missing, many are equal to thresholds.
     """
@@ -128,7 +128,7 @@ def test_all_or_no_nodes_track_missing_values(tracks: int, rng: np.random.Genera
 
 
 def test_thresholds_that_are_nan(rng: np.random.Generator):
-    """Nothing is in order with nan; only a missing feature is tracked."""
+    """Comparisons with nan are false; only a missing feature follows the tracked branch."""
     forest = Forest(ALL_MODES).grow(rng, 9, 4, [[0]])
     forest.rows["values"] = [np.nan if n % 3 else 0.5 for n in range(len(forest.rows["modes"]))]
     options = {**forest.attributes("target"), "n_targets": 1}
@@ -137,7 +137,7 @@ def test_thresholds_that_are_nan(rng: np.random.Generator):
 
 @pytest.mark.parametrize("bounds", [{"_LONG_LIST": 2}, {"_FAR": 0, "_FEW_ROWS": 8}])
 def test_orders_of_rows_and_trees(bounds: dict[str, int], rng: np.random.Generator):
-    """Rows one by one, all together, and in chunks; blocks of trees with one for the rest."""
+    """Rows one by one, all together, and in chunks; blocks of trees with a remainder of one."""
     forest = Forest(("BRANCH_LT",)).grow(rng, 23, 6, [[0], [1]])
     options = {**forest.attributes("target"), "n_targets": 2}
     with mock.patch.multiple(tree_walk, _PATHS=40, **bounds):
@@ -146,13 +146,13 @@ def test_orders_of_rows_and_trees(bounds: dict[str, int], rng: np.random.Generat
 
 @pytest.mark.parametrize("rows", [7, pytest.param(290, marks=pytest.mark.nightly(every=2))])
 def test_deep_trees(rows: int, rng: np.random.Generator):
-    """Paths of many lengths, in more rows than go down a tree at once."""
+    """Paths of many lengths, in more rows than are traversed together."""
     depth = 70
     forest = Forest()
     forest.rows = {name: [] for name in ("treeids", "nodeids", "featureids", "values", "modes")}
     forest.rows |= {"truenodeids": [], "falsenodeids": []}
     for tree in (0, 1):
-        # The next inner node, or the last leaf; else a leaf of its own.
+        # The next inner node, or the last leaf; otherwise a separate leaf.
         nodes = [
             (tree, node, node % COLUMNS, node / depth / 2, "BRANCH_GT", node + 1, depth + 1 + node)
             for node in range(depth)
@@ -195,7 +195,7 @@ def test_classes(transform: str, base: int, rng: np.random.Generator):
     ("low", "stored"), [(-1.0, [0]), (0.0, [0]), (-1.0, [1]), (0.0, [1]), (-1.0, [0, 1])]
 )
 def test_two_classes(transform, base, low, stored, rng: np.random.Generator):
-    """Boosted trees have one score for both, forests a share of votes."""
+    """Boosted trees have one score for both classes, forests the fraction of votes."""
     forest = Forest().grow(rng, 6, 3, [stored], low)
     # onnxruntime ignores labels if there are scores for both.
     labels = [4, 9] if len(stored) == 1 else [0, 1]
@@ -206,7 +206,7 @@ def test_two_classes(transform, base, low, stored, rng: np.random.Generator):
 
 
 def test_a_device_gets_few_launches(rng: np.random.Generator):
-    """Loops over rows and trees are launches; no register is shared by two of them."""
+    """Loops over rows and trees become launches that share no register."""
     forest = Forest().grow(rng, 37, 2, [[0]])
     options = {**forest.attributes("target"), "n_targets": 1}
     model = model_of("TreeEnsembleRegressor", options)
@@ -255,7 +255,7 @@ def test_trees_that_are_none(change: dict, message: str):
 
 
 def test_sets_of_members(rng: np.random.Generator):
-    """The form since version 5: a test of membership, leaves apart from nodes."""
+    """The form since version 5: set-membership tests, leaves separate from nodes."""
     attributes = {
         "n_targets": 2,
         "tree_roots": [0],

@@ -1,4 +1,4 @@
-"""Large weights are not copied when a model is decoded, and nothing else changes by that."""
+"""Decoding a model does not copy large weights, and otherwise changes nothing."""
 
 from pathlib import Path
 
@@ -15,7 +15,8 @@ from tcopt.support.errors import TcoptError
 
 
 def _model() -> ModelProto:
-    """Weights of several types and sizes: three large ones as bytes, one as numbers, a small."""
+    """Weights of several types and sizes: three large ones as bytes, one as numbers, and a small
+    one."""
     rng = np.random.default_rng(3)
     arrays = {
         "a": rng.standard_normal((3, 700)).astype(np.float32),
@@ -33,7 +34,7 @@ def _model() -> ModelProto:
 
 
 def _decoded(model: ModelProto, reader: TensorReader) -> list[object]:
-    """All of a model but the names of bytes that were taken out, with the values of tensors."""
+    """Return the whole model without the names of extracted bytes, and the tensor values."""
     values: list[object] = []
     for tensor in model.graph.initializer:
         try:
@@ -68,7 +69,7 @@ def test_large_weights_are_views_of_the_data(tmp_path: Path) -> None:
 def test_changed_bytes_decode_as_without_it() -> None:
     data = _model().SerializeToString()
     rng = np.random.default_rng(8)
-    # Bytes of weights are most of the data; what is around them is what matters here.
+    # Mutations avoid the weight bytes, which are most of the data.
     places = [*range(60), *(len(data) - 1 - i for i in range(60))]
     for tensor in ("a", "odd", "b", "small", "numbers"):
         at = data.find(bytes([0x42, len(tensor)]) + tensor.encode())
@@ -94,7 +95,7 @@ def _compare(data: bytes) -> None:
     try:
         model, reader = load_model(data)
     except TcoptError:
-        return  # What the header or a name is not is told of both.
+        return  # Errors in the header or a name are reported for both.
     assert _decoded(model, reader) == _decoded(plain, TensorReader(None))
 
 

@@ -30,7 +30,7 @@ def ops(module):
 
 
 def cumulating_loop(steps):
-    """h = tanh(h * w + x); collects h."""
+    """Return a loop body: h = tanh(h * w + x); collects h."""
     body = helper.make_graph(
         [
             helper.make_node("Mul", ["h", "w"], ["m"]),
@@ -81,7 +81,8 @@ def test_loop_that_ends_by_its_condition():
 
 
 def rate_model(condition, *, nested=False):
-    """By a condition, products for rows of 4 or of 6; each branch fails on rows of the other."""
+    """Depending on a condition, products for rows of 4 or of 6; each branch is invalid for the
+    other."""
 
     def branch(name, extent):
         nodes = [
@@ -127,7 +128,7 @@ BY_DATA = [
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("condition", [BY_RATE, BY_DATA], ids=["rate", "data"])
 def test_a_branch_that_is_not_taken_may_make_no_sense(condition, nested):
-    """It is for other sizes than those at hand; it fails only where it is taken."""
+    """A branch that is invalid for the current sizes fails only if it is taken."""
     net = rate_model(condition, nested=nested)
     compiled = tcopt.compile(net, workers=0)
     for extent, rate, sign in ((4, 8000, 1), (6, 16000, -1), (4, 8000, 1)):
@@ -141,7 +142,7 @@ def test_a_branch_that_is_not_taken_may_make_no_sense(condition, nested):
 
 
 def test_a_condition_decides_between_a_branch_and_an_error():
-    """Without its value, the error tells what is wrong with the branch."""
+    """If the condition is unknown, the error describes what is wrong with the branch."""
     net = rate_model(BY_RATE)
     with pytest.raises(MissingValuesError, match=r"one of whose branches fails.*MatMul") as caught:
         import_model(net, shapes={"x": [3, 4]})

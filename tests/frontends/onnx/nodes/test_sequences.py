@@ -37,7 +37,7 @@ def arrays(rng: np.random.Generator, *shapes: tuple[int, ...]) -> list[np.ndarra
 
 
 def check(actual: object, expected: object) -> None:
-    """Equal kinds, lengths, shapes and types, numbers near."""
+    """Equal kinds, lengths, shapes and types; values within tolerance."""
     if isinstance(expected, list):
         assert isinstance(actual, list) and len(actual) == len(expected)
         for ours, theirs in zip(actual, expected, strict=True):
@@ -90,7 +90,7 @@ def test_sequences_of_known_shapes_are_compiled_ahead_and_saved(rng, tmp_path):
 
 @pytest.mark.parametrize("given", [None, (4,)])
 def test_optionals(given: tuple[int, ...] | None, rng):
-    """Whether there is an element is known when the model is compiled for it."""
+    """Whether there is an element is known when the model is specialised."""
     text = """either (optional(float[n]) o, float[4] x) => (float[n] y, optional(float[n]) p) {
         p = Identity(o)
         there = OptionalHasElement(o)
@@ -109,7 +109,7 @@ def test_optionals(given: tuple[int, ...] | None, rng):
 
 
 def test_sequences_go_through_stages(rng):
-    """What has a shape that depends on data may be in a sequence, and one be used behind it."""
+    """A value with a data-dependent shape may be in a sequence and be used after it."""
     model = model_of(
         """staged (seq(float[n]) s, float[90] x)
             => (seq(float[m]) t, int64[1, k] places, seq(float[n]) u) {
@@ -255,7 +255,7 @@ def test_what_cannot_be(text: str, message: str):
 
 
 def test_sequences_are_bounded_together():
-    """A chain of insertions is short as a file; each of its lists is as long as those before."""
+    """A chain of insertions is a small file; each list is one longer than the one before."""
     chain = "\n".join(f"s{i + 1} = SequenceInsert(s{i}, x)" for i in range(99))
     model = model_of(f"m (float[2] x) => (seq(float) s99) {{ s0 = SequenceEmpty() {chain} }}")
     import_model(model)

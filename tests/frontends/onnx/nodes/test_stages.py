@@ -1,4 +1,4 @@
-"""Models whose shapes depend on data, compiled a stage at a time, against onnxruntime."""
+"""Models with data-dependent shapes, compiled in stages, against onnxruntime."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def model_of(text: str) -> onnx.ModelProto:
 
 
 def check(compiled: tcopt.Model, model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> None:
-    """Equal shapes and types, integers that are equal, floats near."""
+    """Equal shapes and types, equal integers, and floats within tolerance."""
     actual = compiled.run(feeds)
     for ours, theirs in zip(actual, run_reference(model, feeds), strict=True):
         assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
@@ -28,7 +28,7 @@ def check(compiled: tcopt.Model, model: onnx.ModelProto, feeds: dict[str, np.nda
 
 
 def test_places_and_what_follows(rng: np.random.Generator):
-    """The stage behind is compiled for each number of places, and what needs none is not in it."""
+    """A later stage is compiled for each number of indices and contains only what depends on it."""
     model = model_of("""masked (float[3, 20] x) => (float[n] y, float[20] z, int64[2, n] p) {
         half = Constant<value_float = 0.5>()
         over = Greater(x, half)
@@ -46,7 +46,7 @@ def test_places_and_what_follows(rng: np.random.Generator):
 
 
 def test_a_stage_behind_another():
-    """What a stage picks decides what the next one picks."""
+    """The result of one stage determines the size of the next."""
     model = model_of("""twice (float[90] x) => (float[k] y, int64[1, n] p) {
         half = Constant<value_float = 0.5>()
         low = Constant<value_float = 0.25>()
@@ -81,10 +81,10 @@ SHAPED_BY_VALUE = {
     "slice": "t = Slice(x, zero, n, zero)",
     "split": "h = Constant<value_ints = [100]>() d = Sub(h, n) s = Concat<axis = 0>(n, d) "
     "t, u = Split<axis = 0>(x, s)",
-    # The third stage takes what the first computed.
+    # The third stage uses a result of the first.
     "passed on": "v = Neg(x) r = Slice(x, zero, n, zero) q = NonZero(r) w = Mul(v, v) "
     "c = Size(q) e = Unsqueeze(c, zero) t = Slice(w, zero, e, zero)",
-    # A second and a third value are computed from what is picked.
+    # A second and a third value are computed from the selected elements.
     "values": "a = Slice(x, zero, n, zero) b = ReduceSum(a, axes) m = Cast<to = 7>(b) "
     "r = Slice(x, zero, m, zero) g = ReduceMax(r) k = Cast<to = 7>(g) "
     "l = Reshape(k, one) j = Add(l, n) t = Slice(x, zero, j, zero) "
@@ -95,7 +95,7 @@ SHAPED_BY_VALUE = {
 @pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("nodes", SHAPED_BY_VALUE.values(), ids=SHAPED_BY_VALUE.keys())
 def test_stages_after_one_for_a_value(nodes: str):
-    """A stage for a value of the one before it is followed by others."""
+    """A stage for a data-dependent value is followed by further stages."""
     model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]>\n{COUNTED % nodes}')
     compiled = tcopt.compile(model, workers=0)
     for count in (3, 5):
@@ -108,7 +108,7 @@ def test_stages_after_one_for_a_value(nodes: str):
 
 
 IN_BODIES = {
-    # As exported for a batch of images: a step each, the boxes of all in a sequence.
+    # Suppression as exported for a batch of images: one iteration per image, boxes in a sequence.
     "suppression in a loop": """batched (float[2, 6, 4] b, float[2, 1, 6] x) => (int64[k, 3] y) {
         none = SequenceEmpty<dtype = 7>()
         count = Constant<value_int = 2>()
@@ -161,7 +161,7 @@ IN_BODIES = {
 @pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("name", IN_BODIES)
 def test_extents_that_data_decides_in_bodies(name: str, rng: np.random.Generator):
-    """A stage computes what the next one has to know to import the node with the bodies."""
+    """One stage computes the value that the import of a node with bodies needs."""
     text = IN_BODIES[name]
     model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17, "own" : 1]>\n{text}')
     compiled = tcopt.compile(model, workers=0)
@@ -175,7 +175,7 @@ def test_extents_that_data_decides_in_bodies(name: str, rng: np.random.Generator
 
 
 def test_small_inputs_are_data_where_they_decide_less():
-    """A stage for the maximum of the lengths, not a program for each of them."""
+    """One stage for the maximum of the lengths, not a program for each length."""
     model = model_of("""masked (float[b, t] x, int64[b] lens) => (float[b, m] y) {
         zero = Constant<value_int = 0>()
         one = Constant<value_int = 1>()
@@ -201,7 +201,7 @@ def test_small_inputs_are_data_where_they_decide_less():
 
 
 def test_values_computed_from_data_are_awaited(rng: np.random.Generator):
-    """A Range whose limit is computed from data; the data may change and the code stays."""
+    """A Range with a data-dependent limit; the data may change and the code is reused."""
     model = model_of("""counted (float[100] x) => (int64[n] y, float[100] z) {
         zero = Constant<value_int = 0>()
         one = Constant<value_int = 1>()
@@ -238,7 +238,7 @@ def test_unique(axis: int | None, order: int, rng: np.random.Generator):
 
 
 def typed(model: onnx.ModelProto, x: np.ndarray) -> onnx.ModelProto:
-    """The model with the types of Unique's outputs."""
+    """Return the model with the types of Unique's outputs."""
     kinds = [helper.np_dtype_to_tensor_dtype(x.dtype), *[onnx.TensorProto.INT64] * 3]
     for info, kind in zip(model.graph.output, kinds, strict=True):
         info.type.tensor_type.elem_type = kind
@@ -247,7 +247,7 @@ def typed(model: onnx.ModelProto, x: np.ndarray) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("centred", [0, 1])
 def test_boxes_of_a_detector(centred: int, rng: np.random.Generator):
-    """Suppression, and the boxes and scores that it leaves."""
+    """Non-maximum suppression, and the selected boxes and scores."""
     model = model_of(f"""detector (float[2, 30, 4] b, float[2, 3, 30] s)
         => (int64[n, 3] chosen, float[n] best) {{
         most = Constant<value_ints = [5]>()
@@ -273,7 +273,7 @@ def test_compress_by_data(axis: int | None, rng: np.random.Generator):
 
 
 def test_weights_beside_the_model(tmp_path, rng: np.random.Generator):
-    """A later stage finds weights in other files, and a shorter path the same results."""
+    """A later stage finds external weights, and a shorter path has the same results."""
     model = model_of("""layered (float[4, 8] x) => (float[n, 3] y) {
         sum = ReduceSum<keepdims = 0>(x, last)
         last = Constant<value_ints = [1]>()
@@ -293,7 +293,7 @@ def test_weights_beside_the_model(tmp_path, rng: np.random.Generator):
 
 
 def test_stages_are_profiled_and_explained():
-    """Each stage has its calls, one after the other; kernels of a later stage say so."""
+    """Each stage reports its calls in order; kernels of a later stage are marked."""
     model = model_of("""picked (float[90] x) => (float[k] y) {
         half = Constant<value_float = 0.5>()
         over = Greater(x, half)
@@ -310,7 +310,7 @@ def test_stages_are_profiled_and_explained():
         True,
     ]
     assert profile.times.shape == (3, len(nodes), 2) and profile.total_us > 0
-    # In turn, and each as long as it took.
+    # Calls are in order and have durations.
     flat = profile.times.reshape(3, -1)
     assert (np.diff(flat) >= 0).all()
     explanation = compiled.explain(feeds)

@@ -1,4 +1,4 @@
-"""Fusion on random graphs: the results stay, every operator is in a group, none is lost."""
+"""Fusion on random graphs: results are unchanged, and every operator is in a group."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS = ["conv", "relu", "add", "mul", "softmax", "reshape", "transpose", "scale
 
 
 def build(choices):
-    """A module from a list of (kind, place of operand, place of second operand)."""
+    """Return a module from a list of (kind, index of operand, index of second operand)."""
     block = Block(arg_types=[TYPE])
     values = [block.args[0]]
 

@@ -1,4 +1,4 @@
-"""Slices in front of what they take parts of: results stay, work is left out."""
+"""Slices move before the producers of their operand: same results, less work."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ORDER = np.array([3, 1, 0, 5, 2, 4], np.int64)
 
 
 class Builder:
-    """Puts ops into a block; values have one shape, parts any."""
+    """Builder of ops in a block; values have one shape, slices any."""
 
     def __init__(self):
         self.block = Block(arg_types=[tensor(SHAPE, f32)])
@@ -64,7 +64,7 @@ class Builder:
         self.parts.append(self.emit(graph.SliceOp(x, starts, shape, steps)))
 
 
-# What is done with a value and a number that chooses operands, axes and places.
+# Operations on a value, with a number that selects operands, axes and offsets.
 KINDS = {
     "attention": lambda b, x, n: b.attention(x, n),
     "weights": lambda b, x, n: b.emit(graph.MatmulOp(x, b.constant(SQUARE))),
@@ -87,7 +87,7 @@ KINDS = {
 
 
 def build(choices: list[tuple[str, int, int]]) -> ModuleOp:
-    """A graph from a list of (kind, operand, number), which returns the slices alone."""
+    """Return a graph from a list of (kind, operand, number), which returns only slices."""
     builder = Builder()
     for kind, which, number in choices:
         new = KINDS[kind](builder, builder.values[which % len(builder.values)], number)
@@ -100,7 +100,7 @@ def build(choices: list[tuple[str, int, int]]) -> ModuleOp:
 
 
 def elements(module: ModuleOp) -> int:
-    """Of all results of reductions and products."""
+    """Number of result elements of all reductions and products."""
     ops = [op for op in module.walk() if isinstance(op, graph.GraphOp)]
     heavy = [op for op in ops if op.operands and op.fusion_kind is not graph.FusionKind.INJECTIVE]
     return sum(int(np.prod(op.shape)) for op in heavy)
@@ -118,7 +118,7 @@ def test_results_stay(choices):
     HoistSlicesPass().apply(Context(), module)
     verify(module)
     assert elements(module) <= before
-    # Sums of a part may be added up in another order.
+    # Sums of a slice may be added in another order.
     for ours, theirs in zip(run_module(module, [x]), expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 

@@ -1,4 +1,4 @@
-"""partition: what an accelerator is given computes the same integers."""
+"""partition: operators moved to an accelerator compute the same integers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ module attributes {{tcopt.accelerator = #target.vdla<block_in = {block_in}, bloc
 
 @st.composite
 def convolutions(draw: st.DrawFn) -> dict[str, object]:
-    """Convolutions in one or two dimensions, in groups or not, with any stride, pads, dilation."""
+    """One- or two-dimensional convolutions with any groups, strides, pads and dilations."""
     rank = draw(st.integers(1, 2))
 
     def each(strategy: st.SearchStrategy[int], count: int = rank) -> list[int]:
@@ -125,7 +125,7 @@ module attributes {{tcopt.accelerator = #target.vdla<results = "i8", features = 
 def test_what_follows_on_an_alu_is_exact(
     outputs: int, scales: tuple[int, int], places: int, zero: int, centered: bool, seed: int
 ) -> None:
-    """Sums are small, so that many lie half way between two results."""
+    """Sums are small, so that many are half-way between two results."""
     rng = np.random.default_rng(seed)
     fields = {
         "outputs": outputs,
@@ -169,7 +169,7 @@ module attributes {{tcopt.accelerator = #target.vdla<inp_bytes = 32768, wgt_byte
 def test_matrix_products_on_a_matrix_unit_are_exact(
     rows: tuple[int, ...], by_columns: bool
 ) -> None:
-    """Rows, of several batches too, times a matrix that fills no blocks."""
+    """Rows, also of several batches, times a matrix that does not fill blocks."""
     context = new_context()
     shapes = (*rows, 20), ((33, 20) if by_columns else (20, 33)), (*rows, 33)
     x, w, y = ("x".join(map(str, shape)) for shape in shapes)
@@ -205,7 +205,7 @@ module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "
 
 
 def test_what_a_conversion_loses_is_not_read_as_it_was() -> None:
-    """Bytes that became truths and bytes again are not the results of others in blocks."""
+    """Bytes converted to Booleans and back are not results in blocks."""
     context = new_context()
     module = LocatedParser(context, TRUTH, "truth.mlir").parse_module()
     rng = np.random.default_rng(0)

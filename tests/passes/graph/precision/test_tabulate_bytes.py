@@ -1,4 +1,4 @@
-"""Functions of bytes as tables: what each level and each CPU makes of them."""
+"""Functions of bytes as tables, on each level and CPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tcopt.tools.execution.stage_runs import run_plain, run_te
 
 U8 = IntegerType(8, Signedness.UNSIGNED)
 TABLE = [int(n) for n in np.random.default_rng(5).integers(-128, 128, 256)]
-"""Of which no two halves or quarters are alike."""
+"""A random table, whose halves and quarters all differ."""
 
 
 @pytest.mark.parametrize("size", [1, 15, 16, 17, 63, 64, 65, 130, 1027])
@@ -49,7 +49,7 @@ def test_interpreters_agree() -> None:
 
 
 class _Chain:
-    """A model from a byte to a byte, with real numbers between."""
+    """A model from byte to byte, with floats between."""
 
     def __init__(self, dtype: type[np.generic]):
         self.dtype = dtype
@@ -123,14 +123,14 @@ def test_all_bytes_are_onnxruntimes(name: str, dtype: type[np.generic]) -> None:
     x = np.arange(256, dtype=np.uint8).view(dtype).reshape(1, 16, 4, 4)
     (ours,) = tcopt.compile(model).run({"x": x})
     (theirs,) = run_reference(model, {"x": x})
-    # A value between two steps may be rounded either way, where functions differ by their last bit.
+    # A value near a tie may round either way, because functions differ in the last bit.
     apart = np.abs(ours.astype(int) - theirs)
     assert apart.max() <= 1 and np.count_nonzero(apart) <= 2
 
 
 @pytest.mark.nightly
 def test_convolutions_take_tables_in(rng: np.random.Generator) -> None:
-    """What a layer's sums are rounded to is looked up before it is stored, whatever its padding."""
+    """The rounded sums of a layer are looked up before they are stored, whatever the padding."""
     chain = _Chain(np.uint8)
     kernels: list[str] = []
     for _ in range(2):
@@ -158,6 +158,6 @@ def test_convolutions_take_tables_in(rng: np.random.Generator) -> None:
         *[name for name in runnable_targets() if name in ("haswell", "skylake-avx512", "znver4")],
     ):
         (ours,) = tcopt.compile(model, "cpu" if cpu is None else f"cpu:{cpu}").run({"x": x})
-        # Steps of the first layer that are rounded the other way move sums of the second.
+        # Values of the first layer that round differently change sums of the second.
         assert np.abs(ours - expected).max() <= 2.01 * 0.02
         assert np.count_nonzero(np.abs(ours - expected) > 0.001) <= ours.size // 20

@@ -1,4 +1,4 @@
-"""The kernel passes keep what a program computes, and do what they promise."""
+"""The kernel cleanup passes preserve results and establish their form."""
 
 from __future__ import annotations
 

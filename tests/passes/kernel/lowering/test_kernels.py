@@ -1,4 +1,4 @@
-"""What the lowering writes, and what it refuses."""
+"""Output and errors of the lowering to kernels."""
 
 from __future__ import annotations
 

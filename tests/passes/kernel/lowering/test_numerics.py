@@ -1,4 +1,4 @@
-"""Each pass of the lowering computes what the scheduled program computed."""
+"""Each pass of the lowering preserves the results of the scheduled program."""
 
 from __future__ import annotations
 

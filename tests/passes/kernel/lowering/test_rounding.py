@@ -1,4 +1,4 @@
-"""Loops without `fastmath` flags give the bits of one operation after the other."""
+"""Loops without `fastmath` flags have the bits of sequential operations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXACT = Rounding(contract=False, reassoc=False)
 
 
 def product(m: int, n: int, depth: int) -> te.FuncOp:
-    """A product of matrices, and a bias."""
+    """A matrix product and a bias."""
     x, w = te.placeholder((m, depth), name="x"), te.placeholder((depth, n), name="w")
     b = te.placeholder((n,), name="b")
     k = te.reduce_axis(depth, "k")
@@ -32,7 +32,7 @@ def product(m: int, n: int, depth: int) -> te.FuncOp:
 
 
 def row_sums(rows: int, columns: int) -> te.FuncOp:
-    """The sum of each row, whose terms lie beside each other."""
+    """The sum of each row, whose terms are contiguous."""
     x = te.placeholder((rows, columns), name="x")
     k = te.reduce_axis(columns, "k")
     return te.func("f", [x], [te.compute((rows,), lambda i: te.sum(x[i, k], axis=k), name="y")])
@@ -45,7 +45,7 @@ def arguments_of(function: loop.FuncOp) -> list[Array]:
 
 
 def compiled(function: te.FuncOp, rounding: Rounding) -> list[Array]:
-    """What code gives that the rules have scheduled."""
+    """Run the code that the rules have scheduled."""
     lowered = lower_function(function, rounding)
     arguments = arguments_of(lowered)
     module = ModuleOp([lowered])
@@ -76,7 +76,7 @@ def sequential_sum(x: Array) -> Array:
 def test_a_product_is_exact_without_flags(shape: tuple[int, int, int]) -> None:
     *inputs, y = compiled(product(*shape), EXACT)
     np.testing.assert_array_equal(y, sequential_product(*inputs))
-    # The same code with flags rounds otherwise: there was something to lose.
+    # The same code with flags rounds differently, so the test is meaningful.
     *_, fused = compiled(product(*shape), Rounding())
     assert (fused != y).any()
     np.testing.assert_allclose(fused, y, rtol=1e-4, atol=1e-4)

@@ -18,7 +18,7 @@ from tcopt.support.errors import InputError
 _SIZE = 1 << 17
 _TINY = float(np.finfo(np.float32).tiny)
 
-# Function, domain to sample, where to sample densely, largest error in ulp.
+# Function, sampled domain, densely sampled range, largest error in ulp.
 _FUNCTIONS = {
     "exp": (np.exp, (-87.3, 88.7), (-2, 2), 1.5),
     "exp2": (np.exp2, (-126, 127.9), (-2, 2), 1.5),
@@ -42,7 +42,7 @@ _SPECIAL = np.array(
 
 
 def samples(domain: tuple[float, float], dense: tuple[float, float]) -> np.ndarray:
-    """Numbers of every magnitude in the domain, a grid over it, and a dense part."""
+    """Values of every magnitude in the domain, a grid over it, and a dense part."""
     low, high = domain
     bits = np.random.default_rng(1).integers(0, 1 << 32, _SIZE, dtype=np.uint32)
     values = bits.view(np.float32)
@@ -53,7 +53,7 @@ def samples(domain: tuple[float, float], dense: tuple[float, float]) -> np.ndarr
 
 
 def evaluate(op: str, values: np.ndarray, lanes: int, fma: bool | None = None) -> np.ndarray:
-    """The function by its polynomial."""
+    """Evaluate the function by its polynomial."""
     module = parse_kernel(
         elementwise(f"%r = math.{op} %a : $r", ["f32"], "f32", len(values), lanes)
     )
@@ -66,7 +66,7 @@ def evaluate(op: str, values: np.ndarray, lanes: int, fma: bool | None = None) -
 
 
 def errors_in_ulp(result: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """Distance from the exact value in units of the last place of an f32 there."""
+    """Return the distance from the exact value in ulp of the f32 there."""
     nearest = np.maximum(np.abs(exact), _TINY).astype(np.float32)
     return np.abs(result - exact) / np.spacing(nearest).astype(np.float64)
 
@@ -96,7 +96,7 @@ def test_scalars_give_the_same_bits_as_vectors(op):
 
 @pytest.mark.parametrize("op", [name for name in _FUNCTIONS if name not in ("sin", "cos")])
 def test_special_values(op):
-    """Infinities, NaN, zeros with their sign, denormal numbers, overflow and underflow."""
+    """Infinities, NaN, signed zeros, denormals, overflow and underflow."""
     reference = _FUNCTIONS[op][0]
     with np.errstate(all="ignore"):
         exact = reference(_SPECIAL.astype(np.float64))
@@ -117,7 +117,7 @@ def test_sine_and_cosine_of_infinities_are_nan_and_large_ones_bounded():
         assert (np.abs(result[3:]) <= 1).all()
 
 
-# Function of f64, domain to sample, where to sample densely, largest error in ulp.
+# f64 function, sampled domain, densely sampled range, largest error in ulp.
 _WIDE_FUNCTIONS = {
     "exp": (np.exp, (-745, 709.7), (-2, 2), 1),
     "expm1": (np.expm1, (-60, 709.7), (-2, 2), 2),
@@ -131,7 +131,7 @@ _WIDE_SPECIAL = np.array(
 
 
 def wide_samples(domain: tuple[float, float], dense: tuple[float, float]) -> np.ndarray:
-    """Numbers of every magnitude in the domain, a grid over it, and a dense part."""
+    """Values of every magnitude in the domain, a grid over it, and a dense part."""
     low, high = domain
     values = np.random.default_rng(1).integers(0, 1 << 64, _SIZE // 2, dtype=np.uint64)
     values = values.view(np.float64)
@@ -141,7 +141,7 @@ def wide_samples(domain: tuple[float, float], dense: tuple[float, float]) -> np.
 
 
 def evaluate_wide(op: str, values: np.ndarray, lanes: int, fma: bool | None = None) -> np.ndarray:
-    """The function of f64 by its polynomial."""
+    """Evaluate the f64 function by its polynomial."""
     body = f"%r = math.{op} %a : $r"
     module = parse_kernel(elementwise(body, ["f64"], "f64", len(values), lanes))
     ExpandMathPass(fma=fma).apply(Context(), module)
@@ -167,7 +167,7 @@ def test_largest_error_of_f64(op, fma):
 @pytest.mark.parametrize("op", _WIDE_FUNCTIONS)
 @pytest.mark.parametrize("lanes", [0, 8])
 def test_special_values_of_f64(op, lanes):
-    """Infinities, NaN, zeros with their sign, denormal numbers, overflow and underflow."""
+    """Infinities, NaN, signed zeros, denormals, overflow and underflow."""
     values = np.resize(_WIDE_SPECIAL, 16)
     with np.errstate(all="ignore"):
         expected = _WIDE_FUNCTIONS[op][0](values)
@@ -223,7 +223,7 @@ def _power(base: np.ndarray, exponent: np.ndarray, lanes: int, fma: bool | None)
 
 @pytest.mark.parametrize("fma", [True, False])
 def test_largest_error_of_powers(rng, fma):
-    """Results of all sizes, denormal ones too, and whole numbers to whole numbers exactly."""
+    """Results of all magnitudes, including denormals; integers give exact integers."""
     base = np.exp2(rng.uniform(-126, 127, _SIZE)).astype(np.float32)
     base[::2] = rng.uniform(0.5, 2, _SIZE // 2)
     exponent = (rng.uniform(-149, 128, _SIZE) / np.log2(base, dtype=np.float64)).astype(np.float32)
@@ -239,7 +239,7 @@ def test_largest_error_of_powers(rng, fma):
 
 @pytest.mark.parametrize("lanes", [0, 16])
 def test_special_values_of_powers(lanes):
-    """Those of C, of which numpy's are: signs, infinities, nan, numbers that stay 1."""
+    """As in C and numpy: signs, infinities, nan, and bases that stay 1."""
     numbers = [*_SPECIAL, 0.5, -0.5, 2, -2, 3, -3, 2.0**24 + 2, -(2.0**24) - 2, 8388609, 1e-38]
     base, exponent = np.meshgrid(np.array(numbers), np.array(numbers))
     base, exponent = (v.ravel()[:528].astype(np.float32) for v in (base, exponent))

@@ -1,4 +1,4 @@
-"""The memory plan: no overlaps, near the lower bound, right results."""
+"""The memory plan: no overlaps, close to the lower bound, correct results."""
 
 # ruff: noqa: E501 (lines of IR)
 from __future__ import annotations

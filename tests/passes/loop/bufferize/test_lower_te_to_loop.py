@@ -79,7 +79,7 @@ def test_a_call_writes_through_a_view():
 
 
 def test_what_has_no_buffer_of_its_own_is_copied():
-    """A result returned twice, a view of one, an input, a weight."""
+    """A result returned twice, a view of one, an argument, a weight."""
     module = lower(
         DOUBLE
         + """

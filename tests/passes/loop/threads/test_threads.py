@@ -1,4 +1,4 @@
-"""Kernels whose threads share memory: right results, and no barrier too few or too many."""
+"""Kernels whose threads share memory: correct results and a minimal set of barriers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 @settings(max_examples=examples(8), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_shared_tiles(data: st.DataObject) -> None:
-    """Tiles that divide nothing, with more threads than work or less, give the product."""
+    """Tiles that do not divide the extents, with more or fewer threads than work, compute the
+    product."""
     few = st.integers(1, 3)
     tiling = Tiling(
         own=(data.draw(few), data.draw(few)),
@@ -67,7 +68,7 @@ def test_shared_tiles(data: st.DataObject) -> None:
     ],
 )
 def test_every_barrier_is_needed(tiling: Tiling, barriers: int, rng: np.random.Generator) -> None:
-    """Without any one of them threads read what is not there yet, or no longer."""
+    """Without any one barrier, threads read data that is not yet there or already overwritten."""
     sch = Schedule(matmul(9, 7, 10))
     tile_matmul(sch, tiling)
     kernel = kernel_of(sch.func)

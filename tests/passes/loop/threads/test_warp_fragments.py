@@ -1,4 +1,4 @@
-"""Products of warps spread over their lanes: who holds what, and what comes out."""
+"""Warp products distributed over lanes: fragment layouts and results."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ PASSES = f"lower-intrinsics,{LOOP_PASSES}".replace("lower-blocks", "lower-blocks
 DTYPES = {"f16": np.dtype(np.float16), "bf16": np.dtype(bfloat16)}
 
 
-# What the PTX ISA says of the matrices of mma.m16n8k16 and .m16n8k8 for f16 and bf16, element by
-# element: the row and column of element i of a lane.
+# Matrix fragment layouts of mma.m16n8k16 and .m16n8k8 for f16 and bf16 from the PTX ISA: row and
+# column of element i of a lane.
 
 
 def isa_left(lane: int, i: int) -> tuple[int, int]:
@@ -85,7 +85,7 @@ def test_sums_are_found_where_the_isa_has_them() -> None:
 
 @pytest.mark.parametrize("depth", [8, 16])
 def test_mma_multiplies_what_lanes_hold(rng: np.random.Generator, depth: int) -> None:
-    """Matrices cut up, and sums put together, by the ISA's formulae."""
+    """Split matrices and assemble sums by the ISA's formulae."""
     a, b, c = (rng.integers(-8, 8, shape) for shape in ((16, depth), (depth, 8), (16, 8)))
     left = np.array([[a[isa_left(t, i)] for i in range(depth // 2)] for t in range(32)], np.float16)
     right = np.array([[b[isa_right(t, i)] for i in range(depth // 4)] for t in range(32)])
@@ -99,7 +99,8 @@ def test_mma_multiplies_what_lanes_hold(rng: np.random.Generator, depth: int) ->
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_rows_are_exchanged_as_ldmatrix_does(count: int, transposed: bool) -> None:
-    """Lanes 8 m to 8 m + 7 give the rows of matrix m; a lane takes two elements of row lane / 4."""
+    """Lanes 8 m to 8 m + 7 address the rows of matrix m; a lane receives two elements of row lane /
+    4."""
     rows = np.arange(32 * 8).reshape(32, 8)
     source = _value(8)
     op = ExchangeRowsOp(source, count, transposed=transposed)
@@ -143,7 +144,7 @@ def product_of(element: str, left: str, right: str) -> loop.FuncOp:
 
 
 def tile_warps(sch: Schedule, intrinsic: str, *, shared: bool = True, padding: int = 8) -> None:
-    """Blocks of 2 x 2 warps, 32 x 16 elements of each."""
+    """Blocks of 2 x 2 warps, of 32 x 16 elements each."""
     depth = int(intrinsic.split("_")[1].rpartition("k")[2])
     out = sch.cache_write("y", "register")
     i, j, k = sch.get_loops("y")
@@ -190,7 +191,7 @@ def make_kernel(function: loop.FuncOp, target: GpuTargetAttr):
 def operands(
     rng: np.random.Generator, element: str, left: str, right: str
 ) -> tuple[NDArray, NDArray, NDArray]:
-    """Both factors as they are stored, and the product."""
+    """Return both factors in their stored layout, and the product."""
     a = rng.standard_normal((M, K)).astype(DTYPES[element])
     b = rng.standard_normal((K, N)).astype(DTYPES[element])
     expected = a.astype(np.float32) @ b.astype(np.float32)
@@ -219,7 +220,7 @@ def test_products(
     assert any(isinstance(op, ExchangeRowsOp) for op in kernel.walk())
     a, b, expected = operands(rng, element, left, right)
     result = run_on_threads(kernel, a, b, shape=(M, N))
-    # Products of 16-bit numbers are exact in f32, whose sums may be in any order.
+    # Products of 16-bit values are exact in f32, and sums may be in any order.
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-4)
 
 
@@ -227,7 +228,7 @@ def test_products(
 def test_lanes_load_their_own_elements(
     rng: np.random.Generator, shared: bool, padding: int
 ) -> None:
-    """Where rows begin anywhere, or lie in global memory."""
+    """Operands with unaligned rows, or in global memory."""
     sch = Schedule(product_of("f16", "ik", "kj"))
     tile_warps(sch, "mma_m16n8k16_f16", shared=shared, padding=padding)
     kernel = make_kernel(sch.func, named_gpu("sm_80"))

@@ -1,4 +1,4 @@
-"""The choices of `accelerator-contraction`, on an accelerator of one file."""
+"""The space of `accelerator-contraction`, on an accelerator defined in one file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def test_formulas_are_the_same_over_columns(space: PieceSpace) -> None:
 def test_the_default_takes_the_fewest_cycles_with_each_operand_loaded_for_each_part(
     space: PieceSpace,
 ) -> None:
-    """By hand: the port beside the unit, for all sizes that fit with two slots or one."""
+    """Explicit computation: transfer time next to compute time, for all sizes that fit with one or
+    two slots."""
     found, facts, extents = space.found, space.facts, space.found.pattern.extents
     spatial = (*found.groups, *found.outputs, *found.pixels)
 
@@ -93,7 +94,7 @@ def test_operands_that_are_whole_are_loaded_less_often(space: PieceSpace) -> Non
         other = Point({**vars(parts), "slots": np.full(len(points), 1)})
         facts = space.facts
         assert isinstance(facts, AcceleratorFacts)
-        # A transfer of rows has cycles of its own, so fewer and longer ones are not slower.
+        # Each transfer of a row has a fixed cost, so fewer and longer ones are not slower.
         assert (space.estimate(first) <= space.estimate(other))[both].all()
 
 

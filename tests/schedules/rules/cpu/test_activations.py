@@ -1,4 +1,4 @@
-"""Activations in native code, against numpy in more precision, over all of their range."""
+"""Activations in native code over their whole range, against numpy in higher precision."""
 
 import numpy as np
 import pytest
@@ -14,14 +14,14 @@ def values(op: type, x: np.ndarray) -> np.ndarray:
 
 
 def tanh_softplus(x: np.ndarray) -> np.ndarray:
-    # As n / (n + 2), with expm1 and log1p nowhere: longdouble has digits to spare.
+    # Compute it as n / (n + 2), without expm1 and log1p; longdouble has enough digits.
     power = np.exp(np.minimum(x.astype(np.longdouble), 50))
     return power * (power + 2) / (power * (power + 2) + 2)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_tanh_of_softplus_keeps_its_digits(dtype: type):
-    # tanh of a softplus computed on its own loses them all below -16 in f32.
+    # A separate tanh of a softplus loses all digits below -16 in f32.
     x = np.concatenate([np.linspace(-80, 60, 4001), [-17.0, 0.0, 20.0, 88.0, 1e6]]).astype(dtype)
     expected = tanh_softplus(x)
     few = 16 * np.finfo(dtype).eps

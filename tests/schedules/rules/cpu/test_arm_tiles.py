@@ -1,4 +1,4 @@
-"""Register tiles for Arm: the loop over the terms keeps all sums in registers."""
+"""Register tiles for Arm: the reduction loop keeps all sums in registers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words of bits, and convolutions of these: natively and interpreted, beside numpy."""
+"""Bit-packed words and convolutions on them: natively and interpreted, against numpy."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_convolutions(name: str, width: int) -> None:
 @pytest.mark.nightly(every=4)
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_counts_of_bits(name: str) -> None:
-    """Whatever the taps: none of them is taken for the places of bits."""
+    """Convolutions with any window: taps are never confused with bit positions."""
     data, weights, options = CONVOLUTIONS[name]
     words = [np.zeros(shape, np.uint32) for shape in (data, weights)]
     text = kernel_text(lambda a, b: BitConvOp(a, b, **options), *words)

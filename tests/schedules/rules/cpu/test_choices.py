@@ -1,4 +1,4 @@
-"""Whatever is chosen from the space of a rule, the results are the same."""
+"""Results are the same for every point of a rule's space."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FEW = settings(max_examples=examples(4), deadline=None, suppress_health_check=[*
 
 
 def at_random(rng: np.random.Generator, taken: list[tuple[str, Choice]]):
-    """What takes a rule and a valid choice of its space at random, and writes them down."""
+    """Chooser that selects a random rule and a random valid point, and records them."""
 
     def choose(found: list[tuple[AnyRule, Space]]) -> tuple[str, Choice]:
         rule, space = found[rng.integers(len(found))]
@@ -38,7 +38,7 @@ def at_random(rng: np.random.Generator, taken: list[tuple[str, Choice]]):
 @FEW
 @given(seed=st.integers(0, 1 << 32), parallel=st.booleans())
 def test_no_choice_changes_a_result(case, seed, parallel):
-    """Random choices of random rules, run beside numpy with guards around all buffers."""
+    """Random points of random rules, against numpy with guards around all buffers."""
     make, *arrays = CASES[case]()
     taken: list[tuple[str, Choice]] = []
     with everything_parallel(parallel):

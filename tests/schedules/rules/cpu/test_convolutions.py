@@ -1,4 +1,4 @@
-"""Convolutions: whatever tile is chosen and however loops are ordered, results stay the same."""
+"""Convolutions: results do not depend on the tile and loop order."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_convolutions_match_onnxruntime(target, case):
 def model_of(
     operator: str, shape: Sequence[int], kernel: Sequence[int], options: Mapping[str, Any]
 ) -> onnx.ModelProto:
-    """A convolution with a bias, and what is positive of it."""
+    """A convolution with a bias and a ReLU."""
     count = kernel[1] * options.get("group", 1) if operator == "ConvTranspose" else kernel[0]
     return helper.make_model(
         helper.make_graph(
@@ -117,7 +117,7 @@ def model_of(
 
 
 def compare(model: onnx.ModelProto, target: str) -> None:
-    """Assert that a model of one input computes what onnxruntime does."""
+    """Assert that a model with one input computes what onnxruntime does."""
     shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
     feeds = {"x": data(*shape)}
     session = onnxruntime.InferenceSession(
@@ -182,7 +182,7 @@ def test_transposed_convolutions_by_phases_match_onnxruntime(name):
 
 
 def is_by_phases(op: Operation) -> bool:
-    """Whether an op is a transposed convolution in blocks, directly or through tiles."""
+    """Whether an op is a transposed convolution in blocks, directly or by Winograd."""
     through_tiles = isinstance(op, WinogradConvOp) and op.phases.value.data > 1
     return through_tiles or isinstance(op, BlockedConvTransposeOp)
 
@@ -210,7 +210,7 @@ def test_pointwise_convolutions_between_plain_data(name):
         ((8, 8), (3, 3), {"dilations": [6, 6], "pads": [9, 8, 9, 4]}),
         ((9, 9), (5, 5), {"dilations": [5, 5], "pads": [10] * 4, "strides": [2, 2]}),
         ((12,), (3,), {"dilations": [20], "pads": [20, 20]}),
-        # Nothing sees the data; and what is left could not be padded the same.
+        # No tap reads the data, and the rest could not be padded in the same way.
         ((4,), (2,), {"dilations": [30], "pads": [20, 12]}),
         ((4,), (2,), {"dilations": [9], "pads": [8, 3]}),
     ],

@@ -1,4 +1,4 @@
-"""Convolutions with deep reductions: when they are divided into parts, and how."""
+"""Convolutions with deep reductions: when and how they are divided."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_other_reductions_stay_whole(problem, rows):
 
 @pytest.mark.parametrize(("images", "blocks"), [(1, 5), (3, 1), (3, 5)])
 def test_parts_and_chunks_compute_the_same(images, blocks):
-    """Rows of 50 in chunks, several images and an odd number of blocks of outputs."""
+    """Rows of 50 in chunks, several images and an odd number of output blocks."""
     x, w = data(images, 6, 2, 50, 8), data(blocks, 6, 2, 3, 8, 8)
     with (
         mock.patch.object(deep_reduction, "DEEP_SHARE", 1 << 40),

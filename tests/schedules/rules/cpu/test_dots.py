@@ -1,7 +1,7 @@
-"""Contractions by the hardware's dot products: which rule takes them, and what they compute.
+"""Contractions by hardware dot products: selected rules and results.
 
-Kernels are scheduled for CPUs that have the instructions, and run on this one, for which the
-same kernel-level ops are written out.
+Kernels are scheduled for CPUs with the instructions and run on this one, where the same
+kernel-level ops are expanded.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ PHASES = {phase.name: phase for phase in pipeline()}
 
 
 def machine(bits: int) -> CpuTargetAttr:
-    """A CPU with bf16 dot products and vectors of a width."""
+    """Return a CPU with bf16 dot products and the given vector width."""
     return CpuTargetAttr.of(replace(named_target("znver4"), vector_bits=bits, cores=2))
 
 
 def lowered(
     make: Callable[..., ContractionOp], arrays: Sequence[np.ndarray], rule: str, bits: int
 ) -> tuple[ModuleOp, list[np.ndarray], ContractionOp]:
-    """The form in groups of an op on bf16 as a kernel, its operands, and the op."""
+    """Return the interleaved form of an op on bf16 as a kernel, its operands, and the op."""
     half = [array.astype(ml_dtypes.bfloat16) for array in arrays]
     op = make(*(ConstantOp.weight("v", like(array)).results[0] for array in half))
     steps = op.in_groups(2)
@@ -70,14 +70,14 @@ def lowered(
 def check(
     make: Callable[..., ContractionOp], arrays: Sequence[np.ndarray], rule: str, bits: int
 ) -> None:
-    """Schedule and run the form in groups of an op, beside numpy in double precision."""
+    """Schedule and run the interleaved form of an op, against float64 numpy."""
     module, operands, op = lowered(make, arrays, rule, bits)
     module.attributes[TARGET_ATTRIBUTE] = CpuTargetAttr.of(host_target())
     result = np.full(op.shape, np.nan, np.float32)
     compile_module(module).function("f")(*operands, result)
     exact = [array.astype(ml_dtypes.bfloat16).astype(np.float64) for array in arrays]
     expected = op.compute(*exact)
-    # Products of bf16 are exact in f32; their sums, of a few hundred terms, are not.
+    # Products of bf16 are exact in f32, but their sums of a few hundred terms are not.
     scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
     np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-5 * scale)
 
@@ -91,7 +91,7 @@ def check(
     st.data(),
 )
 def test_panels(m, k, vectors, panels, choices):
-    """Whatever the shape, the columns kept, the batch and the order of the left operand."""
+    """Packed products of any shape, number of columns, batch and layout of the left operand."""
     bits = choices.draw(st.sampled_from([256, 512]))
     width = vectors * (bits // 32)
     columns = width * panels - choices.draw(st.integers(0, width - 1))
@@ -130,7 +130,7 @@ def test_deep_reductions_in_parts(m, k):
     st.sampled_from([256, 512]),
 )
 def test_convolutions(kernel, image, blocks, options, bits):
-    """Whatever the window, over channels in blocks."""
+    """Blocked convolutions with any window."""
     inner, block = blocks
     groups = options.get("groups", 1)
     extents = [max(i, k) for i, k in zip(image, kernel, strict=True)]
@@ -162,7 +162,7 @@ def _conv(x, w):
     ],
 )
 def test_sums_stay_in_registers(make, shapes, rule):
-    """The loop over the terms is dot products, broadcasts and loads of weights."""
+    """The reduction loop has only dot products, broadcasts and loads of weights."""
     arrays = [data(*shape) for shape in shapes]
     module, _, _ = lowered(make, arrays, rule, 512)
     text = emit_assembly(module, named_target("znver4"))

@@ -1,4 +1,4 @@
-"""Products of matrices in every stored form, through the matmul rules, beside numpy."""
+"""Matrix products in every layout, by the matmul rules, against numpy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ bits = st.sampled_from([256, None])
 @FEW
 @given(rows, depths, st.integers(1, 4), st.integers(1, 3), st.data())
 def test_panels(m, k, vectors, panels, choices):
-    """Whatever the panel, the columns kept, the batch and the order of the left operand."""
+    """Products with any panel, number of columns, batch and layout of the left operand."""
     bits_ = choices.draw(bits)
     width = vectors * ((bits_ or 512) // 32)
     columns = width * panels - choices.draw(st.integers(0, width - 1))
@@ -54,7 +54,7 @@ def test_panels(m, k, vectors, panels, choices):
     st.booleans(),
 )
 def test_deep_reductions_in_parts(m, k, panels, bits_, parallel):
-    """Partial results of parts of the depth add up, with a bias on them, whatever the rows."""
+    """Partial results of parts of the depth add up, with a bias, for any number of rows."""
     width = (bits_ or 512) // 32
 
     def product(a, b):
@@ -69,7 +69,7 @@ def test_deep_reductions_in_parts(m, k, panels, bits_, parallel):
 
 @pytest.mark.parametrize("m", [1, 45])
 def test_panels_beyond_the_second_cache(m):
-    """Panels that several tiles of rows pass over are prefetched, which changes no result."""
+    """Panels that several tiles of rows use are prefetched, without changing results."""
     arrays = data(m, 96), data(9, 96, 16, seed=1)
 
     def product(a, b):
@@ -85,7 +85,7 @@ def test_panels_beyond_the_second_cache(m):
 
 @pytest.mark.parametrize(("panels", "streams"), [(8, 2), (12, 3)])
 def test_a_row_passes_over_several_panels_at_once(panels, streams):
-    """Also where it ends inside of the last."""
+    """Results are also correct if a row ends inside the last panel."""
     arrays = data(1, 23), data(panels, 23, 32, seed=1)
 
     def product(a, b):
@@ -116,18 +116,18 @@ def _tiles(product, *arrays):
 
 @pytest.mark.parametrize(("depth", "chunks"), [(24, 1), (200, 6), (300, 1), (1000, 2)])
 def test_rows_of_a_chunk_stay_in_the_second_cache(depth, chunks):
-    """Unless these are few tiles, which would not justify reading the panels again."""
+    """Few tiles do not justify reading the panels again."""
     arrays = data(864, depth), data(8, depth, 16, seed=1)
     op = PackedMatmulOp(*_values(*arrays), columns=120)
     module, _ = scheduled(arrays, op.tensor_expression, AVX2)
     sums = next(op for op in module.walk() if isinstance(op, BlockOp) and op.is_reduction)
-    outer = loops_of(sums)[0]  # Over chunks and panels.
+    outer = loops_of(sums)[0]  # The outer loops are over chunks and panels.
     assert outer.trip_count == 8 * chunks
 
 
 @pytest.mark.parametrize(("columns", "copied"), [(512, True), (500, False)])
 def test_columns_that_conflict_in_the_first_cache_are_copied(columns, copied):
-    """Rows a power of two apart share few sets; the last tile may have fewer rows."""
+    """Rows a power of two apart share few cache sets; the last tile may have fewer rows."""
     arrays = data(2, 133, 72), data(2, 72, columns, seed=1)
     op = MatmulOp(*_values(*arrays))
     module, rule = scheduled(arrays, op.tensor_expression, AVX2)
@@ -147,7 +147,7 @@ def test_columns_that_conflict_in_the_first_cache_are_copied(columns, copied):
     st.booleans(),
 )
 def test_few_rows_with_columns_as_they_are_stored(m, n, k, batch, bits_, parallel):
-    """Products whose both operands are contiguous along the reduction."""
+    """Products whose two operands are contiguous along the reduction."""
     with everything_parallel(parallel):
         check_op(
             lambda a, b: MatmulOp(a, b, transpose_b=True),
@@ -159,7 +159,7 @@ def test_few_rows_with_columns_as_they_are_stored(m, n, k, batch, bits_, paralle
 
 @given(st.integers(1, 5), st.permutations(range(4)))
 def test_decomposed_products_are_the_product(rows, perm):
-    """Whatever a transpose of the right operand does, and how many rows there are."""
+    """Products with any transpose of the right operand and any number of rows."""
     stored = data(2, 3, 4, 5)
     array = stored.transpose(perm)
     x = data(*array.shape[:2], rows, array.shape[2], seed=1)
@@ -183,7 +183,7 @@ def _variables(*arrays):
 
 
 def test_panels_are_the_matrix():
-    """Panels of a matrix are its columns, cut; the last one is filled up with zeros."""
+    """Panels are slices of a matrix's columns; the last one is padded with zeros."""
     matrix = data(5, 7)
     panels = np.moveaxis(np.pad(matrix, ((0, 0), (0, 1))).reshape(5, 2, 4), 1, 0)
     x = data(3, 5)

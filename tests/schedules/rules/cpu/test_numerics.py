@@ -1,4 +1,4 @@
-"""Over random shapes, what the CPU rules make of one op is what numpy computes."""
+"""On random shapes, kernels of the CPU rules for single ops match numpy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tcopt.dialects.te import api as te
 
 FEW = settings(max_examples=examples(8), suppress_health_check=list(HealthCheck))
 
-# Sizes below, at and beside vectors of 4, 8 and 16, and primes.
+# Sizes below, at and around vectors of 4, 8 and 16, and primes.
 SIZES = (1, 2, 3, 5, 7, 8, 13, 15, 16, 17, 19, 31, 32, 33, 48, 67)
 size = st.sampled_from(SIZES)
 small = st.integers(1, 3)
@@ -26,7 +26,7 @@ widths = st.sampled_from([128, 256, None])
 
 
 def run(make, *arrays, bits, parallel=True):
-    """Check an op; combinations that no op accepts do not count."""
+    """Check an op; combinations that no op accepts are skipped."""
     try:
         with everything_parallel(parallel):
             check_op(make, *arrays, bits=bits)
@@ -121,7 +121,7 @@ def test_blocked_convolution(window, form, blocks_in, blocks_out, batch, bits):
 @given(windows(), st.sampled_from(["max", "average"]), st.booleans(), st.booleans(), small, widths)
 def test_pool(window, kind, include, ceil_mode, channels, bits):
     kernel, extents, options = window
-    # Every window holds an element.
+    # Every window contains an element.
     pads = [min(p, k - 1) for p, k in zip(options["pads"], [*kernel, *kernel], strict=True)]
     assume(set(options["dilations"]) == {1} or not any(pads))
 
@@ -180,7 +180,7 @@ def test_reductions(shape, rest, kind, keepdims, bits, parallel):
 @given(shapes(), st.data(), st.sampled_from(["max", "min"]), st.booleans(), widths)
 def test_positions_of_extrema(shape, rest, kind, select_last, bits):
     axis = rest.draw(st.integers(0, len(shape) - 1))
-    # Few values, so that there are ties.
+    # Few distinct values, so that there are ties.
     x = np.round(data(*shape))
     run(lambda x: graph.ArgReduceOp(x, kind=kind, axis=axis, select_last=select_last), x, bits=bits)
 
@@ -197,7 +197,7 @@ def test_transpose(shape, rest, bits):
 @pytest.mark.parametrize("shape", [(33, 20), (3, 50), (50, 3)])
 @pytest.mark.parametrize("bits", [128, None])
 def test_tiles_of_a_transposition(dtype, shape, bits):
-    """Whole tiles, tiles with tails on either side, and rows too narrow for a vector."""
+    """Whole tiles, tiles with tails on either side, and rows narrower than a vector."""
     values = (data(*shape) * 30).astype(dtype)
     order = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
     run(lambda x: graph.TransposeOp(x, order), values, bits=bits)
@@ -206,7 +206,7 @@ def test_tiles_of_a_transposition(dtype, shape, bits):
 @pytest.mark.parametrize("channels", [16, 35])
 @pytest.mark.parametrize("bits", [128, 256, None])
 def test_blocks_of_channels(channels, bits):
-    """Channels go into blocks and come out again as they were."""
+    """Converting channels to blocks and back is an identity."""
     values = data(1, channels, 5, 7)
     blocks = -(-channels // 8)
     with everything_parallel():
@@ -221,7 +221,7 @@ def test_blocks_of_channels(channels, bits):
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "int32", "int64", "int8", "bool"])
 def test_element_types(dtype):
-    """Lanes follow the widest element of a block."""
+    """The number of lanes follows the widest element of a block."""
     x = (10 * data(5, 37)).astype(dtype)
     y = (10 * data(37, seed=1)).astype(dtype)
     op = graph.AndOp if dtype == "bool" else graph.AddOp
@@ -230,7 +230,7 @@ def test_element_types(dtype):
 
 
 def test_mixed_widths():
-    """Integers chosen by booleans from floats, in one block."""
+    """Integers selected from floats by Booleans, in one block."""
     x, y = data(7, 21), data(7, 21, seed=1)
 
     def expression(a, b):
@@ -267,7 +267,7 @@ def test_product_with_epilogue(rows, columns, inner, bits, parallel):
 
 
 def attention(q, k, v):
-    """Two products with a softmax between, all in one function."""
+    """Two products with a softmax between them, all in one function."""
     tokens, width = q.shape
     c = te.reduce_axis(width, "c")
     t, u, s = (te.reduce_axis(tokens, name) for name in "tus")

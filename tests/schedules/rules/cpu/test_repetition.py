@@ -1,4 +1,4 @@
-"""Resizing: elements loaded once, repeated or weighed in registers."""
+"""Resizing: elements loaded once, repeated or weighted in registers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_doubling_by_interpolation_reads_and_writes_whole_vectors():
 
     text = kernel_text(make, data(1, 2, 8, 64), bits=128)
     down = text[text.index("scf.parallel") if "scf.parallel" in text else text.rindex("scf.for") :]
-    # Across with zeros beyond the edges, each row once; down, whole vectors alone.
+    # Horizontally with zeros beyond the edges, each row once; vertically, whole vectors alone.
     assert "vector.maskedload" in text
     assert "vector.maskedload" not in down
     assert "vector.gather" not in text
@@ -73,7 +73,7 @@ def test_doubling_by_interpolation_reads_and_writes_whole_vectors():
 @pytest.mark.parametrize("strides", [(2, 2), (1, 3), (2, 5)])
 @pytest.mark.parametrize("width", [2, 3, 4])
 def test_short_rows_are_moved_one_by_one(strides, width):
-    """Which element is read, and whether it is a zero, is known where a row is written out."""
+    """The unrolled row determines which element is read, and whether it is zero."""
     output = [3 * s - s // 2 for s in strides[:-1]] + [(width - 1) * strides[-1] + 1]
 
     def make(x):

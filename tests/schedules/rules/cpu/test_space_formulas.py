@@ -1,4 +1,4 @@
-"""The formulas of spaces: equal for numbers and columns, and what they choose by default."""
+"""Formulas of spaces: scalar and columnar evaluation agree; default choices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FACTS = facts_of(AVX2)
 
 
 def spaces(case: str) -> list[tuple[AnyRule, Space]]:
-    """What the rules, templates among them, leave open for a case."""
+    """The spaces of rules, including templates, for a case."""
     make, *arrays = CASES[case]()
     op = make(*(ConstantOp.weight("v", like(array)).results[0] for array in arrays))
     module = te_module(arrays, op.tensor_expression, AVX2)
@@ -37,7 +37,7 @@ def spaces(case: str) -> list[tuple[AnyRule, Space]]:
 @pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("case", CASES)
 def test_formulas_give_for_columns_what_they_give_for_numbers(case):
-    """Choices at random, all at once and one by one; the default is one that can be carried out."""
+    """Random points, all at once and one by one; the default can be applied."""
     for rule, space in spaces(case):
         default = space.default()
         space.check(default)
@@ -48,7 +48,7 @@ def test_formulas_give_for_columns_what_they_give_for_numbers(case):
 
 @pytest.mark.parametrize("case", CASES)
 def test_loops_of_a_nest_cover_each_variable(case):
-    """The product of a variable's loops is at least its extent."""
+    """The product of a variable's loop extents is at least its extent."""
     for rule, space in spaces(case):
         levels = space.nest(Point(space.default()))
         reach: dict[int, int] = {}
@@ -62,7 +62,7 @@ def test_loops_of_a_nest_cover_each_variable(case):
 
 @pytest.mark.parametrize("case", ["conv", "pointwise", "pool"])
 def test_the_default_tile_has_the_least_estimate(case):
-    """One by one over all tiles; ties go to more accumulators, more rows, fewer spans."""
+    """Enumerate all tiles; ties prefer more accumulators, then more rows, then fewer spans."""
     tested = 0
     for _, space in spaces(case):
         if not isinstance(space, TileSpace):
@@ -89,9 +89,10 @@ def test_the_default_tile_has_the_least_estimate(case):
 @pytest.mark.parametrize(
     ("case", "lines"),
     [
-        # Eight channels of a pixel are half a line: of four of seven in a row none shares one.
+        # Eight channels of a pixel are half a cache line; with stride 2, no two pixels share a
+        # line.
         ("pointwise", 2 * 2 * 4 * 4),
-        # Windows that overlap read all of it.
+        # Overlapping windows read the whole line.
         ("conv", 2 * 7 * 9 / 2),
     ],
 )
@@ -101,7 +102,8 @@ def test_what_rows_broadcast_are_the_lines_that_are_read(case: str, lines: float
 
 
 def test_the_default_plan_of_a_transformed_convolution_is_hardly_beaten():
-    """Its estimate is within what tiles of two heights should gain of the least of all choices."""
+    """The default's estimate exceeds the minimum by no more than tiles of two heights could
+    gain."""
     (space,) = (each for _, each in spaces("winograd") if isinstance(each, WinogradSpace))
     points = (
         space.points(range(space.size))
@@ -114,7 +116,7 @@ def test_the_default_plan_of_a_transformed_convolution_is_hardly_beaten():
 
 
 def test_what_a_part_of_a_nest_touches():
-    """Windows overlap: three taps of eight places reach ten elements, of one row each."""
+    """Windows overlap: three taps of eight outputs read ten elements of one row."""
     image = Operand((4, 20), 4, ((1, 0), (0, 1), (0, 1)), is_output=False)
     assert footprint(image, {1: 8, 2: 3}) == 40
     assert footprint(image, {0: 2, 1: 8, 2: 3}) == 80

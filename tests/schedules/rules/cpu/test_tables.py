@@ -1,4 +1,4 @@
-"""Tables of sums, and convolutions that look them up: natively and interpreted, beside numpy."""
+"""Tables of sums, and convolutions that look them up: natively and interpreted, against numpy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TABLES = {
     ),
     "few_bits": ((3, 2, 2, 2, 4), np.uint8, (0, 16), TableShape(4, 1, 2, 7), {}),
 }
-"""Shapes, types, limits of numbers, tables."""
+"""Shapes, types, value bounds, tables."""
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -1,4 +1,4 @@
-"""The choice of register tiles: properties that hold for every shape, and good choices."""
+"""The choice of register tiles: properties for every shape, and good choices."""
 
 from dataclasses import replace
 
@@ -62,8 +62,8 @@ def test_convolution_tiles(facts: CpuFacts, rows: int, spans: int, expected: Til
 
 @pytest.mark.parametrize("steps", [32, 64, 256])
 def test_cores_that_multiply_in_halves_have_a_vector_for_each_broadcast(steps: int):
-    # Measured on Zen 4: 1x1 convolutions by tiles of 7 to 14 rows and one vector take 0.92 of the
-    # time of 14 x 2 where 32 terms are added, and 0.99 for 256. Dot products gain nothing by it.
+    # Measured on Zen 4: for 1x1 convolutions, tiles of 7 to 14 rows and one vector take 0.92 of the
+    # time of 14 x 2 for a reduction of 32, and 0.99 for 256. Dot products do not gain.
     halves = replace(AVX512, fma_units=1)
     space = TileProblem(28, 28, 512, 16, steps, 1, 28 * 28 * steps * 4, steps * 512 * 4)
     tile = plan_tile(space, halves).tile
@@ -76,15 +76,15 @@ def test_cores_that_multiply_in_halves_have_a_vector_for_each_broadcast(steps: i
 @pytest.mark.parametrize("size", [14, 28, 56, 112])
 @pytest.mark.parametrize("window", [9, 25])
 def test_cores_that_multiply_in_halves_have_few_rows_of_own_operands(size: int, window: int):
-    # Measured on Zen 4: depthwise convolutions by tiles of 7 or 8 rows are up to 1.16 times as fast
-    # as by 14, and pools up to 1.6 times.
+    # Measured on Zen 4: depthwise convolutions with tiles of 7 or 8 rows are up to 1.16 times as
+    # fast as with 14, and pools up to 1.6 times.
     space = TileProblem(size, size, 16, 16, window, 8)
     assert plan_tile(space, replace(AVX512, fma_units=1)).tile.rows in (7, 8)
     assert plan_tile(space, AVX512).tile.rows >= 12
 
 
 def test_rows_that_share_nothing_come_after_vectors():
-    # The maximum of windows that jump: 4 vectors of 2 rows take 0.8 of the time of 8 rows.
+    # Max pooling with strided windows: 4 vectors of 2 rows take 0.8 of the time of 8 rows.
     space = TileProblem(56, 64, 56, 16, 9, 1)
     halves = replace(AVX512, fma_units=1)
     assert plan_tile(space, halves).tile == Tile(2, 4, 16)
@@ -94,7 +94,7 @@ def test_rows_that_share_nothing_come_after_vectors():
 @pytest.mark.parametrize("facts", [AVX512, replace(AVX512, fma_units=1), AVX2])
 @pytest.mark.parametrize("size", [20, 28, 52, 56])
 def test_rows_that_are_stored_apart_come_in_squares(facts: CpuFacts, size: int):
-    # One that is left over is stored lane by lane: 7 rows take 1.6 times as long as 8.
+    # A remainder is stored lane by lane: 7 rows take 1.6 times as long as 8.
     space = TileProblem(size, size, facts.lanes(), facts.lanes(), 9, 8, square=4)
     rows = plan_tile(space, facts).tile.rows
     assert rows % 4 == 0 and rows >= 4
@@ -110,7 +110,7 @@ def test_whole_rows_that_are_stored_apart_follow_each_other():
 @pytest.mark.parametrize("l1", [32 << 10, 48 << 10])
 def test_a_broadcast_serves_several_products(channels: tuple[int, int], batch: int, l1: int):
     # A tile of 28 rows and one vector takes a load for each multiply-add, and its data does not
-    # stay in the first cache: half the speed of tiles of 7 x 3 or 14 x 2 on Zen 5.
+    # stay in L1: half the speed of tiles of 7 x 3 or 14 x 2 on Zen 5.
     inputs, outputs = channels
     space = TileProblem(
         7, 7, outputs, 16, inputs, batch, batch * 49 * inputs * 4, inputs * outputs * 4
@@ -138,13 +138,13 @@ def test_few_rows_do_not_take_more_vectors_than_the_second_cache_delivers(
 @pytest.mark.parametrize("size", [9, 11, 13, 17, 19])
 @pytest.mark.parametrize("steps", [128, 256, 9 * 128])
 def test_odd_images_do_not_fill_registers_with_broadcasts(size: int, steps: int):
-    # 13 rows of one vector spill where there are 16 registers, and took 1.5 times as long.
+    # 13 rows of one vector spill with 16 registers, and took 1.5 times as long.
     space = TileProblem(size, size, 256, 8, steps, 1, size * size * 512, steps * 1024)
     assert plan_tile(space, AVX2).tile.vectors >= 2
 
 
 def test_what_lanes_are_taken_of_has_registers():
-    # LLVM loads what rows need for several steps at once, and then spills accumulators.
+    # LLVM loads the row data of several steps at once, and then spills accumulators.
     arm = CpuFacts(128, 32, 4, 64 << 10, 1 << 20, capabilities=frozenset({"neon"}))
     space = TileProblem(28, 28, 64, 4, 256, 1, 28 * 28 * 1024, 256 * 256)
     for tile in candidate_tiles(space, arm):
@@ -152,7 +152,7 @@ def test_what_lanes_are_taken_of_has_registers():
 
 
 def test_rows_that_see_nothing_cost_nothing():
-    # Three taps 12 apart of a row of 16: each half of it sees the middle one and some of another.
+    # Three taps 12 apart on a row of 16: each half of it sees the middle tap and part of another.
     whole = TileProblem(16, 1, 128, 16, 3 * 256, scalar_bytes=4096)
     some = replace(whole, seen=((12, 16), (0, 16), (0, 4)))
     tile = Tile(8, 2, 16)

@@ -1,4 +1,4 @@
-"""Convolutions through transformed tiles compute what direct ones do, within stated errors."""
+"""Winograd convolutions match direct ones within stated errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tcopt.dialects.te import api as te
 from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.rules.cpu.winograd_plan import Problem, choose_plan
 
-# Largest error over the largest result, for a few dozen channels.
+# Largest error relative to the largest result, for a few dozen channels.
 ERRORS = {2: 1e-6, 4: 5e-6, 6: 3e-5}
 
 # tile, images, input blocks, output blocks, height, width, pads, bits of a vector, parallel.
@@ -27,7 +27,7 @@ CASES = (
     (4, 3, 1, 5, 5, 31, (0, 1, 1, 0), 128, True),
     (4, 1, 2, 4, 14, 14, (1, 1, 1, 1), None, False),
     (6, 1, 1, 2, 13, 8, (1, 1, 1, 1), 128, True),
-    # Weights are larger than the second cache, and prefetched.
+    # Weights are larger than L2, and prefetched.
     (4, 1, 64, 24, 8, 8, (1, 1, 1, 1), 128, True),
 )
 
@@ -103,7 +103,7 @@ def test_tiles_hold_outputs_of_all_phases(case):
 
 
 def check(conv, direct, x, w, transformed):
-    """Natively and by numpy, within the errors of F(4, 3) where tiles have as many products."""
+    """Natively and by numpy, within the errors of F(4, 3) for tiles with as many products."""
     conv.verify()
     assert conv.shape == direct.shape
     expected = direct.compute(x.astype(np.float64), w.astype(np.float64))
@@ -184,7 +184,7 @@ def test_an_epilogue_may_read_results_several_times(number, epilogue):
 
 
 def stages_apart(y: te.Tensor) -> te.Tensor:
-    """Two stages that both go through the result, the second in another order."""
+    """Two stages that both traverse the result, the second in another order."""
     long = te.compute(y.shape, lambda *i: te.exp(-te.maximum(y[i], 0.0)), name="long")
     shape = y.shape[0], y.shape[1], y.shape[3], y.shape[2], y.shape[4]
     return te.compute(
@@ -193,7 +193,7 @@ def stages_apart(y: te.Tensor) -> te.Tensor:
 
 
 def with_a_sum(y: te.Tensor) -> te.Tensor:
-    """A mean beside the transforms."""
+    """A mean next to the transforms."""
     rows = te.reduce_axis(y.shape[2], "r")
     return te.compute(
         (y.shape[1], y.shape[3], y.shape[4]),

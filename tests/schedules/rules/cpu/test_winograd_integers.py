@@ -1,4 +1,4 @@
-"""Convolutions of integers through transformed tiles: bit for bit those computed directly."""
+"""Integer Winograd convolutions match direct ones bit for bit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TARGETS = ("haswell", "skylake-avx512")
 
 
 def runs(name: str) -> bool:
-    """Whether this machine has vectors as wide as a CPU's, and is of its kind."""
+    """Whether this machine has a CPU's vector width and instruction set."""
     host, named = default_target(), MACHINES[name]
     return host.triple == named.triple and host.vector_bits >= named.vector_bits
 
@@ -112,7 +112,7 @@ def test_phases_of_a_transposed_convolution():
 )
 def test_what_is_called_exact_is_so_at_the_limits(form, data, weight, blocks):
     tile, taps = form
-    # Every term of a sum has the greatest magnitude, and results of both signs are the largest.
+    # All terms of a sum have the maximum magnitude, and results of both signs are extreme.
     signs = np.random.default_rng(0).choice([-1, 1], (taps + tile, taps + tile))
     x = np.empty((1, blocks, taps + tile, taps + tile, 4), np.int16)
     x[...] = (signs * data)[None, None, :, :, None]
@@ -127,7 +127,7 @@ def test_what_is_called_exact_is_so_at_the_limits(form, data, weight, blocks):
 
 
 def test_the_largest_sums_are_exact_and_one_more_channel_is_refused():
-    # 64 times a sum has 32 bits.
+    # 64 times a sum needs 32 bits.
     largest, terms = (1 << 31) // 64 // (255 * 255), 9
     channels = largest // terms
     for blocks, exact in ((channels // 4, True), (channels // 4 + 1, False)):
@@ -144,7 +144,7 @@ def test_the_largest_sums_are_exact_and_one_more_channel_is_refused():
 
 
 def quantized(channels, outputs, height, width, zero, pads, groups=1):
-    """A convolution of bytes in QDQ form, with a bias and relu."""
+    """An 8-bit convolution in QDQ form, with a bias and ReLU."""
     rng = np.random.default_rng(3)
     constants = {
         "xs": np.float32(0.02),

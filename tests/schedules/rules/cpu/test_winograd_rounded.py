@@ -1,4 +1,4 @@
-"""Convolutions through tiles that are rounded to 16 bits: bf16 products, sums of f32."""
+"""Winograd convolutions with tiles rounded to 16 bits: bf16 products, f32 sums."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from tcopt.dialects.graph.winograd import WinogradConvOp, WinogradWeightsOp
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
-# A bf16 has 8 significant bits. With F(2, 3) errors are 1.5 times those of a direct convolution,
-# with F(4, 3) 4 times: matrices hold larger numbers, and rounded numbers are added up.
+# A bf16 has 8 significant bits. The errors of F(2, 3) are 1.5 times those of a direct convolution,
+# those of F(4, 3) 4 times: the matrices have larger entries, and rounded values are added up.
 GROWTH = {2: 2, 4: 6}
 
 
 def whole(*shape, step=1, most=4, seed=0):
-    """Multiples of a number, as f32."""
+    """Random multiples of a number, as f32."""
     found = np.random.default_rng(seed).integers(-most, most + 1, shape) * step
     return found.astype(np.float32)
 
 
 def rounded(weights, group):
-    """Weights [..., a, b] in bf16, as [..., a / group, b, group]."""
+    """Reshape bf16 weights [..., a, b] to [..., a / group, b, group]."""
     return in_groups(weights.astype(BF16), group)
 
 
 def check(conv, direct, x, w, weights):
-    """All numbers are multiples of a power of two that 8 bits hold, so nothing is lost."""
+    """All values are multiples of a power of two that 8 bits represent, so nothing is rounded."""
     conv.verify()
     (expected,) = direct.evaluate(x, w)
     assert len(np.unique(expected)) > 9
@@ -121,7 +121,7 @@ def test_networks_in_bf16_at_accuracy_fast(name):
     model = getattr(convolutional, name)()
     compiled = tcopt.compile(model, precision="bf16", accuracy="fast")
     feeds = random_inputs(model, 0)
-    # As in test_precision.py, by how much F(4, 3) may add.
+    # Tolerance of test_precision.py, times the additional error of F(4, 3).
     tolerance = 2.0**-9 * GROWTH[4]
     for ours, theirs in zip(compiled.run(feeds), run_reference(model, feeds), strict=True):
         errors = (ours - theirs) / np.ptp(theirs)

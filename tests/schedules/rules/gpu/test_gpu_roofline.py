@@ -1,4 +1,4 @@
-"""How far kernels for GPUs are from what the device allows: told where far, silent elsewhere."""
+"""Distance of GPU kernels from the device's roofline: a remark if far, none otherwise."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NETWORKS = ("cuda:sm_80", "opencl", "opencl:mali")
 
 
 class OneThread:
-    """Takes every function and leaves its loops alone."""
+    """Rule that accepts every function and leaves its loops unchanged."""
 
     name = "one-thread"
 
@@ -56,14 +56,14 @@ def estimated(before: loop.FuncOp, after: loop.FuncOp, device: str) -> Estimate:
 
 
 def by_rules(function: loop.FuncOp, device: str) -> Estimate:
-    """Of a function as the rules of the target schedule it."""
+    """Schedule a function by the target's rules."""
     schedule = find_schedule(function, rules_for("gpu"), gpu_facts(named_gpu(device)))
     assert schedule is not None
     return estimated(function, schedule.func, device)
 
 
 def told(function: loop.FuncOp, device: str) -> list[Remark]:
-    """What the pass `schedule` says of slow kernels."""
+    """Return the remarks of the pass `schedule` about slow kernels."""
     module = ModuleOp([function])
     module.attributes[TARGET_ATTRIBUTE] = named_gpu(device)
     with collect_remarks() as remarks:
@@ -72,7 +72,7 @@ def told(function: loop.FuncOp, device: str) -> list[Remark]:
 
 
 def one_of_each() -> onnx.ModelProto:
-    """A product, a convolution, sums, and what goes element by element."""
+    """A product, a convolution, sums, and elementwise work."""
     net = Network("each")
     image = net.conv(net.input("x", [1, 32, 28, 28]), 32, 64)
     y = net.add("GlobalAveragePool", net.add("Relu", image))
@@ -109,7 +109,7 @@ def test_few_threads_that_copy_a_row_each_are_slow(device):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("element", ["i8", "f16"])
 def test_small_numbers_from_all_over_memory_are_slow(device, element):
-    """The threads of a block copy a column, so that 32 bytes are moved for each number."""
+    """The threads of a block copy a column, so each element moves 32 bytes."""
     shares = []
     for is_apart in (True, False):
         sch = Schedule(copy(4096, 4096, element))

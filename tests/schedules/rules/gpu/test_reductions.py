@@ -1,4 +1,4 @@
-"""Sums that the threads of a block add up together, in shared memory or within warps."""
+"""Sums that the threads of a block compute together, in shared memory or by warp shuffles."""
 
 from __future__ import annotations
 

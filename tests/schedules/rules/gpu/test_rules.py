@@ -1,4 +1,4 @@
-"""GPU rules asked on their own."""
+"""Individual GPU rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions whose results are few and sums long: blocks share them, and threads of blocks."""
+"""Reductions with few results and long sums: shared among blocks, and threads of blocks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HEAD = '<ir_version: 10, opset_import: ["" : 21]>'
 
 
 def small_gpu(features: str, cores: int = 3) -> GpuTargetAttr:
-    """A device that few numbers keep busy."""
+    """A device that is busy with little work."""
     return GpuTargetAttr(
         "opencl",
         features=features,
@@ -49,7 +49,7 @@ def small_gpu(features: str, cores: int = 3) -> GpuTargetAttr:
 def reduced(
     shape: tuple[int, ...], axes: tuple[int, ...], kind: Callable, scaled: bool
 ) -> loop.FuncOp:
-    """y = kind(x over some axes), and perhaps three times that."""
+    """y = kind(x over some axes), and optionally three times that."""
     x = te.placeholder(shape, name="x")
     reduce = {axis: te.reduce_axis(shape[axis], f"k{axis}") for axis in axes}
     rest = [axis for axis in range(len(shape)) if axis not in axes]
@@ -70,8 +70,8 @@ def reduced(
 @settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_axes_of_any_shape(data: st.DataObject, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads of several launches do not get into each other's way, and get the result."""
-    # So that small shapes are worth a second launch.
+    """Threads of several launches do not race, and compute the result."""
+    # Low costs of a launch, so that a second one pays off for small shapes.
     monkeypatch.setattr(reduction_plan, "LAUNCH", data.draw(st.sampled_from([1.0, 4000.0])))
     monkeypatch.setattr(reduction_plan, "TERMS_A_PART", 2)
     shape = tuple(data.draw(st.lists(st.integers(1, 13), min_size=1, max_size=4)))
@@ -90,7 +90,7 @@ def test_any_axes_of_any_shape(data: st.DataObject, monkeypatch: pytest.MonkeyPa
 
 
 def launches_of(text: str, target: str) -> tuple[str, list[tuple[int, int]]]:
-    """The source of a model, and how many blocks of how many threads each launch has."""
+    """Return the source of a model, and the blocks and threads of each launch."""
     program = tcopt.compile(onnx.parser.parse_model(f"{_HEAD}\n{text}"), target).program
     assert isinstance(program, DeviceProgram)
     steps = [step for step in program.steps if isinstance(step, Launch)]
@@ -101,7 +101,7 @@ FULL = "f (float[1000, 3000] x) => (float y) { y = ReduceMean <keepdims = 0> (x)
 
 
 def test_a_full_reduction_fills_the_device() -> None:
-    """Whole vectors are loaded without a branch, and partial results combined by a block."""
+    """Whole vectors are loaded without a branch, and a block combines partial results."""
     source, grids = launches_of(FULL, "cuda:sm_80")
     assert grids == [(216, 256), (1, 32)]
     loop_ = source[source.index("$L__BB0_1:") : source.index("@%p1 bra")]
@@ -113,25 +113,25 @@ def test_a_full_reduction_fills_the_device() -> None:
 @pytest.mark.parametrize(
     ("text", "grids"),
     [
-        # One row that a block is enough for: one launch.
+        # One row that a single block handles: one launch.
         ("f (float[1, 1000] x) => (float[1, 1000] y) { y = Softmax (x) }", [(1, 128)]),
         (
             "f (float[1, 768] x, float[768] s) => (float[1, 768] y) "
             "{ y = LayerNormalization (x, s) }",
             [(1, 128)],
         ),
-        # One that it is not: maxima, their maximum, sums, their sum, quotients.
+        # One row that needs several blocks: maxima, their maximum, sums, their sum, quotients.
         (
             "f (float[1, 100000] x) => (float[1, 100000] y) { y = Softmax (x) }",
             [(24, 256), (1, 32), (24, 256), (1, 32), (391, 256)],
         ),
-        # Sums of columns: neighbouring threads have neighbouring ones.
+        # Sums of columns: adjacent threads have adjacent columns.
         (
             "f (float[16384, 64] x) => (float[64] y) "
             "{ a = Constant <value_ints = [0]> () y = ReduceSum <keepdims = 0> (x, a) }",
             [(216, 256), (2, 256)],
         ),
-        # Axes on both sides of what is kept.
+        # Reduced axes on both sides of a kept one.
         (
             "f (float[30, 8, 1000] x) => (float[8] y) "
             "{ a = Constant <value_ints = [0, 2]> () y = ReduceSum <keepdims = 0> (x, a) }",
@@ -155,13 +155,13 @@ def test_launches(text: str, grids: list[tuple[int, int]] | None) -> None:
     ("name", "target"), [("light_shufflenet", "cuda:sm_80"), ("light_squeezenet", "opencl:mali")]
 )
 def test_no_thread_of_a_network_works_alone(name: str, target: str) -> None:
-    """A launch of fewer threads than a warp has little to do for each."""
+    """A launch with fewer threads than a warp has little work for each."""
     for work in launch_works(light_model(name), target):
         assert work.threads >= 16 or work.steps <= 64, work
 
 
 def test_one_thread_is_told() -> None:
-    """What the check above looks for is found where a rule does it."""
+    """The check for idle threads detects a rule that uses a single thread."""
     model = onnx.parser.parse_model(f"{_HEAD}\n{FULL}")
     with pytest.MonkeyPatch.context() as patch:
         declined = launches.Declined("not now")
@@ -175,7 +175,7 @@ def test_one_thread_is_told() -> None:
 
 
 def test_more_threads_than_terms_are_none() -> None:
-    """Each thread of each block has a first term, or its partial result would be nobody's."""
+    """Each thread of each block needs a first term, otherwise its partial result is undefined."""
     facts = facts_of(named_gpu("sm_80"))
     for length in (5, 33, 255, 1001, 99991):
         function = reduced((length,), (0,), te.sum, scaled=False)

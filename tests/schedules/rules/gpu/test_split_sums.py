@@ -26,14 +26,14 @@ from tcopt.runtime.device.steps import Launch
 from tcopt.schedules.rules.gpu import shared_tile, tensor_core_tile
 from tcopt.support.remarks import collect_remarks
 
-# Some thousand float32 numbers are added up in another order, exact products of 16 bits as well.
+# Tolerance for some thousand float32 numbers added in another order; 16-bit products are exact.
 TOLERANCE = {"rtol": 1e-5, "atol": 3e-4}
 
 _HEAD = '<ir_version: 10, opset_import: ["" : 21]>'
 
 
 def small_gpu() -> GpuTargetAttr:
-    """A device that few numbers keep busy."""
+    """A device that is busy with little work."""
     return GpuTargetAttr(
         "opencl",
         features="shuffle",
@@ -47,7 +47,7 @@ def small_gpu() -> GpuTargetAttr:
 
 
 def contraction(m: int, n: int, depth: int, window: int, end: str, element: str) -> loop.FuncOp:
-    """y[i, j] = sum of a[i, k, w] * b[k, j + w] over k and w, and perhaps more."""
+    """y[i, j] = sum of a[i, k, w] * b[k, j + w] over k and w, with an optional epilogue."""
     a = te.placeholder((m, depth, window), element, name="a")
     b = te.placeholder((depth, n + window - 1), element, name="b")
     c = te.placeholder((n,), name="c")
@@ -70,7 +70,7 @@ def contraction(m: int, n: int, depth: int, window: int, end: str, element: str)
 
 
 def expected(a: np.ndarray, b: np.ndarray, c: np.ndarray, end: str) -> np.ndarray:
-    """What `contraction` computes, in float64."""
+    """Compute `contraction` in float64."""
     a, b = a.astype(np.float64), b.astype(np.float64)
     window = a.shape[2]
     n = b.shape[1] - window + 1
@@ -83,7 +83,7 @@ def expected(a: np.ndarray, b: np.ndarray, c: np.ndarray, end: str) -> np.ndarra
 def check(
     sizes: tuple[int, int, int, int], end: str, element: str, target: GpuTargetAttr
 ) -> list[KernelOp]:
-    """Run all launches of a contraction, where no thread may disturb another, and compare."""
+    """Run all launches of a contraction, checking for races, and compare."""
     m, n, depth, window = sizes
     kernels = kernels_of(contraction(*sizes, end, element), target)
     rng = np.random.default_rng(prod(sizes))
@@ -100,7 +100,7 @@ def check(
 @settings(max_examples=examples(4), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_sizes(data: st.DataObject, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts of any length, the last one shorter, with any epilogue."""
+    """Parts of any length, a shorter last one, and any epilogue."""
     parts = data.draw(st.integers(2, 5))
     monkeypatch.setattr(shared_tile, "choose_parts", lambda *given: parts)
     m, n = data.draw(st.integers(2, 9)), data.draw(st.integers(2, 9))
@@ -123,7 +123,7 @@ def test_parts_of_sums_on_tensor_cores(
 
 
 def grids(text: str, target: str) -> list[int]:
-    """Blocks of each launch of a model."""
+    """Return the blocks of each launch of a model."""
     program = tcopt.compile(onnx.parser.parse_model(f"{_HEAD}\n{text}"), target).program
     assert isinstance(program, DeviceProgram)
     return [prod(step.grid) for step in program.steps if isinstance(step, Launch)]
@@ -150,7 +150,7 @@ def test_other_sums_stay_whole(size: tuple[int, int, int]) -> None:
 
 
 def test_a_pointwise_convolution_of_a_small_image() -> None:
-    """What follows is done by the launch that adds up."""
+    """The epilogue is computed by the launch that adds the partial sums."""
     text = """f (float[1, 2048, 7, 7] x, float[512, 2048, 1, 1] w, float[512] b,
                  float[1, 512, 7, 7] r) => (float[1, 512, 7, 7] y) {
           c = Conv (x, w, b) s = Add (c, r) y = Relu (s) }"""
@@ -172,7 +172,7 @@ def test_a_pointwise_convolution_of_a_small_image() -> None:
     ],
 )
 def test_results_on_a_device(text: str) -> None:
-    """As near to the exact result as a sum of so many random numbers in float32 may be."""
+    """The error is as small as a float32 sum of so many random numbers allows."""
     model = onnx.parser.parse_model(f"{_HEAD}\n{text}")
     rng = np.random.default_rng(5)
     feeds = {

@@ -1,4 +1,4 @@
-"""The rule for tensor cores: its kernels on the interpreter and through ptxas, and its refusals."""
+"""The rule for tensor cores: its kernels on the interpreter and through ptxas, and refusals."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ needs_ptxas = pytest.mark.skipif(
 
 @dataclass(frozen=True)
 class Program:
-    """A contraction, its inputs' shapes and dtypes, and what it computes of them in f32."""
+    """A contraction, its inputs' shapes and dtypes, and its results in f32."""
 
     function: Callable[[], loop.FuncOp]
     inputs: tuple[tuple[tuple[int, ...], str], ...]
@@ -68,7 +68,7 @@ def products(
     end: str = "none",
     element: str = "f16",
 ) -> Program:
-    """Products of matrices, stored either way, with a bias and activation, or transposed."""
+    """Matrix products in either layout, with a bias and activation, or transposed."""
     sizes = {"i": m, "k": depth, "j": n}
     shapes = [(batch, *(sizes[axis] for axis in axes)) for axes in (left, right)]
     shape = (batch, n, m) if end == "transposed" else (batch, m, n)
@@ -154,7 +154,7 @@ def scheduled(
     arch: str,
     pick: Callable[[list[WarpTile]], WarpTile] | None = None,
 ) -> KernelOp:
-    """The rule's kernel, with the tile that it chooses or one that is picked."""
+    """Return the rule's kernel, with its default tile or a given one."""
     target = named_gpu(arch)
     facts = gpu_facts(target)
     sch = Schedule(program.function())
@@ -179,18 +179,18 @@ def scheduled(
 
 
 def shared_bytes(kernel: KernelOp) -> int:
-    """What a block of a kernel keeps in shared memory."""
+    """Return the shared memory of a kernel's block."""
     buffers = (op.memref.type for op in kernel.walk() if isinstance(op, memref.AllocaOp))
     return sum(2 * prod(type_.get_shape()) for type_ in buffers if type_.memory_space == SHARED)
 
 
 def check(program: Program, kernel: KernelOp, seed: int = 0) -> None:
-    """Run a kernel, where no thread may disturb another, and compare."""
+    """Run a kernel, checking for races, and compare."""
     assert any(isinstance(op, MmaSyncOp) for op in kernel.walk())
     rng = np.random.default_rng(seed)
     inputs = [rng.standard_normal(shape).astype(DTYPES[dtype]) for shape, dtype in program.inputs]
     result = run_on_threads(kernel, *inputs, shape=program.shape)
-    # Products of 16-bit numbers are exact in f32, whose sums may be in any order.
+    # Products of 16-bit values are exact in f32, and sums may be in any order.
     np.testing.assert_allclose(result, program.expected(*inputs), rtol=1e-5, atol=1e-4)
 
 
@@ -240,7 +240,7 @@ CASES = [
     (convolution(16, (6, 8), 32, 3, pad=1), "sm_75", 2),
     (convolution(64, (16, 16), 64, 1, stride=2), "sm_80", 2),
 ]
-"""Programs, an architecture, and the most barriers of a kernel."""
+"""Programs, an architecture, and the maximum number of barriers of a kernel."""
 
 
 @pytest.mark.parametrize(("program", "arch", "barriers"), CASES)
@@ -252,7 +252,7 @@ def test_the_tile_that_is_chosen(program: Program, arch: str, barriers: int) -> 
 
 
 def assembled(program: Program, arch: str) -> tuple[str, KernelResources]:
-    """The rule's kernel as PTX, and what ptxas says of it."""
+    """Return the rule's kernel as PTX, and ptxas's report."""
     module = ModuleOp([scheduled(program, arch).clone()], {TARGET_ATTRIBUTE: named_gpu(arch)})
     text = write_ptx(module, planned=True)
     (found,) = assemble(text, arch)[1]
@@ -262,7 +262,7 @@ def assembled(program: Program, arch: str) -> tuple[str, KernelResources]:
 @needs_ptxas
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 def test_ptxas_takes_large_products(arch: str) -> None:
-    """Everything stays in registers, and each fragment is loaded once."""
+    """There are no spills, and each fragment is loaded once."""
     text, found = assembled(products(1, 2048, 2048, 64, end="bias"), arch)
     assert text.count("ldmatrix") < text.count("mma.sync")
     assert "ld.global.nc.v4.b32" in text
@@ -271,13 +271,13 @@ def test_ptxas_takes_large_products(arch: str) -> None:
 
 @needs_ptxas
 def test_ptxas_takes_convolutions() -> None:
-    """Left to itself it would rather have a register in memory than fewer blocks at once."""
+    """By default ptxas would rather spill a register than run fewer blocks at once."""
     text, found = assembled(convolution(64, (56, 56), 128, 3, stride=2, pad=1), "sm_80")
     assert "mma.sync" in text and found.stack == found.spill_stores == 0
 
 
 def test_zeros_that_are_no_numbers_elsewhere() -> None:
-    """What is beyond the end of a sum takes no part in it, whatever is beside it."""
+    """Elements beyond the end of a sum do not contribute, whatever is stored next to it."""
     program = products(1, 20, 12, 21)
     kernel = scheduled(program, "sm_80", lambda tiles: tiles[0])
     rng = np.random.default_rng(1)

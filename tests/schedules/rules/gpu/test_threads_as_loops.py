@@ -1,4 +1,4 @@
-"""Tiles for devices whose threads are loops of a CPU: vectors are what each thread has."""
+"""Tiles for devices that run threads as CPU loops: each thread has vectors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POCL = gpu_facts(named_gpu("pocl"))
 
 
 def strided(width: int, channels: int = 32) -> ModelProto:
-    """A convolution whose neighbouring results read every other number."""
+    """A convolution whose adjacent results read every other element."""
     return onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 21]>
         f (float[1, 16, {2 * width}, {2 * width}] x, float[{channels}, 16, 3, 3] w)
         => (float[1, {channels}, {width}, {width}] y) {{
@@ -38,7 +38,7 @@ def test_only_threads_in_lockstep_are_a_gpu_s():
 
 @pytest.mark.parametrize(("row", "lanes"), [(64, 8), (56, 8), (28, 4), (14, 2), (7, 1)])
 def test_vectors_are_as_wide_as_rows_allow(row: int, lanes: int):
-    """On a GPU a vector of two saves little; here it is what computes."""
+    """On a GPU a vector of two saves little; here it determines the speed."""
     assert POCL.lanes(32, row) == lanes
     assert gpu_facts(named_gpu("mali")).lanes(32, 14) == 1
 
@@ -50,7 +50,7 @@ def test_strided_columns_are_vectors(width: int, lanes: int):
 
 
 def test_rows_divide_what_there_is():
-    """Rows that are left over would be guarded one by one."""
+    """Tiles divide the rows, because remaining rows would need guards one by one."""
     assert default_of(strided(28, 32))["rows"] == 8
     assert default_of(strided(28, 36))["rows"] == 6
     assert default_of(strided(28, 49))["rows"] == 7
@@ -62,7 +62,7 @@ def test_single_numbers_have_few_rows():
 
 @pytest.mark.parametrize(("rows", "written"), [(1, 64), (4, 256), (7, 256), (8, 16)])
 def test_windows_are_written_out_whole_or_not_at_all(rows: int, written: int):
-    """Nine steps of so many rows by four lanes are 36, 144, 252 and 288 multiply-adds."""
+    """Nine steps of rows by four lanes are 36, 144, 252 and 288 multiply-adds."""
     (task,) = tasks_of(strided(28), "opencl:pocl")
     (arm,) = (arm for arm in arms_of(task) if arm.rule == "gpu-register-tile")
     assert arm.space.complete({"rows": rows, "lanes": 4})["written"] == written

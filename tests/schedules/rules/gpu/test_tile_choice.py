@@ -1,4 +1,4 @@
-"""What the estimates of tiles choose: whole rounds of blocks, and reads that lanes share."""
+"""Tiles chosen by the estimates: whole waves of blocks, and reads shared by lanes."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def chosen(m: int, n: int, depth: int, facts: GpuFacts = SM_80) -> SharedTile:
     [(1024, 1024, 1024), (128, 3072, 768), (128, 768, 768), (512, 1000, 2048), (197, 768, 768)],
 )
 def test_cores_are_busy_to_the_end(m: int, n: int, depth: int) -> None:
-    """112 blocks on 108 cores would take as long as 216."""
+    """112 blocks on 108 multiprocessors would take as long as 216."""
     tile = chosen(m, n, depth)
     blocks = ceil(m / (tile.rows * tile.down)) * ceil(n / (tile.columns * tile.across))
     useful = m * n / (SM_80.cores * SM_80.rounds(blocks))
     assert useful / (tile.rows * tile.down * tile.columns * tile.across) >= 0.75
-    # Pairs of neighbouring threads read the same address of shared memory.
+    # Adjacent pairs of threads read the same address of shared memory.
     assert tile.across & (tile.across - 1) == 0
 
 
 def test_rounds_and_blocks_at_a_time() -> None:
     assert [SM_80.rounds(n) for n in (1, 108, 109, 216)] == [1, 1, 2, 2]
-    # As many as threads, registers and shared memory have room for, and as there are.
+    # Limited by threads, registers and shared memory, and by the number of blocks.
     assert SM_80.resident(108, 256, 64, 1 << 10) == 1
     assert SM_80.resident(1000, 256, 32, 1 << 10) == 3
     assert SM_80.resident(1000, 256, 8, 48 << 10) == 3
@@ -58,7 +58,7 @@ def test_rounds_and_blocks_at_a_time() -> None:
 
 
 def test_a_matrix_times_a_vector_is_shared_by_all_cores(rng: np.random.Generator) -> None:
-    """The classifier at the end of a network: a few columns, long sums, a bias behind them."""
+    """A network's final classifier: few columns, long sums, and a bias."""
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
         f (float[1, 2048] x, float[2048, 1000] w, float[1000] b) => (float[1, 1000] y) {
           m = MatMul (x, w) s = Add (m, b) y = Relu (s) }""")
@@ -69,7 +69,7 @@ def test_a_matrix_times_a_vector_is_shared_by_all_cores(rng: np.random.Generator
 
 
 def test_copies_have_no_branch_for_a_load() -> None:
-    """Of a padded image and weights that fill no whole tiles: loads come under no condition."""
+    """For a padded image and weights that do not fill whole tiles, loads have no guards."""
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
         f (float[1, 100, 13, 13] x, float[70, 100, 3, 3] w) => (float[1, 70, 13, 13] y) {
           y = Conv <pads = [1, 1, 1, 1]> (x, w) }""")

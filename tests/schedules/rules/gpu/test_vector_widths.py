@@ -1,4 +1,4 @@
-"""How many elements a thread moves at once: as many bits as the target's widest load has."""
+"""Elements that a thread moves at once: the width of the target's widest load."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HEAD = '<ir_version: 10, opset_import: ["" : 21]>'
 
 
 def larger(element: str, shape: str) -> onnx.ModelProto:
-    """The larger of two numbers at each place."""
+    """Elementwise maximum of two arrays."""
     text = f"{element}[{shape}]"
     return onnx.parser.parse_model(
         f"{_HEAD} larger ({text} x, {text} s) => ({text} y) {{ y = Max (x, s) }}"
@@ -56,7 +56,7 @@ def test_kernels_move_128_bits_at_once(element, target, expected):
     assert isinstance(program, DeviceProgram)
     words = r"(?:ld|st)\.global[.\w]*|v(?:load|store)(?:_half)?\d+|\b(?:half|char|float)\d+"
     found = set(re.findall(words, program.source))
-    # A device that only stores halves computes with them in floats.
+    # A device that only stores f16 computes in f32.
     assert expected <= found <= {*expected, "float8"}
 
 

@@ -1,4 +1,4 @@
-"""Convolutions on the accelerator: by the rule, as instructions, equal to numpy."""
+"""Convolutions on the accelerator: scheduled by the rule, as instructions, equal to numpy."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CONVS = {
 
 
 def machine(**facts: int | str) -> VdlaTargetAttr:
-    """The paper's machine with some other facts."""
+    """Return the paper's machine with some changed parameters."""
     return VdlaTargetAttr.of_facts({**named_machine("vdla").facts(), **facts})
 
 
@@ -51,7 +51,7 @@ def check(conv: Conv, target: VdlaTargetAttr, rng: np.random.Generator) -> None:
 @pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("conv", CONVS.values(), ids=CONVS.keys())
 def test_results(conv: Conv, rng: np.random.Generator) -> None:
-    """On the paper's machine."""
+    """Results of convolutions on the paper's machine."""
     check(conv, machine(), rng)
 
 
@@ -65,12 +65,12 @@ def test_results(conv: Conv, rng: np.random.Generator) -> None:
     ids=str,
 )
 def test_other_machines(facts: dict[str, int], rng: np.random.Generator) -> None:
-    """Little memory, few micro-ops, registers that may not be written at once."""
+    """Little memory, few micro-ops, registers that must not be written in consecutive cycles."""
     check(CONVS["3x3"], machine(**facts), rng)
 
 
 def test_other_units(rng: np.random.Generator) -> None:
-    """A unit of other channels: nothing is of the number 16."""
+    """A unit with other channel counts: nothing depends on the number 16."""
     target = machine(block_in=8, block_out=8, wgt_bytes=4096, acc_bytes=4096, inp_bytes=4096)
     check(Conv(6, 7, 2, 3, 3, pad=1, block=8), target, rng)
 
@@ -89,14 +89,14 @@ def test_other_units(rng: np.random.Generator) -> None:
 )
 @settings(max_examples=examples(8), deadline=None)
 def test_any_shape(conv: Conv) -> None:
-    """Whatever the shape, in little memory."""
+    """Convolutions of any shape on a machine with little memory."""
     target = machine(inp_bytes=1024, wgt_bytes=4096, acc_bytes=1024)
     check(conv, target, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("name", ["3x3", "3x3, stride 2", "1x1, stride 2", "large"])
 def test_estimate(name: str) -> None:
-    """The cost that pieces are chosen by is what the simulator finds, within a tenth."""
+    """The cost model of tile sizes agrees with the simulator within a tenth."""
     target, conv = machine(), CONVS[name]
     roles = roles_of(conv, target)
     tile = choose_tile(roles, target)
@@ -112,7 +112,7 @@ def test_estimate(name: str) -> None:
 
 
 def test_slots_hide_latency() -> None:
-    """Pieces in several slots are computed with while others are loaded."""
+    """Tiles with several slots are computed while others are loaded."""
     target, conv = machine(), CONVS["large"]
     roles = roles_of(conv, target)
     timer = Estimator(roles, target)

@@ -1,4 +1,4 @@
-"""What follows a convolution on the accelerator's alu: the integers of the graph."""
+"""Epilogues of convolutions on the accelerator's ALU compute the integers of the graph."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ CASES = {
 @pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("name", CASES)
 def test_results(name: str, rng: np.random.Generator) -> None:
-    """Those of the graph, in the order of the stream and in others that tokens allow."""
+    """Results equal the graph's, in stream order and in other orders that tokens allow."""
     conv, steps, result, target = CASES[name]
     module = LocatedParser(new_context(), module_text(conv, steps, result), name).parse_module()
     module.attributes[TARGET_ATTRIBUTE] = target
@@ -89,7 +89,7 @@ def test_results(name: str, rng: np.random.Generator) -> None:
 
 
 def arguments(program: ProgramOp, feeds: list[np.ndarray]) -> list[np.ndarray]:
-    """What a program takes of the graph's inputs, which may be in other shapes there."""
+    """Convert the graph's inputs to the shapes of a program's arguments."""
     types = [arg.type for arg in program.body.block.args][:-1]
     found = list(zip(feeds, ("x", "w", "b", "y"), strict=True))
     named = {arg.name_hint: arg.type for arg in program.body.block.args}
@@ -101,7 +101,7 @@ def arguments(program: ProgramOp, feeds: list[np.ndarray]) -> list[np.ndarray]:
 @pytest.mark.nightly(every=2)
 @pytest.mark.parametrize("steps", [CLIP, RESIDUAL], ids=["clip", "residual"])
 def test_estimate(steps: list[str]) -> None:
-    """The cost that pieces are chosen by is what the simulator finds, within a tenth."""
+    """The cost model of tile sizes agrees with the simulator within a tenth."""
     conv, target = Conv(14, 14, 2, 4, 3, pad=1), machine()
     text = module_text(conv, steps + BYTES, "%q")
     module = LocatedParser(new_context(), text, "conv").parse_module()

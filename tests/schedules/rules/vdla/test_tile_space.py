@@ -1,4 +1,4 @@
-"""What the rule of the accelerator leaves open: its default, its formulas, any choice."""
+"""The space of the accelerator's rule: its default, its formulas, any point."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ LAYERS = {
     "C12": (Conv(7, 7, 32, 32, 3, pad=1), (2, 2, 7, 7), "outputs outside", (0, 0), (3, 3, 2)),
     "dense": (Conv(1, 1, 32, 63, 1), (3, 16, 1, 1), "pixels outside", (1, 0), (3, 2, 2)),
 }
-"""ResNet-18's layers on the paper's machine: pieces of outputs, depth, rows and columns, order,
-what is loaded whole, slots. They are those of the table in docs/vdla.md."""
+"""ResNet-18's layers on the paper's machine: tiles of outputs, depth, rows and columns, order,
+operands loaded whole, slots. They are those of the table in docs/vdla.md."""
 
 
 def space_of(conv: Conv, target: VdlaTargetAttr) -> tuple[FuncOp, TileSpace]:
@@ -74,7 +74,7 @@ SMALL = VdlaTargetAttr.of_facts(
     "conv", [Conv(9, 12, 2, 4, 3, stride=2, pad=1), Conv(7, 6, 3, 2, 1, images=2)], ids=str
 )
 def test_columns_say_what_numbers_do(conv: Conv) -> None:
-    """Validity, estimate, slots and loops, of many choices and of each."""
+    """Validity, estimate, slots and loops agree for columns of choices and for each one."""
     _, space = space_of(conv, SMALL)
     points = space.draw(20000, np.random.default_rng(0))
     fits = np.asarray(space.valid(space.at(points)))
@@ -93,7 +93,7 @@ def test_columns_say_what_numbers_do(conv: Conv) -> None:
 
 @pytest.mark.nightly
 def test_any_choice_computes_the_same(rng: np.random.Generator) -> None:
-    """Choices at random fit the memories, threads too, and results are numpy's."""
+    """Random points fit the memories, with threads too, and results equal numpy's."""
     conv = Conv(7, 6, 5, 4, 3, pad=1)
     function, space = space_of(conv, SMALL)
     rules = rules_for("vdla")
@@ -119,7 +119,7 @@ def test_any_choice_computes_the_same(rng: np.random.Generator) -> None:
 
 @pytest.mark.nightly
 def test_the_default_is_near_the_best_of_many_by_the_model_of_the_units() -> None:
-    """Many pieces have the same estimate where the alu is what takes longest."""
+    """Many tiles have the same estimate if the ALU is the bottleneck."""
     target = VdlaTargetAttr.of_facts({**named_machine("vta").facts(), "results": "i32"})
     for conv in (LAYERS["C8"][0], LAYERS["C7"][0]):
         _, space = space_of(conv, target)
@@ -130,5 +130,5 @@ def test_the_default_is_near_the_best_of_many_by_the_model_of_the_units() -> Non
         for row in np.argsort(costs, kind="stable")[:100]:
             tile = space.tile(Point(space.choice(points[row])))
             assert space.timer.cycles(tile) >= 0.98 * default
-            # One that is given up early takes at least as long as is said.
+            # A point abandoned early takes at least the reported time.
             assert space.timer.cycles(tile, default) >= min(default, space.timer.cycles(tile))
