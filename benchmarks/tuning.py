@@ -247,7 +247,7 @@ def _seconds(arm: Arm) -> tuple[float, float]:
     return least[0], least[1]
 
 
-# Searches.
+# Running the searches.
 
 
 def _strategies(args: argparse.Namespace) -> list[Strategy]:

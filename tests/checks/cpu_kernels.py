@@ -42,7 +42,8 @@ Choose = Callable[[list[tuple[AnyRule, Space]]], tuple[str, Choice]]
 
 
 def target(bits: int | None = None) -> CpuTargetAttr:
-    """This machine, restricted to the vector width and 16 registers of a smaller CPU."""
+    """Return this machine as a target, restricted to the vector width and 16 registers of a smaller
+    CPU."""
     host = default_target()
     if bits is not None and bits <= host.vector_bits:
         host = replace(host, vector_bits=bits, registers=16, cores=2)

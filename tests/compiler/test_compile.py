@@ -59,7 +59,7 @@ def check(model: ModelProto, compiled: Model, feeds: dict[str, np.ndarray]) -> N
     np.testing.assert_allclose(actual, run_reference(model, feeds)[0], **CLOSE)
 
 
-# The pipeline.
+# Tests of the pipeline.
 
 
 def test_phases_are_named_in_order():
@@ -138,7 +138,7 @@ def test_code_needs_a_memory_plan():
         build_program(module, weights_of(module) or {})
 
 
-# tcopt.compile.
+# Tests of `tcopt.compile`.
 
 
 def test_progress_is_told_step_by_step():
@@ -209,7 +209,7 @@ def test_scalars_and_empty_tensors():
         np.testing.assert_allclose(ours, theirs, **CLOSE)
 
 
-# Dynamic shapes.
+# Tests of dynamic shapes.
 
 
 def test_shapes_given_ahead_make_a_fixed_model():

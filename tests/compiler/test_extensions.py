@@ -378,7 +378,7 @@ def test_changes_of_classes_and_tables_are_seen(change):
     assert not is_extended(), list(extensions())
 
 
-# The registry.
+# Tests of the registry.
 
 
 def test_the_package_s_own_entries_are_not_foreign():

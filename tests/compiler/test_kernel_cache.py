@@ -44,7 +44,7 @@ def files_of(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.kernel"))
 
 
-# The store.
+# Tests of the cache's store.
 
 
 def test_what_is_stored_is_found(cache):
@@ -140,7 +140,7 @@ def test_the_tool_shows_and_clears(cache, monkeypatch, capsys):
     assert "turned off" in capsys.readouterr().out
 
 
-# Compiles.
+# Tests of compiles that use the cache.
 
 
 def test_a_second_compile_finds_every_kernel(folder):

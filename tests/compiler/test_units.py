@@ -147,7 +147,7 @@ def test_remarks_are_told_from_the_cache_too():
     assert any("@softmax" in text for text in told[0])
 
 
-# Workers.
+# Tests of worker processes.
 
 
 @pytest.mark.nightly

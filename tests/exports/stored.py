@@ -126,7 +126,7 @@ def feeds_of(model: ModelProto, seed: int = 0) -> Iterator[dict[str, np.ndarray]
     """Yield seeded inputs, one set for each list of sizes stored with the model.
 
     The description has `sizes`, a list of values for symbolic dimensions; `below`, the bound of
-    integer inputs; and `masks`, inputs that are one, and zero at the end.
+    integer inputs; and `masks`, inputs that are 1, and 0 at the end.
     """
     told = json.loads(next(p.value for p in model.metadata_props if p.key == _INPUTS))
     weights = {tensor.name for tensor in model.graph.initializer}

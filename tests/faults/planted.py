@@ -157,7 +157,7 @@ def _move_view(number: int, by: int, *, weights: bool = False) -> Edit:
 
 
 FAULTS: list[Fault] = [
-    # Graph.
+    # Faults in graph passes.
     Fault("an activation is lost", "graph", "decompose", edits.bypass("graph.relu", 1)),
     Fault(
         "an activation is lost while folding", "graph", "fold-constants", edits.bypass("graph.relu")
@@ -176,7 +176,7 @@ FAULTS: list[Fault] = [
         "fuse-ops",
         edits.bypass("graph.relu", 0, "graph.group"),
     ),
-    # Tensor expressions.
+    # Faults in passes on tensor expressions.
     Fault(
         "reads are one element off", "te", "lower-graph-to-te", edits.shift("te.read", -1, 0, -2)
     ),
@@ -196,7 +196,7 @@ FAULTS: list[Fault] = [
         edits.exchange("arith.addf", arith.SubfOp, 1),
     ),
     Fault("an index is merged wrongly", "te", "merge-axes", edits.shift("te.read", 1, 3, 0)),
-    # Loops.
+    # Faults in loop passes.
     Fault("a reduction starts with 0.01", "loop", "lower-te-to-loop", edits.constant(0.0, 0.01)),
     Fault(
         "a border is not zero",
@@ -235,7 +235,7 @@ FAULTS: list[Fault] = [
         edits.shift("loop.store", -1, 5, -2),
     ),
     Fault("a buffer is shared by parallel iterations", "loop", "hoist-workspace", _hoist_alloc),
-    # Schedules.
+    # Faults in schedules.
     Fault("a reduction is parallel", "schedule", "schedule", _parallel_reduction),
     Fault("a tile is one short", "schedule", "schedule", _trip(-1, loop.LoopKind.VECTORIZED, 2)),
     Fault(
@@ -247,7 +247,7 @@ FAULTS: list[Fault] = [
         "schedule",
         _trip(-1, loop.LoopKind.UNROLLED, 1),
     ),
-    # Kernels.
+    # Faults in kernel passes.
     Fault("a condition is lost", "kernel", "lower-loop-to-kernel", edits.inline("scf.if")),
     Fault(
         "a loop runs once too often",
@@ -277,7 +277,7 @@ FAULTS: list[Fault] = [
         network="softmax",
     ),
     Fault("a store is lost", "kernel", "promote-registers", edits.erase("vector.store")),
-    # Memory plan.
+    # Faults in the memory plan.
     Fault(
         "two live buffers share a place", "memory plan", "plan-memory", _swap_results_of_views(1, 0)
     ),
@@ -295,7 +295,7 @@ FAULTS: list[Fault] = [
         "plan-memory",
         edits.swap_operands("func.call", -1, -2, 1),
     ),
-    # User-defined passes.
+    # Faults in user-defined passes.
     Fault("drops an activation", "graph, user's", "fuse-ops", user="user-drop-activation"),
     Fault(
         "makes a reduction parallel",
@@ -316,7 +316,7 @@ FAULTS: list[Fault] = [
         user="user-sum-to-difference",
     ),
     Fault("makes an endless loop", "kernel, user's", "expand-math", user="user-endless-loop"),
-    # A whole network.
+    # Faults in a whole network.
     Fault(
         "an activation is lost",
         "graph",

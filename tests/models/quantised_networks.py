@@ -196,7 +196,7 @@ class QuantisedNetwork:
         made = self.node("MatMul", [data, weights])
         return self.node("Add", [made, *bias]) if bias else made
 
-    # Parts.
+    # Helpers of the methods above.
 
     def any_value(self) -> Value:
         """Return one of the most recent image values."""
@@ -286,5 +286,5 @@ class QuantisedNetwork:
 def random_network(
     seed: int, *, shifts: bool, element: type[np.generic] = np.int8
 ) -> onnx.ModelProto:
-    """Return a network."""
+    """Return a random network."""
     return QuantisedNetwork(seed, shifts, element).build()

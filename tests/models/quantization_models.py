@@ -23,8 +23,8 @@ def residual(*, batch: int | str = 1) -> ModelProto:
 
 
 def chain(spread: float = 1.0) -> ModelProto:
-    """Consecutive convolutions, one of them depthwise; `spread` is the ratio between channel
-    ranges."""
+    """Consecutive convolutions, one of them depthwise; `spread` is the log range of channel
+    factors."""
     net = Network("chain")
     rng = np.random.default_rng(3)
     x = net.add("Relu", net.conv(net.input("x", [1, 4, 8, 8]), 4, 8))
@@ -33,7 +33,7 @@ def chain(spread: float = 1.0) -> ModelProto:
     factors = np.exp(rng.uniform(-spread, spread, 8)).astype(np.float32)
     by_name = {w.name: w for w in model.graph.initializer}
     first, _, third = (node for node in model.graph.node if node.op_type == "Conv")
-    # One layer's channels are multiplied and the last one's are divided by these.
+    # Multiply the channels of the first convolution by the factors, and divide those of the last.
     for name, laid in (
         (first.input[1], factors.reshape(8, 1, 1, 1)),
         (first.input[2], factors),

@@ -253,7 +253,7 @@ def test_two_writers_at_once_leave_the_files_of_one(tmp_path):
     assert names_in(tmp_path) == sorted(NAMES)
 
 
-# Reading.
+# Tests of reading files.
 
 
 def test_only_files_are_read(tmp_path):

@@ -16,7 +16,7 @@ from models.quantised_networks import random_network
 from tcopt.runtime.program import Program
 
 TARGETS = ("vdla:vta", "vdla:pynq", "vdla:vta", "vdla")
-"""Accelerators by seed; the last one stores 32-bit sums, so it supports any scale."""
+"""Machines, selected by seed; the last one stores 32-bit sums, so it supports any scale."""
 
 
 def compare(seed: int) -> int:

@@ -111,7 +111,7 @@ def test_an_input_or_weight_may_be_an_output():
         np.testing.assert_array_equal(actual, expected)
 
 
-# Dynamic dimensions.
+# Tests of dynamic dimensions.
 
 
 def open_model() -> ModelProto:
@@ -256,7 +256,7 @@ def test_all_missing_values_are_told_at_once():
     assert caught.value.inputs == ("a", "b")
 
 
-# Functions.
+# Tests of model functions.
 
 
 def test_model_functions_are_inlined(rng: np.random.Generator):
@@ -284,7 +284,7 @@ def test_mean_variance_normalization(rng: np.random.Generator):
     check_node("MeanVarianceNormalization", x, opset=13, tolerance=1e-4)
 
 
-# Branches.
+# Tests of branches.
 
 
 @pytest.mark.parametrize("flag", [True, False])

@@ -32,7 +32,7 @@ def node(op_type: str, inputs: str = "x", output: str = "y", **attributes) -> on
     return helper.make_node(op_type, inputs.split(), [output], name=f"n_{output}", **attributes)
 
 
-# Files.
+# Invalid files.
 
 
 def test_no_such_file(tmp_path: Path):
@@ -77,7 +77,7 @@ def test_damaged(changes: list[tuple[int, int]]):
         assert str(error)
 
 
-# Versions.
+# Invalid versions.
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_no_opset():
         import_model(model)
 
 
-# Names.
+# Invalid names.
 
 
 def test_cycle():
@@ -140,7 +140,7 @@ def test_names_used_twice():
         import_model(model)
 
 
-# Nodes.
+# Invalid nodes.
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_outputs_that_contradict_their_declaration():
         import_model(model)
 
 
-# Tensors.
+# Invalid tensors.
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_results_too_large():
         import_model(model_of(node("Expand", "x s"), weights=[shape]))
 
 
-# Size.
+# Models that are too large.
 
 
 def test_long_chains():
@@ -272,7 +272,7 @@ def test_functions_that_call_themselves():
         import_model(model_of(start, functions=[function]))
 
 
-# External data.
+# Invalid external data.
 
 
 def external_model(folder: Path, location: str, **entries: str) -> Path:

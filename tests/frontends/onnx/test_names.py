@@ -236,7 +236,7 @@ def test_models_that_differ_in_names_alone_do_not_see_each_other_s(target, tmp_p
     assert of("FIRSTNAME") == (first, 0)
 
 
-# The code writers.
+# Tests of the code writers.
 
 WRITERS: dict[str, tuple[Callable[[str], str], str]] = {
     "LLVM": (symbol_of, r"tcopt\.[A-Za-z_]\w*"),

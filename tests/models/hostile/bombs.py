@@ -115,7 +115,7 @@ def bombs() -> Models:
 
 
 def sizes() -> Models:
-    """Models that are merely large."""
+    """Models that are large but otherwise valid."""
     names = ["x", *(f"h{i}" for i in range(20_000)), "y"]
     yield "long chain", model_of(*[node("Foo", a, b) for a, b in pairwise(names)])
     yield (

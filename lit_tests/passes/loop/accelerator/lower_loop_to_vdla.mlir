@@ -144,7 +144,7 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_byt
 
 // -----
 
-// A buffer without a memory offset is reported.
+// A buffer without an address is reported.
 // CHECK: unsupported: 'loop.alloc': %a in acc_input has no address on the accelerator (at {{.*}}); run place-sram first
 builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 64>} {
   loop.func @nowhere() {

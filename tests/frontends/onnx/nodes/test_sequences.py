@@ -208,7 +208,7 @@ def test_tools_give_sequences_by_their_tensors(tmp_path, capsys):
     assert "checked with    s: 2 tensors of 1 (" in capsys.readouterr().out
 
 
-# Hostile models.
+# Tests of hostile models.
 
 
 def declared(type_: onnx.TypeProto) -> onnx.ModelProto:

@@ -124,7 +124,7 @@ def _value(count: int):
     return Block(arg_types=[VectorType(f16, [count])]).args[0]
 
 
-# Whole products.
+# Tests of whole products.
 
 M, N, K = 64, 48, 64
 
