@@ -25,12 +25,12 @@ from onnx import ModelProto, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import tcopt
-from models import dcgan_generator, dqn, resnet18
 from tcopt.compiler import Phase, pipeline
 from tcopt.frontends.onnx.building.examples import find_example_model
 from tcopt.frontends.onnx.building.network import Network
 from tcopt.frontends.onnx.building.random_weights import randomize_weights
 from tcopt.support.accuracy import ACCURACIES
+from zoo import dcgan_generator, dqn, resnet18
 
 Array = NDArray[Any]
 

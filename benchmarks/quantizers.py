@@ -43,13 +43,13 @@ from onnxruntime.quantization import (
 )
 
 import tcopt
-from models import mobilenet_v2, resnet18, vit_small
 from tcopt.quantization.errors import output_error
 from tcopt.quantization.layers import RULES, layers_of
 from tcopt.quantization.onnx_graph import open_graph
 from tcopt.support.errors import TcoptError
 from wild.networks import NETWORKS, Network
 from wild.packages import NotFetched
+from zoo import mobilenet_v2, resnet18, vit_small
 
 Feeds = dict[str, np.ndarray]
 CALIBRATION, TEST = 6, 4

@@ -38,7 +38,6 @@ import onnx
 from onnx import ModelProto, TensorProto
 
 import tcopt
-from models import bert_base, efficientnet_b0, mobilenet_v2, resnet18, vgg16, vit_small, yolov8n
 from tcopt.frontends.onnx.building.examples import find_example_model
 from tcopt.frontends.onnx.building.random_weights import randomize_weights
 from tcopt.quantization.errors import ErrorSum
@@ -50,6 +49,7 @@ from tcopt.tools.benchmarking.machine import machine_facts
 from tcopt.tools.benchmarking.sides import Side, installed_peers, load_peer
 from tcopt.tools.benchmarking.turns import Times, speed, take_turns
 from tcopt.tools.command_line.cli import ArgumentParser, run_tool
+from zoo import bert_base, efficientnet_b0, mobilenet_v2, resnet18, vgg16, vit_small, yolov8n
 
 Feeds = Mapping[str, np.ndarray]
 Row = dict[str, Any]

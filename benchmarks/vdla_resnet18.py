@@ -38,7 +38,6 @@ from onnx import numpy_helper
 from onnxruntime import quantization
 
 import tcopt
-from models import resnet18
 from saved import save
 from tcopt.backends.vdla import host_functions
 from tcopt.backends.vdla.report import ProgramReport
@@ -47,6 +46,7 @@ from tcopt.dialects.vdla.stream import Stream
 from tcopt.quantization.errors import ErrorSum
 from tcopt.runtime.program import Program
 from tcopt.tools.benchmarking.accelerator import reports_of
+from zoo import resnet18
 
 _MEGAHERTZ = 100
 

@@ -24,7 +24,6 @@ from bits import compiled as bits_of
 from gpus.cases import product
 from gpus.items import Item, Numbers
 from gpus.prepare import prepare
-from models import dcgan_generator, dqn, lstm_lm, mobilenet_v1, resnet18
 from suites import conv, depthwise
 from suites.fusion import CASES as FUSED
 from table2 import LAYERS
@@ -37,6 +36,7 @@ from tcopt.schedules.rules.gpu.roofline import estimate
 from tcopt.schedules.rules.rule import facts_of, rules_for
 from tcopt.tuner.arms import arms_of, lowered
 from tcopt.tuner.tasks import tasks_of
+from zoo import dcgan_generator, dqn, lstm_lm, mobilenet_v1, resnet18
 
 Rows = Iterator[dict[str, Any]]
 Side = Callable[[], object]

@@ -17,7 +17,10 @@ from bits import KINDS
 from case import Case
 from gpus.items import Item, Numbers
 from gpus.sides import COMPILED, EAGER, FUSED_ATTENTION, TRITON
-from models import (
+from suites import conv, depthwise, fusion
+from table2 import LAYERS
+from tcopt.frontends.onnx.building.network import Network
+from zoo import (
     bert_base,
     dcgan_generator,
     dqn,
@@ -27,10 +30,7 @@ from models import (
     resnet18,
     vgg16,
 )
-from models.attention import attend
-from suites import conv, depthwise, fusion
-from table2 import LAYERS
-from tcopt.frontends.onnx.building.network import Network
+from zoo.attention import attend
 
 GROUPS = {
     "networks": ("Networks", "TVM paper, figure 14"),

@@ -8,8 +8,8 @@ from functools import partial
 from onnx import ModelProto, TensorProto
 
 from case import Case
-from models.attention import gelu
 from tcopt.frontends.onnx.building.network import Network
+from zoo.attention import gelu
 
 Body = Callable[[Network, str], str]
 

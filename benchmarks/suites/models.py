@@ -9,11 +9,11 @@ from functools import partial
 import onnx
 from onnx import ModelProto
 
-import models
+import zoo
 from case import Case
-from models import resnet18
 from tcopt.frontends.onnx.building.examples import example_models, find_example_model
 from tcopt.frontends.onnx.building.random_weights import randomize_weights
+from zoo import resnet18
 
 
 def _light(name: str) -> ModelProto:
@@ -22,8 +22,8 @@ def _light(name: str) -> ModelProto:
 
 def _built() -> list[Case]:
     cases: list[Case] = []
-    for found in pkgutil.iter_modules(models.__path__):
-        module = importlib.import_module(f"models.{found.name}")
+    for found in pkgutil.iter_modules(zoo.__path__):
+        module = importlib.import_module(f"zoo.{found.name}")
         if hasattr(module, "build"):
             cases.append(Case(found.name, module.build, module.__doc__.splitlines()[0]))
     return cases

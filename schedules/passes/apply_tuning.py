@@ -1,7 +1,7 @@
 """The pass `apply-tuning`.
 
-It is not a rewrite pattern: it looks each function and operator up in a lock file, and adds the
-schedules and choices found there next to them.
+A walk by hand: each function and operator is looked up in a lock file, and the schedules and
+choices found there are added next to them.
 """
 
 from __future__ import annotations

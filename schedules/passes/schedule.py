@@ -1,7 +1,7 @@
 """The pass `schedule`.
 
-It is not a rewrite pattern: it asks the rules about one function after another, and adds the
-sequences next to the functions.
+A walk by hand: rules are asked about one function after another, and the sequences are added next
+to the functions.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import ml_dtypes
 import numpy as np
 import onnx.parser
 import pytest
@@ -266,11 +267,14 @@ def test_what_a_device_model_cannot_do_is_said(tmp_path) -> None:
         tcopt.compile(onnx.parser.parse_model(SMALL)).session()
 
 
-def test_types_without_a_form_are_named() -> None:
+@needs_device
+def test_bf16_is_computed_in_f32(rng: np.random.Generator) -> None:
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
-brain (bfloat16[4] x) => (bfloat16[4] y) { y = Relu(x) }""")
-    with pytest.raises(UnsupportedError, match="bf16"):
-        tcopt.compile(model, "opencl")
+brain (bfloat16[3, 8] x) => (bfloat16[3, 8] y) { r = Relu(x)  y = Mul(r, r) }""")
+    x = rng.standard_normal((3, 8)).astype(ml_dtypes.bfloat16)
+    (y,) = tcopt.compile(model, "opencl").run({"x": x})
+    expected = np.maximum(x.astype(np.float32), 0) ** 2
+    np.testing.assert_allclose(y.astype(np.float32), expected, rtol=2**-8)
 
 
 @needs_device

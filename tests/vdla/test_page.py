@@ -39,7 +39,7 @@ def test_fields_are_where_the_page_says(name: str, layout: str) -> None:
 def test_numbers_of_names_are_those_of_the_page() -> None:
     text = " ".join(PAGE.split())
     assert f"({', '.join(f'{name} {n}' for n, name in enumerate(OPCODES))})" in text
-    assert f"numbered {', '.join(f'{memory} {memory.number}' for memory in Memory)}." in text
+    assert f"codes are {', '.join(f'{memory} {memory.number}' for memory in Memory)}." in text
     codes = {row[0]: row[1] for row in ROWS}
     assert codes["`min`, `max`"] == f"{AluCode.MIN.number}, {AluCode.MAX.number}"
     for code in (AluCode.ADD, AluCode.SHR, AluCode.MULH):

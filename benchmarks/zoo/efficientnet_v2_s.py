@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from onnx import ModelProto
 
-from models.efficientnet import Stage, head, silu, stage
 from tcopt.frontends.onnx.building.network import Network
+from zoo.efficientnet import Stage, head, silu, stage
 
 _STAGES = (
     Stage(1, 3, 1, 24, 2, fused=True),

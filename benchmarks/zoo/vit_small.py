@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from onnx import ModelProto
 
-from models.attention import feed_forward, self_attention
 from tcopt.frontends.onnx.building.network import Network
+from zoo.attention import feed_forward, self_attention
 
 _PATCH, _WIDTH, _HEADS, _LAYERS = 16, 384, 6, 12
 _TOKENS = (224 // _PATCH) ** 2 + 1

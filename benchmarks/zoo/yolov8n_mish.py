@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from onnx import ModelProto
 
-from models.yolov8 import yolov8n
 from tcopt.frontends.onnx.building.network import Network
+from zoo.yolov8 import yolov8n
 
 
 def build() -> ModelProto:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from onnx import ModelProto, TensorProto
 
-from models.attention import feed_forward, self_attention
 from tcopt.frontends.onnx.building.network import Network
+from zoo.attention import feed_forward, self_attention
 
 _TOKENS, _WIDTH, _HEADS, _LAYERS, _VOCABULARY = 128, 768, 12, 12, 30522
 

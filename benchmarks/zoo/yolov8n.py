@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from onnx import ModelProto
 
-from models.efficientnet import silu
-from models.yolov8 import yolov8n
+from zoo.efficientnet import silu
+from zoo.yolov8 import yolov8n
 
 
 def build() -> ModelProto:

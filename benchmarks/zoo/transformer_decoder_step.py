@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from onnx import ModelProto, TensorProto
 
-from models.attention import attend, feed_forward, split_heads
 from tcopt.frontends.onnx.building.network import Network
+from zoo.attention import attend, feed_forward, split_heads
 
 _BATCH, _PAST, _SOURCE = 32, 32, 32
 _WIDTH, _HEADS, _LAYERS, _VOCABULARY = 512, 8, 6, 32_000
