@@ -30,28 +30,25 @@ from tcopt.passes.kernel.accesses.lane_layouts import constant_prefix
 from tcopt.passes.kernel.cleanup.effects import accessed
 from tcopt.support.rewriting import rewrite
 
+_LARGEST_STEP = 8
+"""Maximum step of the scatters to replace: each stored vector takes a shuffle per scatter."""
 
-@dataclass(frozen=True)
+
 class InterleaveScatters(RewritePattern):
     """Replace scatters with interleaved addresses by contiguous stores of shuffled vectors.
 
-        vector.scatter %y[%i][%even], %on, %a         // %even = [0, 2, 4, 6]
-        vector.scatter %y[%i + 1][%even], %on, %b
-        ->
-        %0 = vector.shuffle %a, %b [0, 4, 1, 5]
-        %1 = vector.shuffle %a, %b [2, 6, 3, 7]
-        vector.store %0, %y[%i]
-        vector.store %1, %y[%i + 4]
-
-    Attributes:
-        max_step: maximum step of the scatters to replace.
+    vector.scatter %y[%i][%even], %on, %a         // %even = [0, 2, 4, 6]
+    vector.scatter %y[%i + 1][%even], %on, %b
+    ->
+    %0 = vector.shuffle %a, %b [0, 4, 1, 5]
+    %1 = vector.shuffle %a, %b [2, 6, 3, 7]
+    vector.store %0, %y[%i]
+    vector.store %1, %y[%i + 4]
     """
-
-    max_step: int = 8
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ScatterOp, rewriter: PatternRewriter) -> None:
-        group = _group_from(op, self.max_step)
+        group = _group_from(op)
         if group is not None:
             _interleave(group, rewriter)
 
@@ -75,17 +72,14 @@ class InterleaveScattersPass(ModulePass):
     vector.store %1, %y[%i, %j + 4]
     ```
 
-    The same holds for any step up to `max_step`. A constant mask may turn off the last lanes, whose
+    The same holds for any step up to 8. A constant mask may turn off the last lanes, whose
     elements are not written.
     """
 
     name = "interleave-scatters"
 
-    max_step: int = 8
-    """Maximum step of the scatters to replace: each stored vector takes a shuffle per scatter."""
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, [InterleaveScatters(self.max_step)])
+        rewrite(op, [InterleaveScatters()])
 
 
 @dataclass
@@ -107,11 +101,11 @@ class _Group:
         return sorted(self.parts) == list(range(low, low + self.step))
 
 
-def _group_from(op: ScatterOp, max_step: int) -> _Group | None:
+def _group_from(op: ScatterOp) -> _Group | None:
     """Return a complete group that starts with a scatter, with no aliasing access between its
     parts.
     """
-    found = _part_of(op, max_step)
+    found = _part_of(op)
     if found is None:
         return None
     key, step, offset = found
@@ -120,7 +114,7 @@ def _group_from(op: ScatterOp, max_step: int) -> _Group | None:
     while following is not None and not group.is_complete:
         if isinstance(following, ScatterOp):
             if following.base is op.base:
-                part = _part_of(following, max_step)
+                part = _part_of(following)
                 if part is None or part[0] != key or part[2] in group.parts:
                     return None
                 group.parts[part[2]] = following
@@ -130,10 +124,10 @@ def _group_from(op: ScatterOp, max_step: int) -> _Group | None:
     return group if group.is_complete else None
 
 
-def _part_of(op: ScatterOp, max_step: int) -> tuple[tuple[Any, ...], int, int] | None:
+def _part_of(op: ScatterOp) -> tuple[tuple[Any, ...], int, int] | None:
     """Return the key shared by all scatters of a group, and this one's step and offset."""
     step, active = constant_step(op.index_vec), constant_prefix(op.mask)
-    if step is None or active is None or not 2 <= step <= max_step:
+    if step is None or active is None or not 2 <= step <= _LARGEST_STEP:
         return None
     *outer, (last, offset) = [base_and_offset(index) for index in op.indices]
     key = (tuple(outer), last, step, active, op.mask, op.value_to_store.type)

@@ -34,24 +34,23 @@ from tcopt.passes.kernel.cleanup.effects import accessed, effects_of
 from tcopt.support.literals import number_attr
 from tcopt.support.rewriting import rewrite
 
+_FEWEST_COLUMNS = 4
+"""Minimum number of gathers to replace."""
+
 
 @dataclass
 class TransposeGathers(RewritePattern):
     """Replace gathers of a tile's columns by loads of its rows and a transposition.
 
-        %a = vector.gather %x[%i, %j][%rows], %on, %p    // %rows = [0, 1024]
-        %b = vector.gather %x[%i, %j + 1][%rows], %on, %p
-        ->
-        %0 = vector.load %x[%i, %j] : memref<64x1024xf64>, vector<2xf64>
-        %1 = vector.load %x[%i, %j + 1024] : memref<64x1024xf64>, vector<2xf64>
-        %a = vector.shuffle %0, %1 [0, 2]
-        %b = vector.shuffle %0, %1 [1, 3]
-
-    Attributes:
-        min_columns: minimum number of gathers to replace.
+    %a = vector.gather %x[%i, %j][%rows], %on, %p    // %rows = [0, 1024]
+    %b = vector.gather %x[%i, %j + 1][%rows], %on, %p
+    ->
+    %0 = vector.load %x[%i, %j] : memref<64x1024xf64>, vector<2xf64>
+    %1 = vector.load %x[%i, %j + 1024] : memref<64x1024xf64>, vector<2xf64>
+    %a = vector.shuffle %0, %1 [0, 2]
+    %b = vector.shuffle %0, %1 [1, 3]
     """
 
-    min_columns: int = 4
     _alone: set[Operation] = field(default_factory=set[Operation], init=False)
     """Gathers in tiles with too few columns, which are not visited again."""
 
@@ -59,7 +58,7 @@ class TransposeGathers(RewritePattern):
     def match_and_rewrite(self, op: GatherOp, rewriter: PatternRewriter) -> None:
         tile = None if op in self._alone else _tile_from(op)
         for run in () if tile is None else _runs(tile):
-            if len(run.columns) >= self.min_columns:
+            if len(run.columns) >= _FEWEST_COLUMNS:
                 _Transposition(run, rewriter).run()
             else:
                 self._alone.update(run.columns.values())
@@ -95,11 +94,8 @@ class TransposeGathersPass(ModulePass):
 
     name = "transpose-gathers"
 
-    min_columns: int = 4
-    """Minimum number of gathers to replace."""
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, [TransposeGathers(self.min_columns)])
+        rewrite(op, [TransposeGathers()])
 
 
 @dataclass

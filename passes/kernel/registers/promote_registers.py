@@ -58,13 +58,10 @@ class PromoteRegistersPass(ModulePass):
 
     name = "promote-registers"
 
-    max_slots: int = 512
-    """Maximum number of separately accessed parts of a promoted buffer."""
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.body.block.ops:
             if isinstance(function, func.FuncOp) and not function.is_declaration:
-                promotion = analyse(function, self.max_slots)
+                promotion = analyse(function)
                 if promotion.slots:
                     rewriter = _Rewriter(promotion)
                     for block in function.body.blocks:

@@ -13,6 +13,9 @@ from xdsl.utils.hints import isa
 
 from tcopt.support.quick_ir import ops_of
 
+_MOST_SLOTS = 512
+"""Maximum number of separately accessed parts of a promoted buffer."""
+
 
 @dataclass(eq=False)
 class Slot:
@@ -73,13 +76,13 @@ def access_parts(op: Operation) -> tuple[SSAValue, Sequence[SSAValue], Attribute
     return None
 
 
-def analyse(region_owner: Operation, max_slots: int) -> Promotion:
+def analyse(region_owner: Operation) -> Promotion:
     """Find the promotable buffers inside an op, and all their accesses."""
     promotion = Promotion()
     for op in ops_of(region_owner, memref.AllocaOp):
         if _is_elsewhere(op):
             continue
-        found = _slots_of(op, max_slots)
+        found = _slots_of(op)
         if found is None:
             continue
         slots, accesses = found
@@ -125,9 +128,7 @@ def constant_index(value: SSAValue) -> int | None:
     return None
 
 
-def _slots_of(
-    alloca: memref.AllocaOp, max_slots: int
-) -> tuple[list[Slot], dict[Operation, SlotAccess]] | None:
+def _slots_of(alloca: memref.AllocaOp) -> tuple[list[Slot], dict[Operation, SlotAccess]] | None:
     """Return the slots and accesses of a buffer, or None if it must stay in memory."""
     buffer = alloca.memref.type
     assert isa(buffer, MemRefType)
@@ -145,7 +146,7 @@ def _slots_of(
         if span is None:
             return None
         ranges.append((*span, parts[2], op))
-    return _group(alloca, ranges, max_slots)
+    return _group(alloca, ranges)
 
 
 def _stores_buffer(op: Operation, buffer: SSAValue) -> bool:
@@ -174,7 +175,6 @@ def _span(
 def _group(
     alloca: memref.AllocaOp,
     ranges: list[tuple[int, int, Attribute, Operation]],
-    max_slots: int,
 ) -> tuple[list[Slot], dict[Operation, SlotAccess]] | None:
     """Group overlapping accesses into slots; each must be covered by its widest access."""
     slots: list[Slot] = []
@@ -192,4 +192,4 @@ def _group(
         # type.
         if isa(access.type, VectorType) and not isa(access.slot.type, VectorType):
             access.slot.type = access.type
-    return (slots, accesses) if len(slots) <= max_slots else None
+    return (slots, accesses) if len(slots) <= _MOST_SLOTS else None
