@@ -1,8 +1,8 @@
 """Conversion of the values fed to a model into arrays.
 
-The type of an array is checked but never converted, as a conversion would hide an error. Lists of
-Python numbers have no type of their own; they are converted to the type of the input, if it can
-represent them. Tensors of other libraries are read in place.
+The type of an array is checked but never converted, as a conversion would hide an error. Python
+numbers and lists of them have no element type; they are converted to the type of the input if it
+can represent them. Tensors of other libraries are read without a copy.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 Tensor: TypeAlias = "Array | DeviceArray"
-"""A tensor in the memory of the host or of a device."""
+"""Tensor in the memory of the host or of a device."""
 
 
 OpenDevice: TypeAlias = "Callable[[], Device | None]"
-"""Returns the device that a model runs on, None for a CPU; it is called if it is needed."""
+"""Function that returns the device a model runs on, or None for a CPU; called only if needed."""
 
 _NUMBERS = (bool, int, float, complex, list, tuple)
 _SHOWN = 40
@@ -40,12 +40,11 @@ def tensor_of(
     """Return the value given for an input as a tensor.
 
     Args:
-        what: the input, for messages; converted to text only if it is needed.
+        what: the input, for messages; converted to text only if needed.
         dtype: type of the input, to which numbers and lists of numbers are converted.
-        open_device: the device that the model runs on; None for a CPU.
+        open_device: returns the device that the model runs on; None for a CPU.
     Raises:
-        InputError: it is not an array and cannot be converted to one, or it is in the memory of
-            another device.
+        InputError: the value cannot be converted to an array, or is on another device.
     """
     if isinstance(value, np.ndarray):
         return _plain(what, value)
@@ -66,9 +65,9 @@ def device_tensor(
     """Return a tensor in the memory of a device.
 
     Args:
-        what: names it in messages, such as `input "x"`.
+        what: description for messages, such as `input "x"`.
     Raises:
-        InputError: it is on another device than the model, or the device cannot access it.
+        InputError: the tensor is on another device than the model, or the device cannot access it.
     """
     device = None if open_device is None else open_device()
     own = HOST if device is None else device.place
@@ -85,20 +84,20 @@ def device_tensor(
 
 
 def host_array(value: Any) -> Array:
-    """Return the array of a foreign tensor in the host's memory, which shares it.
+    """Return an array that shares the memory of a foreign tensor on the host.
 
     Raises:
-        BufferError: its owner does not give it.
+        BufferError: the owner does not export the tensor.
     """
     try:
         return np.from_dlpack(value)
     except (BufferError, RuntimeError, TypeError):
-        # Of types that numpy itself does not have.
+        # NumPy cannot import types of other packages, such as bfloat16.
         return foreign_tensor(value).array()
 
 
 def _array_of(what: object, dtype: np.dtype[Any], value: object) -> Array:
-    """An array of what is neither one of numpy's, nor in the memory of a device."""
+    """Convert a value that is neither a NumPy array nor in device memory to an array."""
     if is_text(dtype) and isinstance(value, str | bytes | list | tuple):
         return _of_texts(what, value)
     if value is None or isinstance(value, str | bytes):
@@ -109,7 +108,7 @@ def _array_of(what: object, dtype: np.dtype[Any], value: object) -> Array:
     if isinstance(value, _NUMBERS):
         return _of_numbers(what, dtype, value)
     if place_of(value) is not None:
-        # Owners that do not give it in this way may do so in another one.
+        # An owner that does not support DLPack export may still convert to an array below.
         with suppress(Exception):
             return host_array(value)
     try:
@@ -134,7 +133,7 @@ def _of_texts(what: object, value: Any) -> Array:
 
 
 def texts_of(what: object, array: Array) -> Array:
-    """Return an array of Python strings, from an array of any of numpy's string types.
+    """Convert an array of any of NumPy's string types to an array of Python strings.
 
     Raises:
         InputError: an element is not a string, or is not UTF-8.
@@ -161,7 +160,7 @@ def texts_of(what: object, array: Array) -> Array:
 
 
 def _plain(what: object, value: Array) -> Array:
-    """Return an array of numpy's own class, in the byte order of this machine."""
+    """Return a plain `numpy.ndarray` in the machine's byte order."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise InputError(
             f"input {what} has masked elements", hint="fill them, as in value.filled(0)"
@@ -192,7 +191,7 @@ def _of_numbers(what: object, dtype: np.dtype[Any], value: Any) -> Array:
 
 
 def _takes(dtype: np.dtype[Any], array: Array) -> bool:
-    """Whether numbers of this kind may be converted to a type."""
+    """Whether converting an array of Python numbers to a type is legal."""
     if not array.size:
         return array.dtype.kind in "biuf"
     wanted = _kind(dtype)
@@ -202,7 +201,7 @@ def _takes(dtype: np.dtype[Any], array: Array) -> bool:
 
 
 def _kind(dtype: np.dtype[Any]) -> str:
-    """Return `b`, `i` or `f`, also for narrow types whose kind numpy does not know."""
+    """Return the kind of a type: `b`, `i` or `f`, also for types that NumPy reports as `V`."""
     name = dtype.name
     if "float" in name:
         return "f"
@@ -210,7 +209,7 @@ def _kind(dtype: np.dtype[Any]) -> str:
 
 
 def _is_same(array: Array, converted: Array) -> bool:
-    """Whether integers are equal, or floats did not overflow, after a conversion."""
+    """Whether a conversion kept all integers equal, or let no float overflow."""
     if _kind(converted.dtype) == "i":
         return bool(np.array_equal(converted.astype(array.dtype), array))
     wide = converted.astype(np.float64)

@@ -1,6 +1,6 @@
-"""Tensors in memory that another library owns, by DLPack and `__cuda_array_interface__`.
+"""Exchange of tensors with other libraries, by DLPack and `__cuda_array_interface__`.
 
-DLPack's structures are those of its header, version 1; its Python protocol is that of the array API
+The DLPack structures follow version 1 of its header, and the Python protocol the array API
 standard. The CUDA array interface is read in its version 3.
 """
 
@@ -27,7 +27,7 @@ CPU, CUDA, CUDA_HOST, OPENCL, ROCM_HOST, CUDA_MANAGED = 1, 2, 3, 4, 11, 13
 """Values of DLDeviceType."""
 
 VERSION = (1, 0)
-"""DLPack's version that is asked for and given."""
+"""DLPack version that is requested and exported."""
 
 _NAMES = {CUDA: "CUDA device", OPENCL: "OpenCL device", CUDA_MANAGED: "CUDA device"}
 _NUMPY_KINDS = {0: "int", 1: "uint", 2: "float", 5: "complex"}
@@ -48,15 +48,15 @@ _OTHER_TYPES = {
     (0, 2): "int2",
     (1, 2): "uint2",
 }
-"""Numpy's names of types by DLDataTypeCode and bits."""
+"""NumPy names of element types by DLDataTypeCode and bits."""
 READ_ONLY, PADDED = 1, 4
-"""Flags of a tensor; elements below a byte take one each if it is padded."""
+"""Flags of a tensor; if it is padded, each element narrower than a byte takes one byte."""
 
 
 class Place(NamedTuple):
-    """Where memory is: a kind of device as DLPack numbers them, and its number.
+    """Memory space of a tensor: the DLPack device type, and the number of the device.
 
-    The number is None if the owner does not say which device of the kind it is.
+    The number is None if the owner reports only the type.
     """
 
     kind: int
@@ -64,11 +64,11 @@ class Place(NamedTuple):
 
     @property
     def is_host(self) -> bool:
-        """Whether code of the host may access it."""
+        """Whether code on the host can access the memory."""
         return self.kind in (CPU, CUDA_HOST, ROCM_HOST)
 
     def is_on(self, device: Place) -> bool:
-        """Whether a device may access it."""
+        """Whether a device can access the memory."""
         kind = CUDA if self.kind == CUDA_MANAGED else self.kind
         return kind == device.kind and self.number in (None, device.number)
 
@@ -83,19 +83,19 @@ HOST = Place(CPU)
 
 
 class DLDevice(ctypes.Structure):
-    """A device."""
+    """DLPack's struct for a device."""
 
     _fields_ = (("kind", c_int32), ("number", c_int32))
 
 
 class DLDataType(ctypes.Structure):
-    """An element type."""
+    """DLPack's struct for an element type."""
 
     _fields_ = (("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16))
 
 
 class DLTensor(ctypes.Structure):
-    """A tensor; strides count elements, and may be missing if it is contiguous."""
+    """DLPack's struct for a tensor; strides are in elements, and null if it is contiguous."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -109,13 +109,13 @@ class DLTensor(ctypes.Structure):
 
 
 class DLManagedTensor(ctypes.Structure):
-    """A tensor with its owner, before version 1."""
+    """DLPack's struct for a tensor and its owner, before version 1."""
 
     _fields_ = (("tensor", DLTensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
 
 
 class DLManagedTensorVersioned(ctypes.Structure):
-    """A tensor with its owner, from version 1 on."""
+    """DLPack's struct for a tensor and its owner, since version 1."""
 
     _fields_ = (
         ("major", c_uint32),
@@ -131,7 +131,7 @@ CAPSULES: dict[bytes, Any] = {
     b"dltensor_versioned": DLManagedTensorVersioned,
     b"dltensor": DLManagedTensor,
 }
-"""Structures by the names of capsules that have not been consumed."""
+"""Struct of each capsule name; a consumed capsule has another name."""
 DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 _python = ctypes.pythonapi
@@ -145,11 +145,11 @@ _set_name = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, c_char_p)(
     ("PyCapsule_SetName", _python)
 )
 _USED = {name: b"used_" + name for name in CAPSULES}
-"""Names of consumed capsules, which keep the pointers to their texts."""
+"""Names of consumed capsules. Capsules hold pointers to these strings."""
 
 
 class _Managed:
-    """A managed tensor that was consumed; its deleter is called when this object dies."""
+    """Consumed managed tensor; its deleter is called when this object is freed."""
 
     def __init__(self, address: int, deleter: int | None):
         self._address, self._deleter = address, deleter
@@ -162,11 +162,11 @@ class _Managed:
 
 @dataclass(frozen=True)
 class ForeignTensor:
-    """A tensor in memory that another library owns.
+    """Tensor in memory that another library owns.
 
     Attributes:
-        address: of its first element.
-        strides: bytes from element to element along each dimension.
+        address: address of the first element.
+        strides: strides in bytes.
         owner: keeps the memory alive.
     """
 
@@ -180,7 +180,7 @@ class ForeignTensor:
 
     @property
     def size(self) -> int:
-        """Bytes of its elements."""
+        """Size of the elements in bytes."""
         return prod(self.shape) * self.dtype.itemsize
 
     @property
@@ -195,14 +195,14 @@ class ForeignTensor:
         )
 
     def array(self) -> Array:
-        """Return the array of a tensor in the host's memory."""
+        """Return a NumPy array that shares the memory of a tensor on the host."""
         if not self.size:
             return np.empty(self.shape, self.dtype)
         return np.asarray(_ArrayInterface(self)).view(self.dtype)
 
 
 class _ArrayInterface:
-    """A tensor as numpy reads it; arrays of it keep this object."""
+    """Wrapper with `__array_interface__`; arrays made from it keep it, and so the owner, alive."""
 
     def __init__(self, tensor: ForeignTensor):
         self._owner = tensor.owner
@@ -210,14 +210,14 @@ class _ArrayInterface:
             "version": 3,
             "shape": tensor.shape,
             "strides": tensor.strides,
-            # Types of other packages have no text; their arrays are views of bytes.
+            # Types of other packages have no type string; their arrays are views of bytes.
             "typestr": f"|V{tensor.dtype.itemsize}",
             "data": (tensor.address, tensor.is_read_only),
         }
 
 
 def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """Return the strides in bytes of a tensor in row-major order."""
+    """Return the strides, in bytes, of a contiguous row-major tensor."""
     strides: list[int] = []
     for extent in reversed(shape):
         strides.append(itemsize)
@@ -226,8 +226,8 @@ def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]
 
 
 def place_of(value: Any) -> Place | None:
-    """Return where the memory of a foreign tensor is; None if the value is not one."""
-    # Foreign classes may fail in any way.
+    """Return the memory space of a foreign tensor; None if the value is not one."""
+    # Third-party classes may raise any exception.
     with suppress(Exception):
         if hasattr(type(value), "__dlpack__"):
             kind, number = value.__dlpack_device__()
@@ -243,10 +243,10 @@ def foreign_tensor(
     """Describe a foreign tensor, without a copy.
 
     Args:
-        stream: of the device that will access it; the owner makes it wait for its own work.
-        wait: makes that stream wait for another one.
+        stream: the consumer's stream, which the owner makes wait for its pending work.
+        wait: makes the consumer's stream wait for a given stream.
     Raises:
-        BufferError: the owner does not give it, or its type has no equivalent.
+        BufferError: the owner does not export the tensor, or its type has no equivalent.
     """
     if not hasattr(type(value), "__dlpack__"):
         return _from_interface(value, wait)
@@ -262,10 +262,10 @@ def foreign_tensor(
 
 
 def consume(capsule: Any) -> ForeignTensor:
-    """Take the tensor of a DLPack capsule.
+    """Consume a DLPack capsule and return its tensor.
 
     Raises:
-        BufferError: it holds none, or its type has no equivalent.
+        BufferError: the capsule is invalid or consumed, or the type has no equivalent.
     """
     name = next((name for name in CAPSULES if _is_valid(capsule, name)), None)
     if name is None:
@@ -315,7 +315,7 @@ def _dtype_of(code: int, bits: int, lanes: int, *, is_padded: bool) -> np.dtype[
 
 @cache
 def _code_of(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """Return DLPack's code and bits of a type that numpy does not export; zeros for others."""
+    """Return the DLPack code and bits of a type that NumPy cannot export; zeros for others."""
     found = {name: type_ for type_, name in _OTHER_TYPES.items()}
     return found.get(dtype.name, (0, 0))
 
@@ -330,14 +330,15 @@ def export(
 ) -> Any:
     """Return the DLPack capsule of a contiguous tensor.
 
-    The capsule is numpy's, of an array that nothing accesses, with another device and type. Its
-    deleter is therefore native code, which works on any thread and while the interpreter ends.
+    NumPy makes the capsule, for an array that is never accessed; then its device and type are
+    overwritten. The deleter is thus native code, which works in any thread and during interpreter
+    shutdown.
 
     Args:
-        owner: is kept until the consumer is done.
-        max_version: the newest that the consumer takes; before 1.0 if None.
+        owner: object that keeps the memory alive, held until the consumer is done.
+        max_version: newest version that the consumer supports; None means before 1.0.
     Raises:
-        BufferError: DLPack has no type for its elements.
+        BufferError: DLPack has no type for the elements.
     """
     code, bits = _code_of(dtype)
     plain = np.dtype(f"u{dtype.itemsize}") if bits else dtype

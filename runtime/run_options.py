@@ -1,4 +1,4 @@
-"""Where a run takes place, and where its results go."""
+"""Options of a run: its device, its stream, and the destinations of its results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 DeviceName = int | str
-"""A device's number or a part of its name."""
+"""Number of a device, or a part of its name."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,12 @@ class RunOptions:
     """Options of a run that concern memory.
 
     Attributes:
-        device: the device to run on, by default the one that the environment selects.
-        stream: the caller's CUDA stream, which the run is ordered with.
+        device: the device to run on; None for the one that the environment selects.
+        stream: the caller's CUDA stream; the run waits for its work, and its later work for the
+            run.
         on_device: leave results in the device's memory.
-        out: tensors to write outputs to, by the outputs' names.
-        given: the objects that these were made from.
+        out: tensors to write outputs to, by output name.
+        given: the caller's objects that the tensors in `out` were made from.
     """
 
     device: DeviceName | None = None
@@ -50,8 +51,8 @@ class RunOptions:
         """Return the options of a run of a model.
 
         Args:
-            out: tensors of any library by the names of outputs, or in their order; None for new
-                ones.
+            out: destination tensors of any library, by output name or in the order of the
+                outputs; None to allocate the results.
             stream, on_device: as attributes.
         Raises:
             InputError: an option is not legal for the model.
@@ -66,14 +67,14 @@ class RunOptions:
         return cls(model.device, stream, bool(on_device), tensors, given)
 
     def returned(self, names: Sequence[str], results: list[Any]) -> list[Any]:
-        """Return results, those in `out` as the objects that were given."""
+        """Return the results, with the caller's own object for each output in `out`."""
         if not self.given:
             return results
         return [self.given.get(name, found) for name, found in zip(names, results, strict=True)]
 
 
 class Runnable(Protocol):
-    """A model."""
+    """Protocol of models that can be run."""
 
     outputs: list[TensorSpec]
 
@@ -83,7 +84,7 @@ class Runnable(Protocol):
 
 
 def _by_name(specs: Sequence[TensorSpec], out: Any) -> Mapping[str, Any]:
-    """Return what is given for outputs by their names."""
+    """Return the caller's destinations by output name."""
     if out is None or isinstance(out, Mapping):
         return out or {}
     if not isinstance(out, list | tuple):
@@ -105,9 +106,9 @@ def destinations(
     """Return the tensors to write outputs to.
 
     Args:
-        specs: of the model's outputs.
-        given: writable tensors of any library by the names of outputs.
-        open_device: the device that the model runs on; None for a CPU.
+        specs: specs of the model's outputs.
+        given: writable tensors of any library, by output name.
+        open_device: returns the device that the model runs on; None for a CPU.
     Raises:
         InputError: there is no such output, or a tensor cannot be written.
     """
@@ -139,10 +140,10 @@ def _destination(spec: TensorSpec, value: Any, open_device: OpenDevice | None) -
 
 
 def check_destination(spec: TensorSpec, shape: Sequence[int], given: Tensor) -> None:
-    """Check that a tensor has the shape and type of the output that is written to it.
+    """Check that a destination has the shape and type of its output.
 
     Raises:
-        InputError: it has not.
+        InputError: the shape or the type differs.
     """
     if tuple(shape) != given.shape or spec.dtype != given.dtype:
         raise InputError(
@@ -152,7 +153,7 @@ def check_destination(spec: TensorSpec, shape: Sequence[int], given: Tensor) -> 
 
 
 def is_writable_in_place(given: Array, others: Iterable[Array]) -> bool:
-    """Whether compiled code can write an output to an array while it uses others."""
+    """Whether compiled code can write an output to an array: one that aliases no other array."""
     flags = given.flags
     return (
         flags.c_contiguous
@@ -164,12 +165,12 @@ def is_writable_in_place(given: Array, others: Iterable[Array]) -> bool:
 def deliver(
     specs: Sequence[TensorSpec], results: Sequence[Any], out: Mapping[str, Tensor]
 ) -> list[Any]:
-    """Return results, each in the tensor that is given for it.
+    """Return the results, after copying them to the destinations that are given.
 
     Args:
-        results: arrays; those that already are their tensor are not copied.
+        results: arrays; one that is its own destination is not copied.
     Raises:
-        InputError: a tensor has another shape or type.
+        InputError: a destination has another shape or type.
     """
     found: list[Any] = []
     for spec, result in zip(specs, results, strict=True):
@@ -188,7 +189,7 @@ def known_outputs(names: Sequence[str], wanted: object) -> list[str]:
     """Return the names of the outputs that a run is to return.
 
     Raises:
-        InputError: there is no output of a name.
+        InputError: there is no output with one of the names.
     """
     if isinstance(wanted, str | bytes) or not isinstance(wanted, Iterable):
         raise InputError(

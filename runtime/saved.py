@@ -1,4 +1,4 @@
-"""`tcopt.load`: models that `Model.save` wrote."""
+"""Loading of saved models: `tcopt.load`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Programs whose kernels run on a device of their own: what is launched, and on what."""
+"""Runtime for accelerators: devices, their memory, and the launches and copies of a run."""

@@ -1,7 +1,7 @@
-"""Saved models whose kernels are launched: containers with their texts and packed weights.
+"""File format of compiled device programs: containers of kernel sources and packed weights.
 
-The description says what the kernels are for and what is done with them: launches and copies. The
-last part is the weights, those in front of it are texts, such as PTX or OpenCL C.
+The description holds the target, and the launches and copies of a run. The last part holds the
+weights; each part before it is a kernel source, such as PTX or OpenCL C.
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ from tcopt.support.json_facts import FactError, Facts, numbers
 
 
 def describe(program: DeviceProgram) -> tuple[dict[str, Any], list[bytes | memoryview]]:
-    """The description and the parts of a program."""
+    """Return the description and the parts of a program, as a container stores them."""
     sources = [source.text.encode() for source in program.sources]
     return _describe(program), [*sources, program.weights.data]
 
 
 def program_in(path: Path, content: Container, device: Callable[[], Device]) -> DeviceProgram:
-    """The program that a container holds.
+    """Return the program in a container.
 
     Args:
-        device: gives the device to run on.
+        path: the container's file, for messages.
+        device: returns the device to run on.
     Raises:
-        InputError: it holds none.
+        InputError: the container does not hold a valid program.
     """
     try:
         return _program(content, device)
@@ -110,7 +111,12 @@ def _step_facts(step: Step) -> dict[str, Any]:
 
 
 def _step(facts: Facts, known: set[str], sizes: list[int], most_threads: int) -> Step:
-    """A step, if what it names is there and it stays within the buffers, whose sizes these are."""
+    """Return a step, after checking its kernel name, its launch sizes and its buffer offsets.
+
+    Args:
+        known: names of all kernels.
+        sizes: bytes of each buffer.
+    """
     if "copy" in facts:
         count = facts.number("copy")
         source, end = (

@@ -1,4 +1,4 @@
-"""Tensors in the memory of a device, whoever owns it."""
+"""Tensors in device memory, which this runtime or another library owns."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from tcopt.support.errors import InputError
 Array = NDArray[Any]
 
 _LEGACY_STREAM = 1
-"""CUDA's default stream, which DLPack's consumers mean if they name none."""
+"""CUDA's legacy default stream, which a DLPack consumer means if it passes no stream."""
 _NO_ORDER = -1
-"""What consumers give for a stream that wait by themselves."""
+"""The `stream` argument of DLPack consumers that need no synchronisation by the producer."""
 
 
 class DeviceArray:
     """A contiguous tensor in a device's memory.
 
-    Other libraries share a CUDA device's memory by DLPack, as in `torch.from_dlpack(array)`, and by
-    `__cuda_array_interface__`; `numpy.asarray(array)` is a copy.
+    Other libraries can access CUDA memory without a copy, by DLPack, as in
+    `torch.from_dlpack(array)`, or by `__cuda_array_interface__`. `numpy.asarray(array)` copies the
+    tensor to the host.
 
     Attributes:
         device: the device.
-        buffer: the memory, as the device's runtime has it.
-        size: bytes of the elements.
+        buffer: the memory, as an object of the device's runtime.
+        size: size of the elements in bytes.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class DeviceArray:
         dtype: np.dtype[Any],
         buffer: Buffer | None = None,
     ):
-        """Take a buffer, or allocate one."""
+        """Wrap a buffer, or allocate one if it is None."""
         self.name, self.shape, self.dtype = name, shape, dtype
         self.size = prod(shape) * dtype.itemsize
         self.device = device
@@ -50,7 +51,7 @@ class DeviceArray:
 
     @classmethod
     def of(cls, device: Device, spec: TensorSpec) -> DeviceArray:
-        """New memory for a tensor of a program."""
+        """Allocate memory for a tensor of a program."""
         shape = tuple(d for d in spec.shape if isinstance(d, int))
         return cls(device, spec.name, shape, spec.dtype)
 
@@ -59,14 +60,14 @@ class DeviceArray:
 
     @property
     def address(self) -> int:
-        """The address of the first element."""
+        """Address of the first element."""
         return self.device.address(self.buffer)
 
     def write(self, value: Any) -> None:
-        """Copy a tensor of the same shape and type here: an array, or one on this device.
+        """Overwrite the tensor with a NumPy array or a tensor on the same device.
 
         Raises:
-            InputError: the shape or the type is another one, or it is on another device.
+            InputError: the shape or the type differs, or the source is on another device.
         """
         tensor = tensor_of(f'"{self.name}"', self.dtype, value, lambda: self.device)
         if isinstance(tensor, DeviceArray):
@@ -76,16 +77,16 @@ class DeviceArray:
         self.device.write(np.ascontiguousarray(tensor), self.buffer)
 
     def read(self) -> Array:
-        """Wait for all that was started, and copy the tensor to an array."""
+        """Wait for all earlier work on the device, and copy the tensor to an array."""
         array = np.empty(self.shape, self.dtype)
         self.device.read(self.buffer, array)
         return array
 
     def copy_from(self, other: DeviceArray) -> None:
-        """Copy another tensor of the same device here, after all that was started.
+        """Overwrite the tensor with another one of the same device, after all earlier work.
 
         Raises:
-            InputError: the shape or the type is another one.
+            InputError: the shape or the type differs.
         """
         self._check(other.shape, other.dtype)
         self.device.copy(other.buffer, self.buffer, self.size)
@@ -153,12 +154,13 @@ class DeviceArray:
 
 
 def tensor_on(device: Device, value: Any, *, writable: bool = False) -> DeviceArray:
-    """Return a tensor whose memory a device can access; the memory is shared.
+    """Return a tensor on a device that shares the memory of a foreign tensor.
 
-    A tensor that is strided or misaligned is copied on the device, unless it is to be written.
+    A strided or misaligned tensor is copied on the device if it is only read, and rejected if
+    `writable` is set.
 
     Raises:
-        BufferError: its owner does not give it, or the device cannot access it.
+        BufferError: the owner does not export the tensor, or the device cannot use its memory.
     """
     if isinstance(value, DeviceArray) and value.device is device:
         return value

@@ -1,4 +1,4 @@
-"""CUDA devices: the primary context of each, a stream, and what runs on it."""
+"""CUDA devices: their primary contexts, streams, memory and kernels."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from tcopt.support.errors import DeviceLostError, UnsupportedError
 Array = NDArray[Any]
 
 DEVICE_ENVIRONMENT = "TCOPT_CUDA_DEVICE"
-"""The number of the device to take if none is named, 0 by default."""
+"""Environment variable with the number of the default device; 0 if it is not set."""
 
 _NON_BLOCKING = 1
-"""CU_STREAM_NON_BLOCKING: work on the default stream is legal while the stream is captured."""
+"""CU_STREAM_NON_BLOCKING: the default stream can be used while this stream is captured."""
 
 _ORDINAL = 9
 """CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL."""
 
 _MOST_GATHERS = 64
-"""Kernels that copy strided tensors, one for each shape."""
+"""Maximum number of cached kernels that copy strided tensors, one for each shape and stride."""
 
 
 @cache
@@ -47,7 +47,7 @@ def cuda_device(which: DeviceName | None = None) -> CudaDevice:
     """Return a device.
 
     Args:
-        which: its number; None for the one that the environment selects.
+        which: the device's number; None for the one that the environment selects.
     Raises:
         UnsupportedError: the machine has no driver or no such device.
     """
@@ -64,7 +64,7 @@ def cuda_device(which: DeviceName | None = None) -> CudaDevice:
 
 @cache
 def local_capability(which: DeviceName | None = None) -> int | None:
-    """The architecture of a device of this machine, such as 80; None where there is no device."""
+    """Return the compute capability of a device, such as 80 for sm_80; None without a device."""
     try:
         major, minor = cuda_device(which).capability
     except UnsupportedError:
@@ -73,12 +73,12 @@ def local_capability(which: DeviceName | None = None) -> int | None:
 
 
 class CudaDevice:
-    """A device and a stream of it.
+    """CUDA device with one stream, on which all its work runs.
 
     Attributes:
-        capability: the major and minor number of its architecture.
-        stream: the handle of the stream, which is ordered with CUDA's default stream.
-        has_pool: whether memory comes from the driver's pool.
+        capability: major and minor compute capability.
+        stream: handle of the stream, which synchronises with CUDA's default stream.
+        has_pool: whether memory is allocated from the driver's memory pool.
     """
 
     def __init__(self, driver: CudaDriver, number: int):
@@ -100,17 +100,17 @@ class CudaDevice:
             self._capture_stream: int = driver.get("cuStreamCreate", *arguments, action=action)
             self.has_pool = open_pool(driver, device, action)
             self._order = Event(self)
-        # Of the stream that is captured, and of the event that orders streams.
+        # Guards the capture stream and the event that orders streams.
         self._lock = Lock()
         self._staging = Staging(self)
         self._gathers: dict[KernelSource, CudaKernels] = {}
 
     @contextmanager
     def current(self) -> Generator[None]:
-        """Make the device's context the current one of this thread.
+        """Make the device's context current in this thread.
 
         Raises:
-            DeviceLostError: a kernel failed, now or before.
+            DeviceLostError: a kernel failed, in this block or earlier.
         """
         if self._failure:
             raise lost(self.name, self._failure)
@@ -124,7 +124,7 @@ class CudaDevice:
             self.driver.code("cuCtxPopCurrent_v2", ctypes.byref(HANDLE()))
 
     def allocate(self, size: int) -> DeviceMemory:
-        """Memory of the device, which begins at a multiple of 256 bytes."""
+        """Allocate device memory, aligned to 256 bytes."""
         with self.current():
             return DeviceMemory(self, size)
 
@@ -205,7 +205,7 @@ class CudaDevice:
             raise BufferError(f"it is in the memory of {Place(CUDA, found)}, not of {self.place}")
 
     def _gather(self, tensor: ForeignTensor, source: ForeignMemory, target: DeviceMemory) -> None:
-        """Copy a strided tensor, on the device."""
+        """Copy a strided tensor to contiguous memory, on the device."""
         text, launch = gather(tensor)
         if text not in self._gathers:
             if len(self._gathers) == _MOST_GATHERS:
@@ -237,6 +237,9 @@ class CudaDevice:
             return CudaSteps(self, [cuda_step(self, kernels, step, buffers) for step in steps])
 
     def capture(self, work: Callable[[int], None]) -> Graph | None:
-        """Record work as a graph, see `Graph.capture`; other threads use the stream meanwhile."""
+        """Record work as a graph, see `Graph.capture`.
+
+        The capture uses a stream of its own, so that other threads can still use `stream`.
+        """
         with self._lock:
             return Graph.capture(self.driver, self._capture_stream, work)

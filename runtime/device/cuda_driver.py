@@ -1,7 +1,7 @@
-"""The functions of NVIDIA's driver that the CUDA runtime calls, through ctypes.
+"""Bindings by ctypes for the functions of NVIDIA's driver that the CUDA runtime calls.
 
-The driver library is all that a machine needs: neither a CUDA toolkit, nor a compiler, nor a
-package. Contexts are primary ones, which PyTorch, CuPy and pycuda share.
+Only the driver library is needed: no CUDA toolkit, compiler or Python package. The runtime uses
+primary contexts, which it shares with PyTorch, CuPy and pycuda.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ _ERROR_LOG_BUFFER, _ERROR_LOG_SIZE = 5, 6
 
 _LOG_BYTES = 1 << 14
 _STICKY = frozenset((214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721))
-"""Errors after which, by cuda.h, every call on the context fails until the process ends."""
+"""Errors that, according to cuda.h, make every later call on the context fail."""
 
 
 class CudaDriver:
-    """The driver's functions, whose error codes become exceptions.
+    """Functions of the driver, with error codes turned into exceptions.
 
     Args:
         library: has each function of `FUNCTIONS` as an attribute, as `ctypes.CDLL` does.
@@ -110,17 +110,17 @@ class CudaDriver:
         """Call a function.
 
         Args:
-            action: what the call is for, for the message of an error: "copying 4 bytes to %x".
+            action: the purpose of the call, for error messages: "copying 4 bytes to %x".
         Raises:
             ResourceError: the device is out of memory.
-            DeviceLostError: a kernel failed, and the context with it.
+            DeviceLostError: a kernel failed and made the context unusable.
             BackendError: the driver reports any other error.
         """
         if code := self._functions[function](*arguments):
             raise self.error(code, action)
 
     def get(self, function: str, kind: Any, *arguments: Any, action: str) -> Any:
-        """Call a function that stores its result where its first argument points.
+        """Call a function that stores its result through its first argument, a pointer.
 
         Args:
             kind: the ctypes class of the result.
@@ -137,7 +137,7 @@ class CudaDriver:
         return DeviceLostError(message) if code in _STICKY else BackendError(message)
 
     def load_module(self, text: str, action: str) -> int:
-        """Compile PTX for the current context's device, and return the module's handle.
+        """Compile PTX for the device of the current context and return the module's handle.
 
         Raises:
             BackendError: the driver rejects the text; the message has the driver's log.
@@ -162,7 +162,7 @@ class CudaDriver:
         return code == _NOT_SUPPORTED
 
     def _text(self, code: int) -> str:
-        """Describe an error code as `an illegal memory access ... (CUDA_ERROR_...)`."""
+        """Return the text of an error code: `an illegal memory access ... (CUDA_ERROR_...)`."""
         texts: list[str] = []
         for function in ("cuGetErrorString", "cuGetErrorName"):
             text = c_char_p()
@@ -176,14 +176,14 @@ def open_library() -> Any:
     """Load the driver library.
 
     Raises:
-        OSError: there is none, or it does not load.
+        OSError: the library does not exist or cannot be loaded.
     """
     return ctypes.CDLL(LIBRARY)
 
 
 @cache
 def cuda_driver() -> CudaDriver:
-    """Return the driver, initialised.
+    """Return the initialised driver.
 
     Raises:
         UnsupportedError: the driver is missing or too old, or finds no device.

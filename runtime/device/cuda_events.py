@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Event:
-    """A point in time on a stream; its methods are called in the context of the device."""
+    """CUDA event; its methods must be called with the device's context current."""
 
     def __init__(self, device: CudaDevice):
         self._device, self._driver = device, device.driver
@@ -23,7 +23,7 @@ class Event:
         self._driver.call("cuEventRecord", self._handle, stream, action="recording an event")
 
     def synchronize(self, action: str = "waiting for the kernels") -> None:
-        """Wait until it has happened; at once if it was never recorded."""
+        """Wait until the event is reached; return at once if it was never recorded."""
         self._driver.call("cuEventSynchronize", self._handle, action=action)
 
     def hold(self, stream: int) -> None:
@@ -32,7 +32,7 @@ class Event:
         self._driver.call("cuStreamWaitEvent", *arguments, action="ordering two streams")
 
     def milliseconds_to(self, later: Event) -> float:
-        """Return the time between two recorded events, both of which have happened."""
+        """Return the time between two recorded events, after both have been reached."""
         events = (self._handle, later._handle)
         return self._driver.get(
             "cuEventElapsedTime", ctypes.c_float, *events, action="reading the time of an event"

@@ -1,4 +1,4 @@
-"""CUDA graphs: work recorded from a stream, which one call puts there again."""
+"""CUDA graphs: launches and copies recorded from a stream, which one call enqueues again."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable
 from tcopt.runtime.device.cuda_driver import HANDLE, CudaDriver
 
 _RELAXED = 2
-"""CU_STREAM_CAPTURE_MODE_RELAXED: no call is refused while another stream is captured, such as one
-that frees memory when Python collects garbage."""
+"""CU_STREAM_CAPTURE_MODE_RELAXED: the driver rejects no unrelated calls during a capture, such as
+freeing memory when Python collects garbage."""
 
 _CAPTURE = "capturing a graph of the kernels"
 
 
 class Graph:
-    """An executable graph in the current context."""
+    """Executable graph in the current context."""
 
     def __init__(self, driver: CudaDriver, executable: int):
         self._driver = driver
@@ -26,10 +26,10 @@ class Graph:
         """Record work as a graph, without running it.
 
         Args:
-            stream: is used for nothing else meanwhile.
-            work: puts launches and copies on a stream.
+            stream: a stream that nothing else uses during the capture.
+            work: enqueues launches and copies on a stream.
         Returns:
-            The graph; None if the driver has no graphs for this stream.
+            The graph; None if the driver does not support capturing this stream.
         Raises:
             BackendError: the driver rejects some of the work.
         """
@@ -42,7 +42,7 @@ class Graph:
         try:
             work(stream)
         finally:
-            # Also after an error: until the capture ends, the stream takes nothing else.
+            # Also after an error: the stream is unusable until the capture ends.
             code = driver.code("cuStreamEndCapture", stream, ctypes.byref(graph))
         if code:
             raise driver.error(code, _CAPTURE)
@@ -55,10 +55,10 @@ class Graph:
         return cls(driver, executable)
 
     def launch(self, stream: int) -> None:
-        """Put the work on a stream."""
+        """Enqueue the recorded work on a stream."""
         arguments = (self._executable, stream)
         self._driver.call("cuGraphLaunch", *arguments, action="launching the graph of the kernels")
 
     def destroy(self) -> None:
-        """Free the graph, which cannot be launched any more."""
+        """Free the graph; it cannot be launched afterwards."""
         self._driver.code("cuGraphExecDestroy", self._executable)

@@ -1,4 +1,4 @@
-"""Memory of CUDA devices, and page-locked memory of the host that copies pass through."""
+"""Memory of CUDA devices, and page-locked host memory that stages copies."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from tcopt.runtime.device.cuda import CudaDevice
 
 CHUNK = 2 << 20
-"""Bytes of a page-locked buffer; longer copies pass through several in turn."""
+"""Size in bytes of a page-locked buffer; longer copies are split into chunks."""
 
 _BUFFERS = 2
-"""One is copied by the host while another one is copied by the device."""
+"""Double buffering: the host copies one buffer while the device copies the other."""
 
 KEPT_BYTES = 256 << 20
-"""Bytes of freed memory that a process keeps for later allocations."""
+"""Bytes of freed memory that the pool keeps for later allocations."""
 
 _POOLS_SUPPORTED = 115
 """CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED."""
@@ -29,15 +29,15 @@ _RELEASE_THRESHOLD = 4
 
 
 class DeviceMemory:
-    """Memory of a device, freed with the object; `int()` returns its address.
+    """Device memory, freed with the object; `int()` returns its address.
 
-    It comes from the driver's own pool, in the order of the device's stream, so that neither an
-    allocation nor a free waits for kernels. Devices without pools allocate in the plain way.
+    Memory is allocated from the driver's pool in stream order, so that neither allocating nor
+    freeing waits for kernels. Devices without pools use the synchronous `cuMemAlloc`.
     """
 
     def __init__(self, device: CudaDevice, size: int):
         self._device = device
-        # At least one byte: the driver rejects allocations of none.
+        # The driver rejects allocations of 0 bytes.
         arguments = (max(size, 1), device.stream) if device.has_pool else (max(size, 1),)
         function = "cuMemAllocAsync" if device.has_pool else "cuMemAlloc_v2"
         action = f"allocating {size} bytes on {device.name}"
@@ -56,7 +56,7 @@ class DeviceMemory:
 
 
 class ForeignMemory:
-    """Memory of a device that another library owns; `int()` returns its address."""
+    """Device memory that another library owns; `int()` returns its address."""
 
     def __init__(self, address: int, owner: object):
         self._address = address
@@ -87,7 +87,7 @@ def open_pool(driver: CudaDriver, device: int, action: str) -> bool:
 
 
 class _Buffer:
-    """A page-locked buffer, and the event of the last copy that used it."""
+    """Page-locked buffer, and the event recorded after its last copy."""
 
     def __init__(self, device: CudaDevice, action: str):
         self.address: int = device.driver.get("cuMemHostAlloc", HANDLE, CHUNK, 0, action=action)
@@ -95,7 +95,7 @@ class _Buffer:
         self.target = self.size = 0
 
     def finish(self, action: str) -> None:
-        """Wait for the copy, and copy data read from the device to its destination."""
+        """Wait for the last copy; if it read from the device, copy the data to its destination."""
         size, self.size = self.size, 0
         self.event.synchronize(action)
         if size:
@@ -103,10 +103,10 @@ class _Buffer:
 
 
 class Staging:
-    """Page-locked buffers of a device, which all its copies from and to the host use.
+    """Page-locked buffers of a device that all copies between it and the host pass through.
 
-    The device accesses such memory directly, so that copies are asynchronous and the driver does
-    not copy the data once more.
+    The device accesses such memory directly: copies are asynchronous, and the driver makes no
+    copy of its own.
     """
 
     def __init__(self, device: CudaDevice):
@@ -116,7 +116,7 @@ class Staging:
         self._used = 0
 
     def write(self, source: int, target: int, size: int) -> None:
-        """Copy bytes of the host to the device; they may change as soon as this returns."""
+        """Copy bytes from the host to the device; the source may change once this returns."""
         action = f"copying {size} bytes to {self._device.name}"
         with self._lock, self._device.current():
             for start in range(0, size, CHUNK):
@@ -128,7 +128,7 @@ class Staging:
                 buffer.event.record(self._device.stream)
 
     def read(self, source: int, target: int, size: int) -> None:
-        """Wait for the stream, and copy bytes of the device to the host."""
+        """Wait for the stream and copy bytes from the device to the host."""
         action = f"copying {size} bytes from {self._device.name}"
         with self._lock, self._device.current():
             try:
@@ -142,12 +142,12 @@ class Staging:
                 for buffer in self._buffers:
                     buffer.finish(f"running the kernels on {self._device.name}")
             finally:
-                # After an error nothing is passed on to memory that may be gone.
+                # After an error, the destinations may no longer exist.
                 for buffer in self._buffers:
                     buffer.size = 0
 
     def _buffer(self, action: str) -> _Buffer:
-        """Return the next buffer, once the copy that used it is done."""
+        """Return the next buffer, after its last copy has finished."""
         if len(self._buffers) < _BUFFERS:
             self._buffers.append(_Buffer(self._device, action))
         buffer = self._buffers[self._used % len(self._buffers)]

@@ -1,4 +1,4 @@
-"""Launches and copies on a CUDA stream, and kernels that they launch."""
+"""Launches and copies on a CUDA stream, and the kernels that they launch."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from tcopt.runtime.device.cuda import CudaDevice
 
 _NANOSECONDS = 1e6
-"""In a millisecond, the unit of CUDA's events."""
+"""Nanoseconds in a millisecond, the unit of CUDA's event times."""
 
 
 class CudaKernels:
-    """Functions of modules, which are unloaded with the object.
+    """Kernels of loaded modules; the modules are unloaded with the object.
 
     Attributes:
-        functions: their handles by the names of kernels.
+        functions: function handles by kernel name.
     """
 
     def __init__(self, device: CudaDevice):
@@ -36,7 +36,7 @@ class CudaKernels:
         self.functions: dict[str, int] = {}
 
     def add(self, module: int) -> None:
-        """Take over a module."""
+        """Take ownership of a module."""
         self._modules.append(module)
 
     @finalizer
@@ -48,12 +48,12 @@ class CudaKernels:
 
 @dataclass(frozen=True)
 class CudaStep:
-    """A launch or copy on certain buffers.
+    """Launch or copy with bound addresses.
 
     Attributes:
-        description: names it in messages.
-        enqueue: puts it on a stream.
-        arguments: memory that `enqueue` reads and that has to stay.
+        description: text for messages.
+        enqueue: puts the step on a stream.
+        arguments: objects that `enqueue` reads through pointers, kept alive here.
     """
 
     description: str
@@ -64,7 +64,7 @@ class CudaStep:
 def cuda_step(
     device: CudaDevice, kernels: CudaKernels, step: Step, buffers: Sequence[SupportsInt]
 ) -> CudaStep:
-    """Return a step on certain buffers."""
+    """Bind a step to the addresses of its buffers."""
 
     def address(place: BufferOffset) -> int:
         return int(buffers[place.buffer]) + place.offset
@@ -93,7 +93,7 @@ def cuda_step(
 
 
 class CudaSteps:
-    """Launches and copies on certain buffers: a graph, where the driver makes one."""
+    """Launches and copies with bound addresses, as a CUDA graph if the driver supports it."""
 
     def __init__(self, device: CudaDevice, steps: Sequence[CudaStep]):
         self._device = device
@@ -125,7 +125,7 @@ class CudaSteps:
             return begin.milliseconds_to(end) * 1e-3 / runs
 
     def times(self) -> Times:
-        """Each step is between two events, whose own time is counted with it."""
+        """Measure each step between two events; the times include the events' own cost."""
         stream = self._device.stream
         with self._device.current():
             events = [self._event() for _ in range(len(self._steps) + 1)]

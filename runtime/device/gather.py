@@ -10,16 +10,16 @@ from tcopt.runtime.device.steps import BufferOffset, Launch
 from tcopt.runtime.foreign import ForeignTensor
 
 BLOCK = 256
-"""Threads of a block."""
+"""Threads in a block."""
 
 _WIDEST = 8
-"""Bytes of the longest load."""
+"""Bytes of the widest load."""
 
 
 def gather(tensor: ForeignTensor) -> tuple[KernelSource, Launch]:
-    """Return a kernel that copies each element, and its launch on a target and the tensor."""
+    """Return a kernel that copies a tensor, and its launch with arguments (target, tensor)."""
     whole = tensor.dtype.itemsize
-    # Elements are rows of loads, of which one is enough unless they are long or misaligned.
+    # An element that is wide or misaligned is copied by several loads, an extra innermost axis.
     itemsize = gcd(_WIDEST, whole, tensor.address, *tensor.strides)
     shape, strides = (*tensor.shape, whole // itemsize), (*tensor.strides, itemsize)
     count = prod(shape)
@@ -40,7 +40,7 @@ def gather(tensor: ForeignTensor) -> tuple[KernelSource, Launch]:
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
         if extent == 1:
             continue
-        # The index along a dimension is what is left of the number of the element.
+        # Delinearise the element's number: the index along this axis is the remainder.
         lines += [
             f"rem.u64 %rd5, %rd1, {extent};",
             f"div.u64 %rd1, %rd1, {extent};",

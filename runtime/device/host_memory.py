@@ -1,7 +1,7 @@
-"""A device whose memory is this process's own, and which does each step at once.
+"""Base class of devices that use the process's own memory and run each step synchronously.
 
-The base of simulators, and of devices that are reached through plain functions. A subclass says
-what kernels are:
+It serves simulators and devices that are called through plain functions. A subclass defines how
+kernels are loaded:
 
     class Simulator(HostMemoryDevice):
         name = "simulator"
@@ -30,11 +30,11 @@ from tcopt.support.alignment import ALIGNMENT
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
 Call = Callable[[Launch, Sequence[Bytes]], None]
-"""Runs a launch on the bytes from each argument's place to the end of its buffer."""
+"""Runs a launch; each argument is the bytes from its offset to the end of its buffer."""
 
 
 class HostMemoryDevice(ABC):
-    """A device that runs each step when it is asked for."""
+    """Device that uses host memory and runs each step synchronously."""
 
     name: str
     place = HOST
@@ -42,10 +42,10 @@ class HostMemoryDevice(ABC):
 
     @abstractmethod
     def load(self, sources: Sequence[KernelSource]) -> Mapping[str, Call]:
-        """What runs a launch of each kernel, by the kernels' names.
+        """Return a function for each kernel name that runs a launch of the kernel.
 
         Raises:
-            BackendError: the device does not take them.
+            BackendError: the device rejects the sources.
         """
 
     def allocate(self, size: int) -> Bytes:
@@ -58,14 +58,14 @@ class HostMemoryDevice(ABC):
         return tensor_on(self, value, writable=writable)
 
     def borrow(self, tensor: ForeignTensor, *, writable: bool = False) -> Bytes:
-        """Refuse other memory than the device's own: arrays of the host are copied there."""
+        """Refuse foreign tensors; arrays of the host are copied to the device's own memory."""
         raise BufferError(f"{self.name} has memory of its own")
 
     def follow(self, stream: int) -> None:
         raise no_streams(self.name)
 
     def hold(self, stream: int) -> None:
-        """Do nothing: nothing is ever under way."""
+        """Do nothing: every step has finished when its call returns."""
         return None
 
     def write(self, array: Array, buffer: Bytes) -> None:
@@ -78,7 +78,7 @@ class HostMemoryDevice(ABC):
         target[:size] = source[:size]
 
     def wait(self) -> None:
-        """Return at once: nothing is ever under way."""
+        """Do nothing: every step has finished when its call returns."""
         return None
 
     def prepare(
@@ -100,7 +100,7 @@ class HostMemoryDevice(ABC):
 
 
 class HostSteps:
-    """Launches and copies on certain buffers."""
+    """Launches and copies with bound buffers, run one after another."""
 
     def __init__(self, calls: Sequence[Callable[[], None]]):
         self._calls = calls

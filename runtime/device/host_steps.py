@@ -1,7 +1,7 @@
-"""The host function of a program for a device, as a list of launches and copies.
+"""Conversion of a device program's host function to a list of launches and copies.
 
-Everything is known when a model is compiled: loops over time are unrolled, and each view is a
-place in one of a few buffers.
+The host function is evaluated at compile time: loops over time are unrolled, and each view becomes
+an offset in a buffer.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from tcopt.support.errors import PassFailedError
 from tcopt.support.origins import call_origin
 
 _ONCE = (1, 1, 1)
-"""The grid of a function that is for no threads in particular."""
+"""Grid and block of a function without a thread mapping."""
 
 _MOST_NODES = 4
-"""Names of nodes in the description of a launch."""
+"""Maximum number of node names in the description of a launch."""
 
 
 @dataclass(frozen=True)
 class HostSteps:
-    """The steps of a host function.
+    """Steps of a host function.
 
     Attributes:
         steps: launches and copies, in order.
-        calls: the call that a launch is part of, once for each launch written in the code.
-        entries: for each step its number in `calls`; None for a copy.
+        calls: each launch with the call that it is part of; a launch in a loop is listed once.
+        entries: for each step its index in `calls`; None for a copy.
     """
 
     steps: list[Step]
@@ -55,7 +55,7 @@ def steps_of(main: func.FuncOp, launches: Mapping[str, Sequence[KernelLaunch]]) 
     """Return the steps of a host function.
 
     Args:
-        launches: those of each function that is called, by its name.
+        launches: the launches of each called function, by its name.
     Raises:
         PassFailedError: an op of the function has no equivalent on a device.
     """
@@ -66,10 +66,11 @@ def steps_of(main: func.FuncOp, launches: Mapping[str, Sequence[KernelLaunch]]) 
 
 
 def launches_of(caller: func.FuncOp, module: ModuleOp) -> tuple[list[KernelLaunch], list[SSAValue]]:
-    """Return the launches of a function that calls only kernels of its module.
+    """Return the launches of a function that only calls kernels of its module.
 
     Returns:
-        The launches, and the buffers that the function allocates: their arguments after its own.
+        The launches, and the buffers that the function allocates. The arguments of a launch are
+        positions in the list of the function's arguments followed by these buffers.
     """
     functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
     buffers: list[SSAValue] = [
@@ -89,7 +90,10 @@ def launches_of(caller: func.FuncOp, module: ModuleOp) -> tuple[list[KernelLaunc
 
 
 def timed_launches(host: HostSteps) -> list[TimedKernel]:
-    """Describe each launch; those of a call that makes several have no work of their own."""
+    """Describe each launch for a profile.
+
+    If a call makes several launches, their work is 0, because it is known for the call only.
+    """
     launches = [call for call, _ in host.calls]
     found: list[TimedKernel] = []
     for call, launch in host.calls:
@@ -105,7 +109,7 @@ def timed_launches(host: HostSteps) -> list[TimedKernel]:
 
 
 class _Host:
-    """The evaluation of a host function."""
+    """Compile-time evaluation of a host function."""
 
     def __init__(self, launches: Mapping[str, Sequence[KernelLaunch]]):
         self.launches = launches
@@ -187,7 +191,7 @@ class _Host:
 
 
 def _nodes(call: func.CallOp) -> str:
-    """The ONNX nodes of a call, for messages."""
+    """Return the names of a call's ONNX nodes, for messages."""
     names = call_origin(call).nodes
     more = f" and {len(names) - _MOST_NODES} more" if len(names) > _MOST_NODES else ""
     return ", ".join(names[:_MOST_NODES]) + more

@@ -1,4 +1,4 @@
-"""What a runtime has to offer for kernels to run on its devices."""
+"""Interface of a device runtime: protocols for devices and for prepared steps."""
 
 from __future__ import annotations
 
@@ -19,51 +19,51 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 Times = NDArray[np.int64]
 Buffer = Any
-"""Memory of a device; what it is its runtime knows."""
+"""Memory of a device, opaque outside the device's runtime."""
 Kernels = Any
-"""Kernels on a device; what they are its runtime knows."""
+"""Loaded kernels, opaque outside the device's runtime."""
 
 
 @dataclass(frozen=True)
 class KernelSource:
-    """A text that a device's compiler takes, and the kernels in it."""
+    """Source text for a device's compiler, and the names of the kernels in it."""
 
     text: str
     kernels: tuple[str, ...]
 
 
 class Device(Protocol):
-    """A device, with a queue that does one thing after the other.
+    """Device with one in-order queue.
 
-    Methods raise BackendError where its driver reports an error, and DeviceLostError where the
-    device cannot be used any more in this process.
+    Methods raise BackendError if the driver reports an error, and DeviceLostError if the process
+    can no longer use the device.
     """
 
     name: str
 
     @property
     def place(self) -> Place:
-        """Where its memory is, for exchange with other libraries."""
+        """Memory space of the device, for exchange with other libraries."""
         ...
 
     @property
     def stream(self) -> int | None:
-        """Number of the queue as other libraries name it; None if it has none."""
+        """Handle of the queue for other libraries; None if it has none."""
         ...
 
     def address(self, buffer: Buffer) -> int:
-        """Address of a buffer's first byte."""
+        """Return the address of a buffer's first byte."""
         ...
 
     def tensor(self, value: Any, *, writable: bool = False) -> DeviceArray:
-        """Return a tensor that is in the device's memory, see `arrays.tensor_on`."""
+        """Return a tensor in the device's memory, see `arrays.tensor_on`."""
         ...
 
     def borrow(self, tensor: ForeignTensor, *, writable: bool = False) -> Buffer:
-        """Return another library's memory as a buffer, a copy if the device cannot use it.
+        """Return another library's memory as a buffer; copy it if its layout is unsuitable.
 
         Raises:
-            BufferError: the device cannot access it, or it is to be written and needs a copy.
+            BufferError: the device cannot access it, or `writable` is set and it needs a copy.
         """
         ...
 
@@ -84,47 +84,47 @@ class Device(Protocol):
         ...
 
     def allocate(self, size: int) -> Buffer:
-        """Memory for some bytes, uninitialised, and aligned as the memory plan wants it."""
+        """Allocate uninitialised memory of `size` bytes, aligned as the memory plan requires."""
         ...
 
     def write(self, array: Array, buffer: Buffer) -> None:
-        """Copy an array, which may change at once afterwards, to the start of a buffer."""
+        """Copy an array to the start of a buffer; the array may change once this returns."""
         ...
 
     def read(self, buffer: Buffer, array: Array) -> None:
-        """Wait for all that was asked for before, and copy the start of a buffer to an array."""
+        """Wait for all earlier work, and copy the start of a buffer to an array."""
         ...
 
     def copy(self, source: Buffer, target: Buffer, size: int) -> None:
-        """Put a copy of the first bytes of a buffer on the queue."""
+        """Enqueue a copy of the first `size` bytes of a buffer."""
         ...
 
     def wait(self) -> None:
-        """Wait for all that was asked for before."""
+        """Wait for all earlier work."""
         ...
 
     def load(self, sources: Sequence[KernelSource]) -> Kernels:
         """Compile kernels for the device.
 
         Raises:
-            BackendError: the device does not take them.
+            BackendError: the device rejects the sources.
         """
         ...
 
     def prepare(
         self, kernels: Kernels, steps: Sequence[Step], buffers: Sequence[Buffer]
     ) -> PreparedSteps:
-        """Steps that can be put on the queue at once, again and again."""
+        """Bind steps to buffers, so that they can be enqueued repeatedly."""
         ...
 
 
 def no_streams(name: str) -> InputError:
-    """Return the error for a caller's stream on a device that has none."""
+    """Return the error for a stream that is passed to a device without streams."""
     return InputError(f"{name} has no CUDA streams", hint="leave stream out")
 
 
 def lost(name: str, cause: str) -> DeviceLostError:
-    """Return the error of every call after the one that lost a device.
+    """Return the error for a call on a lost device.
 
     Args:
         cause: the message of the first error.
@@ -137,20 +137,20 @@ def lost(name: str, cause: str) -> DeviceLostError:
 
 
 class PreparedSteps(Protocol):
-    """Launches and copies on certain buffers."""
+    """Launches and copies bound to buffers."""
 
     def start(self) -> None:
-        """Put all steps on the queue."""
+        """Enqueue all steps."""
         ...
 
     def start_checked(self, check: Callable[[], None]) -> None:
-        """Do all steps, and call a function between them, which raises if they are to end."""
+        """Run all steps and call `check` between them; it raises to end the run."""
         ...
 
     def seconds(self, runs: int) -> float:
-        """How long a run takes of so many one after the other."""
+        """Return the mean time of a run, measured over consecutive runs."""
         ...
 
     def times(self) -> Times:
-        """Run once; when each step starts and ends, [steps, 2], nanoseconds."""
+        """Run once and return the start and end of each step in nanoseconds, [steps, 2]."""
         ...

@@ -1,7 +1,7 @@
 """OpenCL devices, through pyopencl.
 
-Buffers are shared virtual memory: a kernel's argument is a pointer to any place of one, so that
-it does not matter how a driver wants parts of buffers to be aligned.
+Buffers are shared virtual memory: a kernel argument can point to any offset in one, regardless of
+the alignment that the driver requires of sub-buffers.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
 
 DEVICE_ENVIRONMENT = "TCOPT_OPENCL_DEVICE"
-"""A part of the name of the device to take if none is named."""
+"""Environment variable with a part of the default device's name."""
 
 
 @cache
 def opencl_device(which: DeviceName | None = None) -> OpenCLDevice:
-    """Return a device; GPUs come first.
+    """Return a device; GPUs have the lowest numbers.
 
     Args:
-        which: its number, or a part of its name, its platform's or that one's version; None for
-            the one that the environment selects.
+        which: the device's number, or a part of the device's name, the platform's name or the
+            platform's version; None for the one that the environment selects.
     Raises:
         UnsupportedError: pyopencl is not installed, or there is no such device.
     """
@@ -65,7 +65,7 @@ def opencl_device(which: DeviceName | None = None) -> OpenCLDevice:
 
 
 def _devices() -> list[pyopencl.Device]:
-    """All devices of the machine, in the order of their numbers.
+    """Return all devices of the machine, in the order of their numbers.
 
     Raises:
         UnsupportedError: pyopencl is not installed.
@@ -91,9 +91,9 @@ def check_extensions(text: str, device: str, extensions: Sequence[str]) -> None:
     """Check that a device has the extensions that kernels enable.
 
     Args:
-        extensions: those of the device.
+        extensions: the extensions that the device supports.
     Raises:
-        UnsupportedError: it lacks one.
+        UnsupportedError: the device lacks one of them.
     """
     missing = [name for name in dict.fromkeys(_ENABLED.findall(text)) if name not in extensions]
     if missing:
@@ -107,7 +107,7 @@ def check_extensions(text: str, device: str, extensions: Sequence[str]) -> None:
 
 
 class OpenCLDevice:
-    """A device and its queue."""
+    """OpenCL device and its queue."""
 
     stream = None
 
@@ -127,13 +127,13 @@ class OpenCLDevice:
 
     @contextmanager
     def doing(self, action: str) -> Generator[None]:
-        """Turn errors of the driver into errors of the project.
+        """Convert exceptions of pyopencl to the project's.
 
         Args:
-            action: names the calls in messages, such as "copying 4 bytes to pocl".
+            action: the purpose of the calls, for messages: "copying 4 bytes to pocl".
         Raises:
             ResourceError: the device is out of memory.
-            DeviceLostError: the queue takes nothing any more.
+            DeviceLostError: the queue is unusable.
             BackendError: the driver reports any other error.
         """
         try:
@@ -161,7 +161,7 @@ class OpenCLDevice:
         return tensor_on(self, value, writable=writable)
 
     def borrow(self, tensor: ForeignTensor, *, writable: bool = False) -> Bytes:
-        """Refuse other libraries' memory, which kernels have no pointers to."""
+        """Refuse other libraries' memory: kernels can only access shared virtual memory."""
         raise BufferError("kernels take OpenCL's shared virtual memory alone")
 
     def follow(self, stream: int) -> None:
@@ -195,10 +195,10 @@ class OpenCLDevice:
             self.queue.finish()
 
     def load(self, sources: Sequence[KernelSource]) -> Any:
-        """One program, which takes a compiler less time than many."""
+        """Build one program of all sources, which is faster than one for each."""
         if not sources:
             return None
-        # Sources may have functions in common; blank lines are between definitions.
+        # Sources may share functions; definitions are separated by blank lines.
         parts = dict.fromkeys(p for source in sources for p in source.text.strip().split("\n\n"))
         text = "\n\n".join(parts) + "\n"
         check_extensions(text, self.name, self._context.devices[0].extensions.split())
@@ -209,13 +209,13 @@ class OpenCLDevice:
         return OpenCLSteps(self, [self._step(kernels, step, buffers) for step in steps])
 
     def timed_queue(self) -> Any:
-        """A queue that notes when each thing starts and ends."""
+        """Return a queue that records when each command starts and ends."""
         cl = self._cl
         properties = cl.command_queue_properties.PROFILING_ENABLE
         return cl.CommandQueue(self._context, properties=properties)
 
     def _step(self, program: Any, step: Step, buffers: Sequence[Bytes]) -> Callable[[Any], Any]:
-        """Return the function that puts a step on a queue, and returns its event."""
+        """Return a function that enqueues a step and returns its event."""
         if isinstance(step, Copy):
             action = f"a copy of {step.size} bytes on {self.name}"
         else:
@@ -230,7 +230,7 @@ class OpenCLDevice:
         return call
 
     def _call(self, program: Any, step: Step, buffers: Sequence[Bytes]) -> Callable[[Any], Any]:
-        """Return a step as calls of pyopencl."""
+        """Return a function that enqueues a step by pyopencl, without error handling."""
         cl = self._cl
 
         if isinstance(step, Copy):
@@ -241,31 +241,31 @@ class OpenCLDevice:
             return lambda queue: cl.enqueue_copy(queue, target, source, is_blocking=False)
         assert isinstance(step, Launch)
         places = [self._pointer(buffers[p.buffer][p.offset :]) for p in step.arguments]
-        # A kernel object of its own for each launch keeps its arguments from run to run.
+        # Each launch has its own kernel object, which keeps its arguments between runs.
         kernel = cl.Kernel(program, kernel_name(step.kernel))
         kernel.set_args(*places)
         total = tuple(g * b for g, b in zip(step.grid, step.block, strict=True))
         return lambda queue: cl.enqueue_nd_range_kernel(queue, kernel, total, step.block)
 
     def _pointer(self, bytes: Bytes) -> Any:
-        """Where a part of a buffer begins, as pyopencl takes it."""
+        """Return pyopencl's pointer to a part of a buffer."""
         return self._cl.SVM(bytes)
 
 
 def _bytes_of(array: Array) -> Bytes:
-    """The memory of a contiguous array, as pyopencl takes it: writable, of a type it knows."""
+    """Return a contiguous array's memory as writable bytes, which pyopencl can copy."""
     address = ctypes.cast(array.ctypes.data, ctypes.POINTER(ctypes.c_uint8))
     return np.ctypeslib.as_array(address, (array.nbytes,))
 
 
 def _first_error(said: str) -> str:
-    """The first thing that a compiler found wrong, of all that it said."""
+    """Return the first error line of a compiler's output, or else its first line."""
     lines = said.strip().splitlines()
     return next((line for line in lines if re.search(r"\berror:", line)), lines[0] if lines else "")
 
 
 class OpenCLSteps:
-    """Launches and copies on certain buffers."""
+    """Launches and copies bound to buffers."""
 
     def __init__(self, device: OpenCLDevice, calls: Sequence[Callable[[Any], Any]]):
         self._device = device

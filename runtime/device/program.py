@@ -1,4 +1,4 @@
-"""A model compiled for fixed shapes, whose kernels run on a device."""
+"""Device programs: models compiled for fixed shapes, whose kernels run on a device."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _DEFAULT = RunOptions()
 
 @dataclass
 class DeviceProgram:
-    """Kernels, and what is done with them.
+    """Kernels of a model, and the launches and copies of a run.
 
     Attributes:
-        target: what the kernels are for.
-        device: returns the device of a name, or the default one, at the first run on it.
-        sources: the kernels, as the device's compiler takes them.
+        target: the target that the kernels are compiled for.
+        device: returns the device of a given name, or the default one; called at the first run.
+        sources: kernel sources for the device's compiler.
         steps: the launches and copies of one run.
         inputs, outputs, weights, workspace_bytes, report, compile_times, remarks,
         kernels_compiled, cached, signature, checks: as in `runtime.program.Program`.
-        timed: what is known of each launch, of those in a loop over time once; None for a
+        timed: descriptions of the launches, a launch in a loop over time once; None for a
             program that is not profiled.
-        entries: for each step the number of its entry in `timed`, None for a copy.
+        entries: for each step its index in `timed`; None for a copy.
     """
 
     target: DeviceTarget
@@ -67,16 +67,17 @@ class DeviceProgram:
 
     @property
     def source(self) -> str:
-        """All kernels as one text, for people."""
+        """All kernel sources as one text, for display."""
         return "\n".join(source.text for source in self.sources)
 
     def session(self, device: DeviceName | None = None) -> DeviceSession:
-        """New memory for inputs, outputs and intermediates; those of a device share kernels and
-        weights.
+        """Allocate memory for inputs, outputs and intermediates of a run.
+
+        Sessions on one device share kernels and weights.
 
         Raises:
             UnsupportedError: there is no such device.
-            BackendError: the device does not take the kernels.
+            BackendError: the device rejects the kernels.
         """
         if device not in self._residents:
             opened = self.device() if device is None else self.device(device)
@@ -94,7 +95,7 @@ class DeviceProgram:
 
     @property
     def parts(self) -> Sequence[DeviceProgram]:
-        """The program itself: one without stages."""
+        """The program itself, as it is not divided into stages."""
         return [self]
 
     def run(
@@ -104,7 +105,7 @@ class DeviceProgram:
         control: Control | None = None,
         options: RunOptions | None = None,
     ) -> list[Any]:
-        """Run on checked inputs, in order; not from two threads at once."""
+        """Run on checked inputs in the order of the model's; not thread-safe."""
         options = options or _DEFAULT
         session = self._sessions.get(options.device)
         if session is None:
@@ -116,7 +117,7 @@ class DeviceProgram:
         return results
 
     def _sum_up(self, times: Times) -> None:
-        """The time of each entry: from the start of its first step, as long as all its steps."""
+        """Add the step times to `times`: for each entry its first start and its total duration."""
         seen: set[int] = set()
         for (begin, end), entry in zip(times, self.entries, strict=True):
             if entry is None:

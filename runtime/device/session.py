@@ -1,4 +1,4 @@
-"""A program on its device: memory that a caller may keep, and runs that copy nothing.
+"""Sessions: a program's memory on a device, which callers access directly, without copies.
 
 ```python
 session = model.session()
@@ -33,11 +33,11 @@ Array = NDArray[Any]
 _DEFAULT = RunOptions()
 
 STEPS_KEPT = 8
-"""How many sets of addresses a session keeps prepared steps for, in addition to its own memory."""
+"""Maximum number of sets of foreign addresses for which a session caches prepared steps."""
 
 
 class Resident:
-    """What all sessions of a program share: compiled kernels, and weights in their place."""
+    """Loaded kernels and weights of a program on a device, shared by all its sessions there."""
 
     def __init__(self, program: DeviceProgram, device: Device):
         self.device = device
@@ -47,7 +47,7 @@ class Resident:
 
 
 class DeviceSession:
-    """Memory for one run at a time of a program.
+    """Device memory of a program, for one run at a time.
 
     Attributes:
         inputs, outputs: tensors by name, in the model's order.
@@ -71,16 +71,16 @@ class DeviceSession:
 
     @finalizer
     def __del__(self) -> None:
-        # Memory is given back at once, whatever still runs on it.
+        # Freeing memory does not wait for kernels that still use it.
         self.device.wait()
 
     def start(self) -> None:
-        """Run on what the inputs hold; returns when everything is asked for."""
+        """Start a run on the current contents of the inputs; return once it is enqueued."""
         self._draw()
         self._steps.start()
 
     def wait(self) -> None:
-        """Wait for all that was started."""
+        """Wait for all runs that were started."""
         self.device.wait()
 
     def run(
@@ -89,15 +89,14 @@ class DeviceSession:
         check: Callable[[], None] | None = None,
         options: RunOptions = _DEFAULT,
     ) -> list[Any]:
-        """Run on checked inputs, in order.
+        """Run on checked inputs in the order of the model's, and return the results.
 
         Args:
-            check: is called between steps, as far as the device can be asked, and raises to end
-                the run.
-            options: where results go; its device is not looked at.
+            check: called between steps, if the device supports it; raises to end the run.
+            options: destinations of the results and the stream; the device is ignored.
         Raises:
-            InputError: the data is refused, see `check_data`, or a tensor of `out` has another
-                shape or type than its output.
+            InputError: the data is illegal, see `check_data`, or a tensor in `out` does not have
+                the shape or type of its output.
         """
         inputs, outputs = self._bound(feeds, options)
         steps = self._steps_on(inputs, outputs)
@@ -116,25 +115,25 @@ class DeviceSession:
         return results
 
     def check_data(self) -> None:
-        """See whether the data of the last run is what the model may be given.
+        """Check that the data of the last run was legal, such as indices within bounds.
 
         Raises:
-            InputError: it is not; the message names the node.
+            InputError: it was not; the message names the node.
         """
         refuse_if_any(self._check_specs, [check.read() for check in self._checks])
 
     def run_timed(self, feeds: Sequence[Tensor]) -> tuple[list[Array], Times]:
-        """Run, with the start and end of each step."""
+        """Run, and return the results and the start and end of each step."""
         inputs, outputs = self._bound(feeds, _DEFAULT)
         times = self._steps_on(inputs, outputs).times()
         return [output.read() for output in outputs], times
 
     def seconds(self, runs: int = 1) -> float:
-        """How long a run takes of so many one after the other, without copies to and fro."""
+        """Return the mean time of a run, measured over consecutive runs without host copies."""
         return self._steps.seconds(runs)
 
     def _draw(self) -> None:
-        """Give the next run a random key of its own."""
+        """Write a new random key for the next run."""
         for key in self._keys:
             self.device.write(new_key(), key.buffer)
 
@@ -143,11 +142,11 @@ class DeviceSession:
     def _bound(
         self, feeds: Sequence[Tensor], options: RunOptions
     ) -> tuple[list[DeviceArray], list[DeviceArray]]:
-        """Return the tensors of a run, once it may use them.
+        """Return the inputs and outputs of a run on the device, after waiting for earlier uses.
 
         Arrays of the host are copied to the session's own memory. Tensors on the device are used
-        where they are, and held until the run is known to be done: by the next one, or in the order
-        of the caller's stream.
+        in place; the session keeps them alive until the run has finished, which the next run or
+        the order of the caller's stream ensures.
         """
         if self._held:
             self.device.wait()
@@ -184,7 +183,7 @@ class DeviceSession:
         return given
 
     def _result(self, name: str, output: DeviceArray, options: RunOptions) -> Tensor:
-        """Return an output where the caller wants it."""
+        """Return an output in the tensor or memory that the caller asked for."""
         given = options.out.get(name)
         if given is None:
             return output if options.on_device else output.read()
@@ -200,7 +199,7 @@ class DeviceSession:
     def _steps_on(
         self, inputs: Sequence[DeviceArray], outputs: Sequence[DeviceArray]
     ) -> PreparedSteps:
-        """Return the program's steps on certain memory, prepared now or for an earlier run."""
+        """Return the program's steps bound to the given tensors, from the cache if possible."""
         own = (*self.inputs.values(), *self.outputs.values())
         if all(a is b for a, b in zip((*inputs, *outputs), own, strict=True)):
             return self._steps

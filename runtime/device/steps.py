@@ -1,6 +1,6 @@
-"""The steps of a run on a device: launches of kernels and copies, on places in buffers.
+"""Steps of a run on a device: kernel launches and copies, on offsets in buffers.
 
-Everything is known when a model is compiled; a run goes through the list and evaluates nothing.
+The list of steps is complete when a model is compiled; a run only enqueues them.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ Sizes = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class BufferOffset:
-    """Bytes in a buffer.
+    """Location in a buffer.
 
     Attributes:
-        buffer: the number of the argument of @main.
-        offset: bytes in front of it.
+        buffer: index of the buffer among the arguments of @main.
+        offset: offset in bytes.
     """
 
     buffer: int
@@ -25,7 +25,7 @@ class BufferOffset:
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel on a grid of blocks of threads.
+    """Launch of a kernel on a grid of thread blocks.
 
     Attributes:
         nodes: the ONNX nodes that it computes, for messages.
@@ -39,7 +39,7 @@ class Launch:
 
     @property
     def description(self) -> str:
-        """Name the launch in a message."""
+        """Text that describes the launch in messages."""
         computed = f" of {self.nodes}" if self.nodes else ""
         grid, block = (" x ".join(map(str, sizes)) for sizes in (self.grid, self.block))
         return f"kernel {self.kernel}{computed} (grid {grid}, blocks of {block})"
@@ -47,7 +47,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Copy:
-    """Some bytes to another place."""
+    """Copy of `size` bytes between two locations."""
 
     source: BufferOffset
     target: BufferOffset
@@ -59,10 +59,10 @@ Step = Launch | Copy
 
 @dataclass(frozen=True)
 class KernelLaunch:
-    """A launch that is part of a function which the host calls.
+    """Launch within a function that the host calls.
 
     Attributes:
-        arguments: positions of what the kernel is given among the function's arguments.
+        arguments: for each kernel argument its position among the function's arguments.
     """
 
     kernel: str
