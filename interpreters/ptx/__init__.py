@@ -1,1 +1,1 @@
-"""Executes PTX on the CPU: each kernel is translated to LLVM IR, whose threads are coroutines."""
+"""PTX interpreter: kernels are translated to LLVM IR, and threads run on the CPU as coroutines."""

@@ -1,4 +1,4 @@
-"""Code that all kernels share: the checks of accesses."""
+"""LLVM functions that check memory accesses and lanes, shared by all kernels."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from tcopt.interpreters.ptx import faults, layout
 from tcopt.interpreters.ptx.layout import Block, Fault, Thread
 
 _THREAD_BITS = 11
-"""Bits of a thread's number next to the epoch of an access."""
+"""Bits of the thread's number in an access record; the other bits hold the epoch."""
 
 _MANY = (1 << _THREAD_BITS) - 1
-"""In the place of the thread of a read: several threads."""
+"""Thread number that records reads by several threads."""
 
 
 def load(name: str, pointer: str, offset: int, type_: str = "i32") -> str:
-    """The text that loads a field, and leaves its pointer in `%name.p`."""
+    """Return the text that loads a field to `%name`, and its pointer to `%name.p`."""
     return (
         f"  %{name}.p = getelementptr i8, ptr {pointer}, i64 {offset}\n"
         f"  %{name} = load {type_}, ptr %{name}.p"
@@ -89,7 +89,14 @@ _ARGUMENTS = "ptr %block, ptr %thread, i64 %address, i64 %size, i32 %line"
 
 
 def _checks_of(name: str, more: str, inside: str, kind: int, last: str) -> str:
-    """A function that checks the alignment of an access, and that it is inside of something."""
+    """Return a function that checks the alignment and bounds of an access.
+
+    Args:
+        more: additional arguments of the function.
+        inside: text that computes the bounds check `%inside`.
+        kind: fault of an access out of bounds.
+        last: text that continues after both checks passed.
+    """
     return f"""
 define i1 @ptx.check_{name}({_ARGUMENTS}{more}) {{
   %mask = sub i64 %size, 1
@@ -203,7 +210,7 @@ no:
 )
 
 CHECKS = _NOTE + _RANGES + _CHECKS
-"""Functions that kernels call."""
+"""Check functions that kernels call."""
 
 DECLARATIONS = f"""
 declare i1 @ptx.check_global({_ARGUMENTS})
@@ -217,4 +224,4 @@ declare ptr @llvm.coro.begin(token, ptr)
 declare i8 @llvm.coro.suspend(token, i1)
 declare void @llvm.coro.end(ptr, i1, token)
 """
-"""Declarations of functions that kernels call; intrinsics of arithmetic are declared on use."""
+"""Declarations of functions that kernels call; LLVM declares arithmetic intrinsics on use."""

@@ -1,4 +1,4 @@
-"""Faults of running kernels, and the error that reports one."""
+"""Faults that kernels can raise at run time, and the exception that reports one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAULTS = (
     "race: write of a byte that another thread wrote since the last barrier",
     "race: write of a byte that another thread read since the last barrier",
 )
-"""By number; the first means that nothing did."""
+"""Descriptions by fault number; number 0 means no fault."""
 
 (
     _NONE,
@@ -37,11 +37,11 @@ FAULTS = (
 
 
 class PtxFaultError(TcoptError):
-    """A kernel did what it must not do.
+    """Fault of a running kernel, such as a race or an out-of-bounds access.
 
     Attributes:
-        kind: a number of `FAULTS`.
-        line: the line of the instruction in the module's text.
+        kind: index into `FAULTS`.
+        line: line of the instruction in the module's text.
     """
 
     code = "ptx-fault"

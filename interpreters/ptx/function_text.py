@@ -1,4 +1,4 @@
-"""The text of an LLVM function that works on a thread of a block."""
+"""Builder of the LLVM IR text of a function that runs one thread."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from tcopt.interpreters.ptx import layout
 
 
 class FunctionText:
-    """Instructions of a function with the arguments `%block` and `%thread`.
+    """Builder of the body of an LLVM function with arguments `%block` and `%thread`.
 
     Attributes:
-        lines: the text so far.
+        lines: lines written so far.
     """
 
     def __init__(self) -> None:
@@ -26,18 +26,18 @@ class FunctionText:
         return f"v{self._names}"
 
     def value(self, expression: str) -> str:
-        """A new value."""
+        """Assign an expression to a new SSA value, and return its name."""
         name = f"%{self.fresh()}"
         self.line(f"{name} = {expression}")
         return name
 
     def lane(self) -> str:
-        """The number of this thread in its warp."""
+        """Return the lane index of the thread in its warp."""
         number = self.field("%thread", layout.offset(layout.Thread, "number"))
         return self.value(f"and i32 {number}, {layout.LANES - 1}")
 
     def field(self, pointer: str, offset: int, type_: str = "i32") -> str:
-        """The value some bytes behind a pointer."""
+        """Load a value at a byte offset from a pointer."""
         place = self.value(f"getelementptr i8, ptr {pointer}, i64 {offset}")
         return self.value(f"load {type_}, ptr {place}")
 
@@ -46,14 +46,14 @@ class FunctionText:
         self.line(f"store {type_} {value}, ptr {place}")
 
     def warp(self) -> str:
-        """The pointer to the first thread of this one's warp."""
+        """Return the pointer to the first thread of the thread's warp."""
         lane = self.lane()
         size = ctypes.sizeof(layout.Thread)
         back = self.value(f"mul i32 {lane}, -{size}")
         return self.value(f"getelementptr i8, ptr %thread, i32 {back}")
 
     def handed(self, lane: str, word: int) -> str:
-        """A word that a lane of this thread's warp handed over when the warp last met."""
+        """Return a word that a lane of the warp contributed to the last exchange."""
         place = self.value(f"mul i32 {lane}, {ctypes.sizeof(layout.Thread)}")
         thread = self.value(f"getelementptr i8, ptr {self.warp()}, i32 {place}")
         return self.field(thread, layout.offset(layout.Thread, "shared", word))

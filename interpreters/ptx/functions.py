@@ -1,4 +1,4 @@
-"""Inlines functions of a module where kernels call them."""
+"""Inlining of device functions into kernels."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tcopt.support.errors import UnsupportedError
 
 
 def inline_functions(kernel: Kernel, functions: Mapping[str, Kernel]) -> Kernel:
-    """A kernel without calls, whose instructions keep their lines.
+    """Return a kernel with all calls inlined; instructions keep their line numbers.
 
     Raises:
-        UnsupportedError: it calls a function that the module does not define, or that calls itself.
+        UnsupportedError: a called function is undefined or recursive, or a call is guarded.
     """
     if not any(isinstance(each, Instruction) and each.opcode == "call" for each in kernel.body):
         return kernel
@@ -34,7 +34,7 @@ class _Inlining:
         return self._result
 
     def _add(self, function: Kernel, prefix: str, callers: tuple[str, ...]) -> None:
-        """Append a body, all names in it with a prefix."""
+        """Append a function's body, with a prefix added to all its names."""
         labels = {each.name for each in function.body if isinstance(each, Label)}
         variables = {each.name for each in function.variables}
         plain = {name: f"{prefix}{name}" for name in labels | variables} if prefix else {}
@@ -98,5 +98,5 @@ def _register(prefix: str, name: str) -> str:
 
 
 def _end(prefix: str) -> str:
-    """The label after an inlined body."""
+    """Return the label at the end of an inlined body."""
     return f"{prefix}end"

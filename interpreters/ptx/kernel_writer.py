@@ -1,8 +1,8 @@
-"""Writes one kernel as an LLVM function that runs a thread.
+"""Translation of a kernel to an LLVM function that runs one thread.
 
-Registers are variables, which LLVM brings into registers. The function of a kernel whose threads
-meet at barriers or in warps is a coroutine: a thread that waits suspends it, and the machine
-resumes it when the others are there.
+PTX registers become stack variables, which LLVM promotes to SSA values. If threads wait for each
+other at barriers or warp exchanges, the function is a coroutine: a waiting thread suspends, and the
+scheduler resumes it when the other threads have arrived.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tcopt.interpreters.ptx.uses import Uses
 from tcopt.support.errors import UnsupportedError
 
 _MEETINGS = frozenset(("bar", "barrier", "shfl", "vote", "redux", "ldmatrix", "mma", "match"))
-"""Opcodes at which a thread waits for others."""
+"""Opcodes at which a thread waits for other threads."""
 
 _SPECIAL = re.compile(r"%(n?tid|n?ctaid)\.([xyz])")
 _SPECIAL_FIELDS: dict[str, tuple[type[ctypes.Structure], str]] = {
@@ -32,14 +32,15 @@ _ADDRESS = re.compile(r"\[\s*([%$\w]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 
 
 class KernelWriter(FunctionText):
-    """The state of writing a kernel; rules receive it.
+    """Writer of a kernel's LLVM function, which is passed to the rules of instructions.
 
     Args:
-        symbols: offsets of shared variables and names of global ones, as LLVM constants.
+        symbols: offsets of shared variables and parameters, and addresses of global variables, as
+            LLVM constants.
 
     Attributes:
-        helpers: texts of functions that the kernel calls, by name.
-        uses: where registers are read.
+        helpers: texts of helper functions that the kernel calls, by name.
+        uses: uses of the kernel's registers.
     """
 
     def __init__(self, kernel: Kernel, symbols: dict[str, str], helpers: dict[str, str]):
@@ -62,26 +63,26 @@ class KernelWriter(FunctionText):
     # Text.
 
     def label(self, name: str) -> None:
-        """Begin a basic block, which the current one runs into."""
+        """Begin a basic block; the current one falls through to it."""
         if self._is_open:
             self.line(f"br label %{name}")
         self.lines.append(f"{name}:")
         self._is_open = True
 
     def jump(self, text: str) -> None:
-        """End the current basic block."""
+        """End the current basic block with a terminator."""
         self.line(text)
         self._is_open = False
 
     def helper(self, name: str, text: str) -> str:
-        """A function of the module, added at its first use."""
+        """Return the name of a helper function, after adding it at its first use."""
         self.helpers.setdefault(name, text)
         return name
 
     # Values.
 
     def register_bits(self, name: str) -> int:
-        """The size of a register as it is declared."""
+        """Return the declared size of a register."""
         declared = self.kernel.registers
         type_ = declared.get(name) or declared.get(name.rstrip("0123456789"))
         if type_ is None:
@@ -89,7 +90,7 @@ class KernelWriter(FunctionText):
         return types.bits(type_)
 
     def carry(self) -> str:
-        """The pointer to the carry flag."""
+        """Return the pointer to the carry flag."""
         if not self._has_carry:
             self._has_carry = True
             self._entry.append("%carry = alloca i1")
@@ -97,7 +98,7 @@ class KernelWriter(FunctionText):
         return "%carry"
 
     def raw(self, operand: str) -> tuple[str, int]:
-        """An operand's bits as an LLVM integer, and how many it has; 0 for an immediate."""
+        """Return an operand's bits as an LLVM integer, and its size; 0 for an immediate."""
         if operand in self.symbols:
             return self.symbols[operand], 0
         if operand in self.locals:
@@ -119,7 +120,7 @@ class KernelWriter(FunctionText):
         return str(number), 0
 
     def bits(self, operand: str, type_: str) -> str:
-        """An operand's low bits as the integer that holds a type."""
+        """Return an operand's bits, resized to the integer of a type's size."""
         found, size = self.raw(operand)
         wanted = types.bits(type_)
         if size == 0:
@@ -127,7 +128,7 @@ class KernelWriter(FunctionText):
         return self.resize(found, size, wanted, types.is_signed(type_))
 
     def read(self, operand: str, type_: str) -> str:
-        """An operand as a value of the LLVM type that a PTX type is computed in."""
+        """Return an operand as a value of the LLVM type that a PTX type is computed in."""
         found = self.bits(operand, type_)
         if not types.is_float(type_):
             return found
@@ -138,7 +139,7 @@ class KernelWriter(FunctionText):
         return self.value(f"bitcast {types.integer(type_)} {found} to {types.llvm_type(type_)}")
 
     def write(self, operand: str, type_: str, value: str) -> None:
-        """Store a value of the LLVM type of a PTX type into a register."""
+        """Store a value, of the LLVM type that a PTX type is computed in, in a register."""
         if type_ == "bf16":
             value = self.value(f"call i16 @{self.helper(*ROUND_BF16)}(float {value})")
         elif types.is_float(type_):
@@ -148,7 +149,7 @@ class KernelWriter(FunctionText):
         self.write_bits(operand, type_, value)
 
     def write_bits(self, operand: str, type_: str, value: str) -> None:
-        """Store an integer that holds a type into a register, which may be wider."""
+        """Store an integer of a type's size in a register, which may be wider."""
         if operand == "_":
             return
         size = self.register_bits(operand)
@@ -156,14 +157,14 @@ class KernelWriter(FunctionText):
         self.line(f"store i{size} {value}, ptr {self._variable(operand)}")
 
     def resize(self, value: str, size: int, wanted: int, signed: bool) -> str:
-        """An integer with more bits, or its low ones."""
+        """Extend or truncate an integer from `size` to `wanted` bits."""
         if size == wanted:
             return value
         op = "trunc" if size > wanted else "sext" if signed else "zext"
         return self.value(f"{op} i{size} {value} to i{wanted}")
 
     def address(self, operand: str) -> str:
-        """The i64 of `[register+offset]` or `[symbol+offset]`."""
+        """Return the address `[register+offset]` or `[symbol+offset]` as an i64."""
         found = _ADDRESS.fullmatch(operand)
         if found is None:
             self.refuse(f"address {operand!r}")
@@ -171,7 +172,7 @@ class KernelWriter(FunctionText):
         return base if found[2] is None else self.value(f"add i64 {base}, {int(found[2], 0)}")
 
     def _immediate(self, text: str, size: int) -> str:
-        """A constant as an integer of some bits, which may be written as any that is congruent."""
+        """Return an immediate, modulo 2**size, or a symbol as an integer of `size` bits."""
         if not re.fullmatch(r"-?\d+", text):
             if size == 64:
                 return text
@@ -182,7 +183,7 @@ class KernelWriter(FunctionText):
         name = f'%"{register[1:]}"'
         if register not in self._registers:
             size = self._registers[register] = self.register_bits(register)
-            # A register that is read before it is written holds a pattern that shows.
+            # Uninitialised registers hold a recognisable bit pattern.
             self._entry.append(f"{name} = alloca i{size}")
             self._entry.append(f"store i{size} {0x5A5A5A5A5A5A5A5A % (1 << size)}, ptr {name}")
         return name
@@ -200,18 +201,18 @@ class KernelWriter(FunctionText):
     # Control.
 
     def require(self, condition: str) -> None:
-        """End the thread unless a check held, which has noted the fault."""
+        """End the thread if a check failed; the check has recorded the fault."""
         name = self.fresh()
         self.jump(f"br i1 {condition}, label %{name}, label %end")
         self.lines.append(f"{name}:")
         self._is_open = True
 
     def suspend(self, state: int, mask: str) -> None:
-        """Let the thread wait for others.
+        """Suspend the thread until the scheduler resumes it.
 
         Args:
-            state: what it waits for.
-            mask: the lanes of its warp that it waits for; at a barrier whether it is aligned.
+            state: the state of the waiting thread, a constant of `layout`.
+            mask: lanes of the warp that it waits for; at a barrier, whether the barrier is aligned.
         """
         for field, value in (("state", str(state)), ("line", self._line()), ("mask", mask)):
             self.set_field("%thread", layout.offset(layout.Thread, field), value)
@@ -222,13 +223,13 @@ class KernelWriter(FunctionText):
         self._is_open = True
 
     def meet(self, words: list[str], mask: str) -> None:
-        """Hand words to the warp and wait for its lanes; `met` then reads what they handed."""
+        """Exchange words in a warp: wait for the lanes in `mask`; then `handed` reads theirs."""
         for number, word in enumerate(words):
             self.set_field("%thread", layout.offset(layout.Thread, "inbox", number), word)
         self.suspend(layout.AT_MEETING, mask)
 
     def refuse(self, reason: str) -> NoReturn:
-        """Raise the error of an instruction that has no translation."""
+        """Raise UnsupportedError for the current instruction."""
         where = f"kernel {self.kernel.name}, line {self._line()}"
         name = "" if self.instruction is None else f"{self.instruction.name}: "
         raise UnsupportedError(f"the PTX interpreter: {name}{reason}", where=where)
@@ -239,7 +240,7 @@ class KernelWriter(FunctionText):
     # The whole.
 
     def write_kernel(self) -> str:
-        """The text of the function that runs a thread."""
+        """Return the text of the function that runs a thread."""
         table = rules.values_by_key()
         for each in self.kernel.body:
             if isinstance(each, Label):
@@ -312,7 +313,7 @@ class KernelWriter(FunctionText):
 
 
 def label_name(name: str) -> str:
-    """A label of PTX as one of LLVM."""
+    """Return the LLVM label of a PTX label."""
     return f'"L{name}"'
 
 
@@ -331,4 +332,4 @@ ROUND_BF16 = (
   ret i16 %result
 }""",
 )
-"""Round to nearest, ties to even."""
+"""Helper function that rounds an f32 to bf16, to nearest with ties to even."""

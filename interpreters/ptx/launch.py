@@ -1,4 +1,4 @@
-"""PTX modules whose kernels can be launched on this machine's memory."""
+"""Compilation of PTX modules for the CPU, and launches of their kernels on host memory."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from tcopt.support.grids import LARGEST_GRID
 
 Sizes = tuple[int, int, int]
 Range = tuple[int, int]
-"""First address and the one behind the last."""
+"""Half-open address range: the first address, and the end."""
 
 _LARGEST_BLOCK = (1024, 1024, 64)
 _MOST_THREADS = 1024
 _MOST_SHARED = 48 << 10
 _GAP = 128
-"""Bytes between shared variables, so that an access behind one is outside of all."""
+"""Bytes between shared variables, so that an access past the end of one is detected."""
 
 _KERNEL = "ptx.run_block"
 
 
 @dataclass(frozen=True)
 class SharedPlan:
-    """Where a kernel's shared variables are.
+    """Layout of a kernel's shared variables.
 
     Attributes:
-        offsets: by name.
-        ranges: begin and end of each variable, rounded up to whole words.
-        size: bytes of all, gaps included.
+        offsets: byte offsets by name.
+        ranges: start and end of each variable; the size is rounded up to whole words.
+        size: total size in bytes, including gaps.
     """
 
     offsets: dict[str, int]
@@ -63,14 +63,14 @@ class SharedPlan:
 
 
 class PtxProgram:
-    """A PTX module, compiled for this machine.
+    """PTX module, compiled for the CPU.
 
     Args:
-        check_races: whether conflicts between threads in shared memory are looked for.
+        check_races: whether to detect data races in shared memory.
     Raises:
         ParsingError: the text is not PTX.
         UnsupportedError: an instruction has no translation.
-        BackendError: LLVM does not take the translation.
+        BackendError: LLVM rejects the translation.
     """
 
     def __init__(self, text: str, *, check_races: bool = True):
@@ -94,14 +94,14 @@ class PtxProgram:
         parameters: Sequence[int],
         allocations: Sequence[Range],
     ) -> None:
-        """Run a kernel to its end.
+        """Launch a kernel and run it to completion.
 
         Args:
-            parameters: values of its parameters, addresses of this process's memory.
-            allocations: the memory that it may access.
+            parameters: parameter values, such as addresses of this process's memory.
+            allocations: ranges of global memory that the kernel may access.
         Raises:
-            InputError: it cannot be launched so.
-            PtxFaultError: it does what it must not do.
+            InputError: the kernel does not exist or the launch sizes are illegal.
+            PtxFaultError: the kernel faulted, for example by an out-of-bounds access.
         """
         kernel = self.module.kernels.get(name)
         if kernel is None:
@@ -113,10 +113,10 @@ class PtxProgram:
 
 
 def check_launch(kernel: Kernel, grid: Sizes, block: Sizes, parameters: int) -> None:
-    """Check the sizes of a launch, and how many parameters it has.
+    """Check the sizes and the number of parameters of a launch.
 
     Raises:
-        InputError: a device would reject it.
+        InputError: a device would reject the launch.
     """
     for what, sizes, limits in (("grid", grid, LARGEST_GRID), ("block", block, _LARGEST_BLOCK)):
         if any(not 0 < size <= most for size, most in zip(sizes, limits, strict=True)):
@@ -132,7 +132,7 @@ def check_launch(kernel: Kernel, grid: Sizes, block: Sizes, parameters: int) -> 
 
 
 class _Run:
-    """The memory of a launch, whose blocks run one after the other."""
+    """State of a launch, whose blocks run sequentially."""
 
     def __init__(self, kernel: Kernel, shared: SharedPlan, grid: Sizes, block: Sizes, races: bool):
         self._kernel = kernel
@@ -162,7 +162,7 @@ class _Run:
         run, block = _machine(), ctypes.byref(self.block)
         for z, y, x in itertools.product(*map(range, reversed(self._grid))):
             self.block.place[:] = (x, y, z)
-            # Values that nothing wrote are NaN.
+            # Uninitialised shared memory reads as NaN.
             self._shared.fill(0xFF)
             self.block.epoch += 1
             run(block, code)
@@ -191,7 +191,7 @@ def _global_variables(module: PtxModule) -> list[Variable]:
 
 
 def write_module(module: PtxModule, shared: dict[str, SharedPlan]) -> str:
-    """The LLVM IR text of all kernels of a module."""
+    """Return the LLVM IR text of all kernels of a module."""
     helpers: dict[str, str] = {}
     globals_ = _global_variables(module)
     symbols = {each.name: f'ptrtoint (ptr @"{each.name}" to i64)' for each in globals_}
@@ -222,9 +222,9 @@ class _Library:
     """Compiled kernels.
 
     Attributes:
-        kernels: their addresses by name.
-        variables: the memory of each variable in global memory.
-        owner: keeps the code.
+        kernels: code addresses by kernel name.
+        variables: memory range of each global variable.
+        owner: keeps the code loaded.
     """
 
     kernels: dict[str, int]
@@ -235,7 +235,8 @@ class _Library:
 def _compile(module: PtxModule, shared: dict[str, SharedPlan]) -> _Library:
     code = _parse(write_module(module, shared))
     builder = llvm.create_pass_builder(_target(), llvm.create_pipeline_tuning_options(0))
-    # Registers become values before coroutines are split, so that frames hold what lives on.
+    # Promote register variables to SSA values before splitting coroutines, so that coroutine
+    # frames only hold values that are live across a suspension.
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()

@@ -1,7 +1,6 @@
-"""Structures in memory that Python, the machine's code and the kernels share.
+"""Memory layout of the structures shared by Python, the scheduler and translated kernels.
 
-The fields of each are listed once, with their C types, from which both the ctypes structure and
-the offsets in LLVM IR come.
+The fields are ctypes fields; the field offsets in LLVM IR are derived from them.
 """
 
 from __future__ import annotations
@@ -12,24 +11,24 @@ from ctypes import c_int32, c_int64, c_void_p
 LANES = 32
 
 INBOX_WORDS = 6
-"""Most words that a lane hands to its warp at once: the factors of `mma.m16n8k16`."""
+"""Maximum number of words that a lane contributes to an exchange: operands of `mma.m16n8k16`."""
 
 READY, AT_BARRIER, AT_MEETING, DONE = range(4)
 """States of a thread."""
 
 
 class Thread(ctypes.Structure):
-    """A thread of the block that runs.
+    """Thread of the running block.
 
     Attributes:
-        number: its place in the block.
-        place: the same along x, y and z.
-        state: one of `READY`, `AT_BARRIER`, `AT_MEETING` and `DONE`.
-        line: the line of the instruction where it waits.
-        mask: the lanes that it waits for; at a barrier 1 if that is aligned, else 0.
-        frame: the coroutine.
-        inbox: what the lane hands to its warp.
-        shared: what it handed when its warp last met.
+        number: linear index in the block.
+        place: index along x, y and z.
+        state: `READY`, `AT_BARRIER`, `AT_MEETING` (in a warp exchange) or `DONE`.
+        line: line of the instruction at which the thread waits.
+        mask: lanes that the thread waits for; at a barrier 1 if the barrier is aligned, else 0.
+        frame: coroutine frame.
+        inbox: words that the lane contributes to the next exchange.
+        shared: words that the lane contributed to the last completed exchange.
     """
 
     _fields_ = [
@@ -45,14 +44,14 @@ class Thread(ctypes.Structure):
 
 
 class Fault(ctypes.Structure):
-    """The first thing that went wrong.
+    """First fault of the running block.
 
     Attributes:
-        kind: a number of `faults.FAULTS`, 0 if nothing did.
-        line: of the instruction.
-        thread: its number in the block.
-        other: the thread that it conflicts with, or a second line.
-        address: what was accessed.
+        kind: index into `faults.FAULTS`; 0 if there is no fault.
+        line: line of the faulting instruction.
+        thread: linear index of the faulting thread in the block.
+        other: the other thread or lane that is involved, if any.
+        address: accessed address; for other faults a value that describes them.
     """
 
     _fields_ = [
@@ -65,20 +64,20 @@ class Fault(ctypes.Structure):
 
 
 class Block(ctypes.Structure):
-    """The block that runs, and the launch that it is part of.
+    """Running block, and the launch that it is part of.
 
     Attributes:
         grid, block: sizes of the launch.
-        place: the block's own place in the grid.
-        count: threads of a block.
-        epoch: counts the barriers that all threads passed.
+        place: index of the block in the grid.
+        count: number of threads in a block.
+        epoch: counter that is incremented for each block and each barrier.
         parameters: values of the kernel's parameters, eight bytes each.
-        allocations: begin and end of each range of global memory that may be accessed.
-        variables: the same of shared memory, by offsets in it.
-        shared: the block's shared memory.
-        threads: an array of `Thread`.
-        writers, readers: for each byte of shared memory its last access, an epoch and a thread;
-            null if conflicts are not looked for.
+        allocations: start and end of each range of global memory that may be accessed.
+        variables: start and end offsets of each variable in shared memory.
+        shared: shared memory of the block.
+        threads: array of `Thread`.
+        writers, readers: for each byte of shared memory the epoch and thread of its last write and
+            read; null if races are not detected.
     """
 
     _fields_ = [
@@ -102,5 +101,5 @@ class Block(ctypes.Structure):
 
 
 def offset(structure: type[ctypes.Structure], field: str, index: int = 0) -> int:
-    """Bytes in front of a field, or of an element of an array of 32-bit numbers."""
+    """Return the byte offset of a field, or of an element of a field that is an i32 array."""
     return getattr(structure, field).offset + 4 * index

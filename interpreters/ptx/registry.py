@@ -1,4 +1,4 @@
-"""The table of rules that translate instructions.
+"""Registry of the rules that translate PTX instructions to LLVM IR.
 
 ```python
 @executes("shl")
@@ -24,14 +24,14 @@ PtxRule = Callable[["KernelWriter", Instruction], None]
 rules: Registry[str, PtxRule] = Registry(
     "rule of tcopt.interpreters.ptx.ops for", partial(import_all, "tcopt.interpreters.ptx.ops")
 )
-"""By opcode, whose modifiers a rule reads itself."""
+"""Rules by opcode; a rule handles all modifiers of its opcode."""
 
 
 def executes(*opcodes: str) -> Callable[[PtxRule], PtxRule]:
-    """Register a function as the rule of these opcodes.
+    """Return a decorator that registers a function as the rule for some opcodes.
 
     Raises:
-        InputError: an opcode has a rule already.
+        InputError: an opcode already has a rule.
     """
 
     def register(rule: PtxRule) -> PtxRule:

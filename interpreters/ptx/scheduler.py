@@ -1,9 +1,9 @@
-"""The code that runs the threads of a block.
+"""Scheduler of the threads of a block, as LLVM IR.
 
-Each thread runs until it waits or ends, in the order of their numbers. A warp whose lanes have met
-goes on at once; a barrier opens when all threads wait for it. Warps may wait at different
-instructions; the lanes of a warp wait at one, unless that is a `barrier.sync` without `.aligned`.
-Lanes that are in a mask have to come to the same instruction.
+Threads run in order of their numbers, each until it waits or ends. The lanes of a warp resume once
+all lanes of their mask have reached the same exchange instruction. A barrier opens once all threads
+of the block wait. Different warps may wait at different barrier instructions, but the lanes of one
+warp must wait at the same one, unless it is a `barrier.sync` without `.aligned`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,13 @@ _FAULT = layout.offset(Block, "fault") + layout.offset(Fault, "kind")
 
 
 def _loop(name: str, start: str, end: str, body: str, before: str, after: str) -> str:
-    """A loop over `%name` from the block `before`, whose body ends with a branch to `name.next`."""
+    """Return the text of a counted loop.
+
+    Args:
+        name: the induction variable; the body ends with branches to `name.next`.
+        before: the basic block that the loop is entered from.
+        after: the basic block that follows the loop.
+    """
     return f"""
   br label %{name}.head
 {name}.head:
@@ -254,4 +260,4 @@ out:
   ret void
 }}
 """
-"""`ptx.run_block(block, kernel)` runs one block to its end, or to the first fault."""
+"""`ptx.run_block(block, kernel)` runs a block until all threads end or one faults."""

@@ -1,4 +1,4 @@
-"""The text of a PTX module as kernels, variables and instructions."""
+"""Parser of PTX modules: kernels, functions, variables and instructions."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dataclasses import dataclass, field, replace
 from tcopt.support.errors import ParsingError
 
 Operand = str | tuple[str, ...]
-"""A register, immediate, symbol or `[address]`; a tuple for a vector in braces."""
+"""Register, immediate, symbol or `[address]`; a tuple for a vector in braces."""
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction.
+    """PTX instruction.
 
     Attributes:
-        line: its first line in the module's text, counted from 1.
+        line: first line of the instruction in the module's text, counted from 1.
         opcode: the part before the first dot: `ld` of `ld.global.nc.b32`.
         modifiers: the other parts, in order.
-        guard: the predicate register of `@%p1`, None without one.
-        negated: whether the guard is `@!%p1`.
+        guard: predicate register of a guard such as `@%p1`; None without a guard.
+        negated: whether the guard is negated, as in `@!%p1`.
     """
 
     line: int
@@ -33,19 +33,19 @@ class Instruction:
 
     @property
     def name(self) -> str:
-        """The opcode with all modifiers."""
+        """Opcode with all modifiers."""
         return ".".join((self.opcode, *self.modifiers))
 
     @property
     def type(self) -> str:
-        """The last modifier, which is the type of most instructions."""
+        """Last modifier, which is the type in most instructions."""
         return self.modifiers[-1] if self.modifiers else ""
 
     def has(self, modifier: str) -> bool:
         return modifier in self.modifiers
 
     def scalar(self, number: int) -> str:
-        """An operand that is not a vector."""
+        """Return an operand that must not be a vector."""
         found = self.operands[number] if number < len(self.operands) else None
         if not isinstance(found, str):
             raise ParsingError(f"{self.name} has no scalar operand {number}", where=str(self.line))
@@ -53,13 +53,13 @@ class Instruction:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The guard and all operands, with the elements of vectors one by one."""
+        """Guard and operands as a flat sequence, with vectors expanded."""
         guard = () if self.guard is None else (self.guard,)
         parts = ((each,) if isinstance(each, str) else each for each in self.operands)
         return (*guard, *(text for part in parts for text in part))
 
     def vector(self, number: int) -> tuple[str, ...]:
-        """An operand as a vector; a scalar is one of one element."""
+        """Return an operand as a vector; a scalar becomes a vector of one element."""
         if number >= len(self.operands):
             raise ParsingError(f"{self.name} has no operand {number}", where=str(self.line))
         found = self.operands[number]
@@ -68,17 +68,17 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Label:
-    """A place to branch to."""
+    """Label, the target of branches."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Variable:
-    """An array in the shared or local memory of a kernel, or in global memory.
+    """Array in the shared or local memory of a kernel, or in global or constant memory.
 
     Attributes:
-        values: initial values of its elements, the rest being 0.
+        values: initial values of the first elements; the others are 0.
     """
 
     name: str
@@ -90,20 +90,21 @@ class Variable:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return self.element_bytes * self.count
 
 
 @dataclass
 class Kernel:
-    """An entry point, or a function that one calls.
+    """Kernel (`.entry`), or a device function (`.func`).
 
     Attributes:
-        parameters: their bytes by name.
-        threads: the exact size of a block (`.reqntid`), None if the text has none.
-        results: bytes of what a function returns, by name.
-        registers: the type of each register, or of all with a prefix: `%r<20>` is under `%r`.
-            Parameters and results of functions, and variables for those of a call, are registers.
+        parameters: sizes of parameters in bytes, by name.
+        threads: exact size of a block (`.reqntid`); None if it is not declared.
+        results: sizes of a function's results in bytes, by name.
+        registers: type of each register, or of all registers with a prefix: `%r<20>` is declared
+            as `%r`. Includes the parameters and results of functions, and the `.param` variables
+            of calls.
     """
 
     name: str
@@ -118,7 +119,7 @@ class Kernel:
 
 @dataclass
 class PtxModule:
-    """Kernels and functions by name, and variables outside of them."""
+    """PTX module: kernels and functions by name, and module-level variables."""
 
     target: str
     kernels: dict[str, Kernel]
@@ -146,14 +147,14 @@ _OPERAND = re.compile(r"\{([^}]*)\}|\[[^\]]*\]|[^,{}\[\]]+")
 _IGNORED = (".pragma", ".section")
 _DIRECTIVES = re.compile(r"\.(?:version|target|address_size)\b[^\n]*")
 _BLANK = re.compile(r"//[^\n]*|/\*.*?\*/|^\s*\.(?:loc|file)\b[^\n]*", re.DOTALL | re.MULTILINE)
-"""Comments, and directives that end with their lines."""
+"""Comments, and debug directives that end at the end of the line."""
 
 
 def parse_ptx(text: str) -> PtxModule:
     """Parse a module.
 
     Raises:
-        ParsingError: the text is not PTX of the form that compilers write.
+        ParsingError: the text is not PTX, or not in the form that compilers write.
     """
     text = _without_comments(text)
     found = re.search(r"\.target\s+(\w+)", text)
@@ -176,7 +177,7 @@ def parse_ptx(text: str) -> PtxModule:
 
 
 def _without_comments(text: str) -> str:
-    """The text with comments as blanks, and the same lines."""
+    """Replace comments by blanks, keeping line numbers."""
 
     def blank(comment: re.Match[str]) -> str:
         return re.sub(r"[^\n]", " ", comment[0])
@@ -216,7 +217,7 @@ def _kernel(text: str, entry: re.Match[str], end: int) -> Kernel:
 
 
 def _parameters(text: str, where: str) -> dict[str, int]:
-    """Bytes of each parameter of a list."""
+    """Return the size in bytes of each parameter in a parameter list."""
     parameters: dict[str, int] = {}
     for declared in filter(None, map(str.strip, text.split(","))):
         found = _PARAMETER.search(declared)
@@ -227,7 +228,7 @@ def _parameters(text: str, where: str) -> dict[str, int]:
 
 
 def _statements(text: str, before: int) -> Iterator[tuple[int, str]]:
-    """Statements with their lines: labels, braces of scopes, and what ends with a semicolon."""
+    """Yield statements with their lines: labels, scope braces, and text up to a semicolon."""
     place, line = 0, before + 1
     while found := _STATEMENT.match(text, place):
         line += text.count("\n", place, found.start(1))
@@ -240,10 +241,10 @@ def _statements(text: str, before: int) -> Iterator[tuple[int, str]]:
 
 
 class _Body:
-    """Adds statements to a kernel.
+    """Parser of a kernel's body, which adds statements to the kernel.
 
-    Names of registers in a nested scope are made distinct. Variables for the parameters of a call
-    are registers.
+    Registers declared in a nested scope get unique names. `.param` variables of calls become
+    registers.
     """
 
     def __init__(self, kernel: Kernel):
@@ -253,11 +254,11 @@ class _Body:
         self._parameters: set[str] = set()
 
     def declare_parameter(self, name: str, type_: str) -> None:
-        """Add a register that parameters are passed in."""
+        """Declare a register for a parameter or result."""
         self._parameters.add(self._declare(name, type_))
 
     def _declare(self, name: str, type_: str) -> str:
-        """Add a register under a name that is distinct."""
+        """Declare a register under a unique name, and return the name."""
         own = f"%{name.lstrip('%')}"
         if len(self._scopes) > 1:
             own = f"%scope{self._count}_{own[1:]}"
@@ -343,7 +344,7 @@ def _instruction(line: int, statement: str) -> Instruction:
 
 
 def _called(line: int, operands: str) -> list[Operand]:
-    """Results, name and arguments of a call."""
+    """Parse the operands of a call: results, function name and arguments."""
     found = _CALL.fullmatch(operands.strip())
     if found is None:
         raise ParsingError(f"a call of {operands!r} is not supported", where=f"line {line}")

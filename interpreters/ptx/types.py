@@ -1,4 +1,4 @@
-"""The types of PTX as types of LLVM IR."""
+"""Mapping of PTX types and constants to LLVM IR."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _TYPE = re.compile(r"([a-z]+)(\d+)")
 
 
 def bits(type_: str) -> int:
-    """Size of a PTX type; 1 for a predicate.
+    """Return the size of a PTX type in bits; 1 for a predicate.
 
     Raises:
-        UnsupportedError: it is not a type.
+        UnsupportedError: the text is not a known type.
     """
     if type_ == "pred":
         return 1
@@ -37,15 +37,15 @@ def is_signed(type_: str) -> bool:
 
 
 def integer(type_: str) -> str:
-    """The LLVM integer that holds the bits of a PTX type."""
+    """Return the LLVM integer type of a PTX type's size."""
     return f"i{bits(type_)}"
 
 
 def llvm_type(type_: str) -> str:
-    """The LLVM type that a PTX type is computed in; `bf16` is computed in `float`.
+    """Return the LLVM type for computing with a PTX type; `bf16` is computed in `float`.
 
     Raises:
-        UnsupportedError: it is `bf16x2`.
+        UnsupportedError: the type is `bf16x2`.
     """
     if type_ == "bf16x2":
         raise UnsupportedError("PTX that computes with pairs of bf16")
@@ -53,22 +53,22 @@ def llvm_type(type_: str) -> str:
 
 
 def suffix(type_: str) -> str:
-    """The suffix of LLVM's intrinsics for a PTX type, such as `f32`."""
+    """Return the suffix of LLVM intrinsics for a PTX type, such as `f32`."""
     return _SUFFIXES.get(llvm_type(type_), integer(type_))
 
 
 def float_bits(text: str) -> int | None:
-    """The bits of an immediate `0f...` or `0d...`; None for other text."""
+    """Return the bits of a float immediate `0f...` or `0d...`; None for other text."""
     if re.fullmatch(r"0[fFdD][0-9a-fA-F]+", text):
         return int(text[2:], 16)
     return None
 
 
 def constant(value: float, type_: str) -> str:
-    """A number as an LLVM constant, which LLVM writes with the bits of a double.
+    """Return an LLVM float constant, in hexadecimal as the bits of a double.
 
     Raises:
-        UnsupportedError: the type is a pair.
+        UnsupportedError: the type is a packed pair.
     """
     if type_.endswith("x2"):
         raise UnsupportedError(f"PTX constants of type {type_!r}")

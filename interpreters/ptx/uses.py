@@ -1,7 +1,7 @@
-"""The bytes of registers that instructions read.
+"""Analysis of the bytes of each register that instructions read.
 
-LLVM loads whole words and vectors, of which it may use some bytes only. The others may be written
-by other threads meanwhile.
+LLVM may load a whole word or vector and use only some of its bytes. Concurrent writes of the
+unused bytes by other threads are not races.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ALL = -1
 
 
 class Uses:
-    """Uses of a kernel's registers."""
+    """Instructions of a kernel that use each register."""
 
     def __init__(self, kernel: Kernel):
         self._of: defaultdict[str, list[Instruction]] = defaultdict(list)
@@ -27,7 +27,7 @@ class Uses:
                     self._of[name].append(each)
 
     def bytes_read(self, register: str, definition: Instruction | None) -> int:
-        """A bit for each byte of a register that other instructions than a definition may read."""
+        """Return a bit mask of the bytes of a register that may be read, except by `definition`."""
         read = 0
         for each in self._of[register]:
             if each is not definition:
@@ -58,7 +58,7 @@ class Uses:
 
 
 def _number(operand: object) -> int | None:
-    """An immediate."""
+    """Return the value of an integer immediate; None for other operands."""
     if not isinstance(operand, str) or not operand[:1].isdigit():
         return None
     return int(operand.rstrip("Uu"), 0)

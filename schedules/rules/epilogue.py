@@ -32,16 +32,16 @@ from tcopt.schedules.state.state import alloc_of, buffers_read
 
 
 def take_epilogue(sch: Schedule, block: Block) -> Block:
-    """Return the block that turns a reduction's results into the output.
+    """Return the block that computes the output from a reduction's results.
 
-    This is its only consumer if that reads the results pointwise, and otherwise a new block that
-    copies the results from a buffer in registers.
+    This is the reduction's only consumer if it reads the results pointwise, and otherwise a new
+    block that copies the results from registers to the output.
     """
     return pointwise_consumer(sch, block) or sch.cache_write(block, "register")
 
 
 def pointwise_consumer(sch: Schedule, block: Block) -> Block | None:
-    """Return the only consumer of a block, if it reads the results pointwise; else None."""
+    """Return a block's consumer if it is the only one and reads pointwise; else None."""
     consumers = sch.consumers(block)
     if len(consumers) == 1 and reads_pointwise(sch, consumers[0], block):
         return consumers[0]
@@ -49,7 +49,7 @@ def pointwise_consumer(sch: Schedule, block: Block) -> Block | None:
 
 
 def reads_pointwise(sch: Schedule, consumer: Block, producer: Block) -> bool:
-    """Whether each element of `consumer` reads exactly one, different element of `producer`."""
+    """Whether the elements of `consumer` and the elements they read of `producer` map 1:1."""
     pattern, source = match_block(sch.block_op(consumer)), match_block(sch.block_op(producer))
     if pattern is None or source is None or sch.block_op(consumer).is_reduction:
         return False
@@ -58,9 +58,9 @@ def reads_pointwise(sch: Schedule, consumer: Block, producer: Block) -> bool:
 
 
 def blocks_beside(sch: Schedule, block: Block, epilogue: Block) -> list[Block]:
-    """Return the other blocks that are not reductions, in program order.
+    """Return all blocks other than reductions and the given two, in program order.
 
-    They get separate nests.
+    They get separate loop nests.
     """
     return [
         each
@@ -79,9 +79,12 @@ def blocks_behind(sch: Schedule, block: Block) -> list[Block]:
 
 
 def follows_pointwise(sch: Schedule, block: Block, behind: Sequence[Block]) -> bool:
-    """Whether the consumers of a block form a pointwise chain that ends in a single result.
+    """Whether all consumers of a block are pointwise and lead to a single result.
 
-    Each may read any of the blocks before it, at its own position: diamonds are included.
+    Each consumer may read any earlier block, so chains with branches that join are included.
+
+    Args:
+        behind: direct and indirect consumers of the block, in program order.
     """
     chain = [block, *behind]
     ends = [each for each in chain if not sch.consumers(each)]
@@ -94,7 +97,7 @@ def follows_pointwise(sch: Schedule, block: Block, behind: Sequence[Block]) -> b
 
 
 def reads_in_place(sch: Schedule, consumer: Block, producer: Block) -> bool:
-    """Whether `consumer` reads `producer` only at the position of the element that it computes."""
+    """Whether each element of `consumer` reads `producer` only at its own index."""
     pattern, source = match_block(sch.block_op(consumer)), match_block(sch.block_op(producer))
     if pattern is None or source is None or pattern.reduce:
         return False
@@ -117,7 +120,7 @@ def stores_apart(sch: Schedule, epilogue: Block) -> bool:
 
 
 def stores_neighbours(sch: Schedule, epilogue: Block, lanes: int) -> bool:
-    """Whether each vector of a row is stored to neighbouring elements of the output."""
+    """Whether each vector along the innermost variable is stored to adjacent output elements."""
     pattern = match_block(sch.block_op(epilogue))
     if pattern is None:
         return False
@@ -145,7 +148,7 @@ def stores_neighbours(sch: Schedule, epilogue: Block, lanes: int) -> bool:
 
 
 def _runs_through(read: StridedAccess, pattern: BlockPattern) -> bool:
-    """Whether a consumer's variables are the indices of the access, in order."""
+    """Whether each variable of a consumer is an index of the access, and the innermost its last."""
     moving = [v for v in pattern.spatial if pattern.extents[v] > 1]
     found: list[int] = []
     for v in moving:
@@ -164,21 +167,24 @@ _INSTRUCTIONS = frozenset({"math.absf", "math.ceil", "math.floor", "math.roundev
 """Functions of the math dialect for which CPUs have an instruction."""
 
 LONG = 8
-"""Operations from which an epilogue counts as long: the cost of one math function."""
+"""Minimum cost of an epilogue that counts as long, equal to that of one math function."""
 
 MANY_VECTORS = 8
-"""Minimum number of vectors of a tile for which a long epilogue becomes a loop over them."""
+"""Minimum number of vectors in a tile for a long epilogue to become a loop over vectors."""
 
 SIDE_BY_SIDE = 4
-"""Vectors of a long epilogue that are unrolled together, so that their operations overlap."""
+"""Unroll factor of the loop over vectors in a long epilogue, for instruction-level parallelism."""
 
 
 def attach_epilogue(sch: Schedule, epilogue: Block, outer: Sequence[Loop], lanes: int) -> None:
-    """Compute an epilogue inside the innermost loop between tiles, vectorised.
+    """Compute an epilogue inside the innermost of the loops over tiles, and vectorise it.
 
-    The whole tile is unrolled, because its sums are in registers. The unrolled code of a long
-    epilogue would be much larger than that of the sums, so it becomes a loop over vectors, for
-    which the sums are stored to a local buffer.
+    The epilogue of the whole tile is unrolled, because the sums are in registers. A long epilogue
+    would be unrolled to much more code than the sums, so it becomes a loop over vectors instead,
+    for which the sums are spilled to a local buffer.
+
+    Args:
+        outer: the loops over tiles, outermost first.
     """
     if outer:
         sch.reverse_compute_at(epilogue, outer[-1])
@@ -200,14 +206,14 @@ def attach_epilogue(sch: Schedule, epilogue: Block, outer: Sequence[Loop], lanes
 
 
 def _arithmetic(block: BlockOp) -> int:
-    """Return the cost of a block without loads, stores, conversions and constants."""
+    """Return the cost of a block, not counting loads, stores, conversions and constants."""
     ops = list(block.body.block.ops)
     beside = sum(isinstance(op, _BESIDE) for op in ops)
     return body_cost(block) - beside - (FUNCTION - 1) * sum(op.name in _INSTRUCTIONS for op in ops)
 
 
 def _sums(sch: Schedule, epilogue: Block) -> int | None:
-    """Return the position of the first buffer in registers that an epilogue reads; None if none."""
+    """Return the index, among the buffers an epilogue reads, of the first one in registers."""
     for number, buffer in enumerate(buffers_read(sch.block_op(epilogue))):
         alloc = alloc_of(buffer)
         if alloc is not None and alloc.scope.data.in_registers:
@@ -216,7 +222,12 @@ def _sums(sch: Schedule, epilogue: Block) -> int | None:
 
 
 def _in_vectors(sch: Schedule, block: Block, depth: int, lanes: int, most: int | None) -> None:
-    """Vectorise a block inside of some loops, and unroll at most about `most` of its vectors."""
+    """Vectorise a block's innermost loop, and unroll the loops over vectors.
+
+    Args:
+        depth: number of outer loops to leave unchanged.
+        most: maximum number of vectors to unroll; None for all.
+    """
     loops = sch.get_loops(block)[depth:]
     last = loops.pop()
     if sch.extent(last) > lanes:

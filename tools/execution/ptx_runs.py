@@ -1,4 +1,4 @@
-"""Launches of kernels for CUDA devices: their PTX, run by `interpreters.ptx`."""
+"""Execution of kernels for CUDA devices by the PTX interpreter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tcopt.tools.execution.prepared_code import PreparedCode
 
 
 def emitter_of(module: ModuleOp, function: Operation) -> str:
-    """The name of the code generator for a function of the kernel level."""
+    """Return the name of the code generator for a kernel-level function."""
     return "PTX" if runs_as_ptx(module, function) else "LLVM"
 
 
@@ -34,10 +34,10 @@ def launch_ptx(
     buffers: Sequence[Buffer],
     limit: float,
 ) -> None:
-    """Launch a kernel on its grid; writable buffers change in place.
+    """Launch a kernel on its grid; writable buffers are updated in place.
 
     Raises:
-        NativeFault: it does something illegal or does not end.
+        NativeFault: the kernel faults or exceeds the time limit.
         UnsupportedError: an op or an instruction is not supported.
     """
     handle = code.ptx(module, function)

@@ -1,1 +1,1 @@
-"""Rules for instructions, by concept; `registry` imports all of them."""
+"""Translation rules for PTX instructions; `registry` imports all modules of this package."""

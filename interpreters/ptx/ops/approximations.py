@@ -1,4 +1,7 @@
-"""Roots, reciprocals and functions, which devices approximate; here they are rounded exactly."""
+"""Rules for roots, reciprocals and transcendental functions.
+
+Devices approximate them; here they are computed to full precision.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from tcopt.interpreters.ptx.registry import executes
 from tcopt.interpreters.ptx.text import Instruction
 
 _HIGH = 0xFFFFFFFF00000000
-"""The bits of a double that approximations read and write."""
+"""Mask of the high word of a double, the only one that f64 approximations read and write."""
 
 _FUNCTIONS = {"ex2": "exp2", "lg2": "log2", "sin": "sin", "cos": "cos", "tanh": "tanh"}
 
@@ -29,7 +32,7 @@ def root(e: KernelWriter, i: Instruction) -> None:
 
 
 def _high(e: KernelWriter, value: str) -> str:
-    """A double whose low word is 0."""
+    """Clear the low word of a double."""
     bits = e.value(f"bitcast double {value} to i64")
     return e.value(f"bitcast i64 {e.value(f'and i64 {bits}, {_HIGH}')} to double")
 

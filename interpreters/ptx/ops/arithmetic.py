@@ -1,4 +1,4 @@
-"""Sums, products and quotients of integers and floating-point numbers."""
+"""Rules for arithmetic on integers and floats."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from tcopt.interpreters.ptx.registry import executes
 from tcopt.interpreters.ptx.text import Instruction
 
 _DIRECTED = ("rz", "rm", "rp")
-"""Rounding towards zero, and towards the infinities."""
+"""Rounding modes other than to nearest: towards zero, minus infinity and plus infinity."""
 
 
 def operands(e: KernelWriter, i: Instruction, count: int) -> list[str]:
-    """The operands after the result; `ftz` takes subnormal numbers for 0."""
+    """Return the first `count` source operands; with `ftz`, subnormals are flushed to 0."""
     values = [e.read(i.scalar(number + 1), i.type) for number in range(count)]
     return [flushed(e, i.type, value) for value in values] if i.has("ftz") else values
 
 
 def finish(e: KernelWriter, i: Instruction, value: str) -> None:
-    """Store a result, clamped to 0 and 1 by `sat`."""
+    """Store a result; `sat` clamps it to [0, 1], and `ftz` flushes subnormals to 0."""
     if i.has("sat"):
         value = saturated(e, i.type, value)
     e.write(i.scalar(0), i.type, flushed(e, i.type, value) if i.has("ftz") else value)
 
 
 def flushed(e: KernelWriter, kind: str, value: str) -> str:
-    """An f32, or 0 of its sign if it is subnormal; other types are not flushed."""
+    """Flush a subnormal f32 to a 0 of the same sign; other types are unchanged."""
     if kind != "f32":
         return value
     size = e.value(f"call float @llvm.fabs.f32(float {value})")
@@ -35,7 +35,7 @@ def flushed(e: KernelWriter, kind: str, value: str) -> str:
 
 
 def saturated(e: KernelWriter, kind: str, value: str) -> str:
-    """A float between 0 and 1; NaN becomes 0."""
+    """Clamp a float to [0, 1]; NaN becomes 0."""
     if not types.is_float(kind):
         e.refuse("saturation")
     type_, suffix = types.llvm_type(kind), types.suffix(kind)
@@ -58,7 +58,7 @@ def add(e: KernelWriter, i: Instruction) -> None:
 
 
 def _carried(e: KernelWriter, i: Instruction, op: str, left: str, right: str) -> str:
-    """A sum or difference with the carry of the last one (`addc`), which leaves one (`.cc`)."""
+    """Add or subtract with carry-in (`addc`, `subc`, `madc`) and carry-out (`.cc`)."""
     size, type_ = types.bits(i.type), types.integer(i.type)
     wide = f"i{2 * size}"
     left, right = (e.value(f"zext {type_} {each} to {wide}") for each in (left, right))
@@ -74,7 +74,7 @@ def _carried(e: KernelWriter, i: Instruction, op: str, left: str, right: str) ->
 
 @executes("mul", "mad", "madc")
 def multiply(e: KernelWriter, i: Instruction) -> None:
-    """A product, its high half, or a wide one; `mad` adds a third operand to it."""
+    """Multiply, keeping the low half, the high half or all of the product; `mad` adds to it."""
     if types.is_float(i.type):
         if i.opcode != "mul":
             e.refuse("products of floats that are added")
@@ -113,7 +113,7 @@ def fused(e: KernelWriter, i: Instruction) -> None:
 
 
 def _directed(e: KernelWriter, i: Instruction, nearest: str, *values: str) -> str:
-    """A result that is rounded to nearest, rounded as the instruction says instead."""
+    """Return a result in the instruction's rounding mode, given the result rounded to nearest."""
     mode = next((each for each in _DIRECTED if i.has(each)), None)
     if mode is None:
         return nearest
@@ -144,11 +144,11 @@ def _directed(e: KernelWriter, i: Instruction, nearest: str, *values: str) -> st
 
 
 def _exact(e: KernelWriter, i: Instruction, values: list[str]) -> tuple[str, str]:
-    """The exact result of an instruction on floats, as the sum of two doubles."""
+    """Return the exact result of an instruction on f32 as an unevaluated sum of two doubles."""
     if i.opcode == "mul":
         return e.value(f"fmul double {values[0]}, {values[1]}"), "0.0"
     if i.opcode == "fma":
-        # Doubles hold the product of two floats.
+        # The product of two floats is exact in double.
         left, right = e.value(f"fmul double {values[0]}, {values[1]}"), values[2]
     else:
         left, right = values
@@ -161,7 +161,7 @@ def _exact(e: KernelWriter, i: Instruction, values: list[str]) -> tuple[str, str
 
 
 def _neighbour(name: str, away: str, toward: str, zero: int) -> tuple[str, str]:
-    """A function that returns the next float above or below, by a step of its bits."""
+    """Return a helper function for the next float above or below, a step of the bit pattern."""
     return (
         f"ptx.{name}",
         f"""define internal float @ptx.{name}(float %x) alwaysinline {{
@@ -183,7 +183,7 @@ UP = _neighbour("next_up", "-1", "1", 1)
 
 @executes("div", "rem")
 def divide(e: KernelWriter, i: Instruction) -> None:
-    """A quotient; of integers, what a device gives for a divisor of 0 is not defined."""
+    """Divide, or take the remainder. An integer divisor of 0, undefined in PTX, is taken as 1."""
     left, right = operands(e, i, 2)
     type_ = types.llvm_type(i.type)
     if types.is_float(i.type):
@@ -198,7 +198,7 @@ def divide(e: KernelWriter, i: Instruction) -> None:
 
 @executes("min", "max")
 def extreme(e: KernelWriter, i: Instruction) -> None:
-    """The lesser or greater number; `NaN` says that it is NaN if one operand is."""
+    """Return the minimum or maximum; with the modifier `NaN`, a NaN operand makes it NaN."""
     left, right = operands(e, i, 2)
     type_ = types.llvm_type(i.type)
     name = f"{i.opcode}imum"
@@ -231,7 +231,7 @@ def absolute(e: KernelWriter, i: Instruction) -> None:
 
 @executes("copysign")
 def copy_sign(e: KernelWriter, i: Instruction) -> None:
-    """The second operand with the sign of the first."""
+    """Return the second operand with the sign of the first."""
     sign, value = operands(e, i, 2)
     type_, suffix = types.llvm_type(i.type), types.suffix(i.type)
     call = f"call {type_} @llvm.copysign.{suffix}({type_} {value}, {type_} {sign})"
@@ -240,7 +240,8 @@ def copy_sign(e: KernelWriter, i: Instruction) -> None:
 
 @executes("dp4a")
 def dot(e: KernelWriter, i: Instruction) -> None:
-    """The sum of an accumulator and four products of bytes, each operand of its own sign."""
+    """Add the products of four pairs of bytes to an accumulator; each operand has its own
+    signedness."""
     total = e.bits(i.scalar(3), "b32")
     words = [e.bits(i.scalar(number), "b32") for number in (1, 2)]
     for byte in range(4):

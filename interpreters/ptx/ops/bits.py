@@ -1,4 +1,4 @@
-"""Logic, shifts, and parts of words."""
+"""Rules for bitwise logic, shifts, bit fields and byte permutations."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def invert(e: KernelWriter, i: Instruction) -> None:
 
 @executes("shl", "shr")
 def shift(e: KernelWriter, i: Instruction) -> None:
-    """A shift by an amount that may be larger than the word."""
+    """Shift by an amount that may exceed the width."""
     size, type_ = types.bits(i.type), types.integer(i.type)
     value = e.bits(i.scalar(1), i.type)
     amount = e.bits(i.scalar(2), "u32")
     largest = size - 1 if types.is_signed(i.type) else size
-    # Clamped in 128 bits, which have room for a shift by the size of a word.
+    # In 128 bits, a shift by the full width is defined in LLVM.
     least = e.value(f"call i32 @llvm.umin.i32(i32 {amount}, i32 {largest})")
     wide_amount = e.value(f"zext i32 {least} to i128")
     extend = "sext" if types.is_signed(i.type) else "zext"
@@ -40,7 +40,7 @@ def shift(e: KernelWriter, i: Instruction) -> None:
 
 @executes("shf")
 def funnel(e: KernelWriter, i: Instruction) -> None:
-    """A shift of two words as one: `shf.l.wrap.b32 d, low, high, amount`."""
+    """Shift a pair of words (funnel shift): `shf.l.wrap.b32 d, low, high, amount`."""
     low, high = e.bits(i.scalar(1), "b32"), e.bits(i.scalar(2), "b32")
     amount = e.bits(i.scalar(3), "b32")
     if i.has("wrap"):
@@ -58,7 +58,7 @@ def funnel(e: KernelWriter, i: Instruction) -> None:
 
 
 def _joined(e: KernelWriter, low: str, high: str) -> str:
-    """Two words as one of 64 bits."""
+    """Concatenate two words to 64 bits."""
     left = e.value(f"zext i32 {high} to i64")
     left = e.value(f"shl i64 {left}, 32")
     right = e.value(f"zext i32 {low} to i64")
@@ -67,7 +67,8 @@ def _joined(e: KernelWriter, low: str, high: str) -> str:
 
 @executes("prmt")
 def permute(e: KernelWriter, i: Instruction) -> None:
-    """Four bytes of eight, chosen by four bits each; the highest bit of these spreads the sign."""
+    """Select four of eight bytes by 4-bit selectors; a selector's high bit replicates the sign of
+    its byte."""
     if i.type != "b32" or len(i.modifiers) != 1:
         e.refuse("mode")
     low, high = (e.bits(i.scalar(n), "b32") for n in (1, 2))
@@ -93,7 +94,7 @@ def permute(e: KernelWriter, i: Instruction) -> None:
 
 @executes("bfe")
 def extract(e: KernelWriter, i: Instruction) -> None:
-    """A field of bits; of a signed type its highest bit is its sign."""
+    """Extract a bit field, which is sign-extended if the type is signed."""
     size, type_ = types.bits(i.type), types.integer(i.type)
     shift_right = "ashr" if types.is_signed(i.type) else "lshr"
     wide = e.value(
@@ -102,7 +103,7 @@ def extract(e: KernelWriter, i: Instruction) -> None:
     )
     start, length = (_at_most(e, i.scalar(number), size) for number in (2, 3))
     field = e.value(f"{shift_right} i128 {wide}, {start}")
-    # Bits above the field are shifted out, in two steps since it may have none.
+    # Shift out the bits above the field; two steps avoid a shift by 128 for an empty field.
     rest = e.value(f"sub i128 127, {length}")
     left = e.value(f"shl i128 {field}, {rest}")
     left = e.value(f"shl i128 {left}, 1")
@@ -112,7 +113,7 @@ def extract(e: KernelWriter, i: Instruction) -> None:
 
 
 def _at_most(e: KernelWriter, operand: str, most: int) -> str:
-    """The low byte of an operand, clamped, in 128 bits."""
+    """Return the low byte of an operand, clamped to `most`, as an i128."""
     byte = e.value(f"and i32 {e.bits(operand, 'u32')}, 255")
     least = e.value(f"call i32 @llvm.umin.i32(i32 {byte}, i32 {most})")
     return e.value(f"zext i32 {least} to i128")
@@ -120,7 +121,7 @@ def _at_most(e: KernelWriter, operand: str, most: int) -> str:
 
 @executes("lop3")
 def table(e: KernelWriter, i: Instruction) -> None:
-    """Any function of three bits, which the immediate is the table of."""
+    """Compute a bitwise function of three operands, given by an immediate truth table."""
     words = [e.bits(i.scalar(number), "b32") for number in (1, 2, 3)]
     inverse = [e.value(f"xor i32 {word}, -1") for word in words]
     wanted, result = int(i.scalar(4).rstrip("Uu"), 0), "0"

@@ -1,4 +1,4 @@
-"""Branches, comparisons, choices, and the end of a thread."""
+"""Rules for branches, barriers, comparisons, selects and moves."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def end(e: KernelWriter, i: Instruction) -> None:
 
 @executes("bar", "barrier")
 def barrier(e: KernelWriter, i: Instruction) -> None:
-    """All threads of a block wait for each other; `bar` is always aligned."""
+    """Wait for all threads of the block; `bar` is always aligned."""
     if not i.has("sync") or i.operands != ("0",):
         e.refuse("only a barrier of all threads is supported")
     is_aligned = i.opcode == "bar" or i.has("aligned")
@@ -41,11 +41,11 @@ def barrier(e: KernelWriter, i: Instruction) -> None:
 
 @executes("membar", "fence")
 def fence(e: KernelWriter, i: Instruction) -> None:
-    """Threads run one after the other, so that all see the same memory."""
+    """Emit nothing: threads run one at a time, so that memory is always consistent."""
 
 
 def predicate(comparison: str, type_: str) -> str | None:
-    """LLVM's predicate of a comparison; None if there is none."""
+    """Return LLVM's predicate for a comparison; None if it has none."""
     if types.is_float(type_):
         if comparison in _ORDERED:
             return f"o{comparison}"
@@ -61,7 +61,8 @@ def predicate(comparison: str, type_: str) -> str | None:
 def set_predicate(e: KernelWriter, i: Instruction) -> None:
     """Compare, and combine with another predicate: `setp.lt.and.s32 %p1|%p2, %r1, %r2, %p3`.
 
-    The second result is the negation of the first; of pairs it is that of the high halves.
+    The second result is that of the negated comparison. For f16x2, the two results are those of
+    the low and the high half.
     """
     found = predicate(i.modifiers[0], i.type)
     if found is None:
@@ -97,7 +98,7 @@ def select(e: KernelWriter, i: Instruction) -> None:
 
 @executes("mov")
 def move(e: KernelWriter, i: Instruction) -> None:
-    """Copy a register, or pack or unpack one."""
+    """Copy a register, or pack or unpack a vector."""
     results, sources = i.vector(0), i.vector(1)
     type_ = types.integer(i.type)
     if len(results) == len(sources) == 1:

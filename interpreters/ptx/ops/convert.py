@@ -1,4 +1,4 @@
-"""Conversions between types."""
+"""Rules for conversions between types and address spaces."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tcopt.interpreters.ptx.text import Instruction
 
 _WHOLE = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 _WIDTHS = {"bf16": 32, "f16": 16, "f32": 32, "f64": 64}
-"""Bits of the LLVM type that a type is computed in."""
+"""Bits of the LLVM type that each float type is computed in."""
 
 
 @executes("cvt")
@@ -44,7 +44,7 @@ def convert(e: KernelWriter, i: Instruction) -> None:
 
 
 def _rounded(e: KernelWriter, i: Instruction, value: str, source: str) -> str:
-    """A float as a whole number, if the instruction wants one."""
+    """Round a float to an integral value if the instruction has such a rounding mode."""
     name = next((_WHOLE[each] for each in _WHOLE if i.has(each)), None)
     if name is None:
         return value
@@ -80,12 +80,16 @@ _NARROW = (
   ret half %result
 }""",
 )
-"""Through an f32 that is rounded to odd, so that only the second step rounds to nearest. Code for
-most CPUs would call a function of a library."""
+"""Helper function that converts f64 to f16. It goes through an f32 rounded to odd, which avoids
+double rounding; on most CPUs LLVM would call a library function instead."""
 
 
 def _integer(e: KernelWriter, value: str, source: str, target: str) -> str:
-    """An integer, clamped to the range of its type; NaN is 0, or the highest bit if 64 are used."""
+    """Convert a float to an integer with saturation.
+
+    NaN becomes 0, or, if the source or target has 64 bits, the integer with only its highest bit
+    set.
+    """
     sign = "s" if types.is_signed(target) else "u"
     result, type_ = types.integer(target), types.llvm_type(source)
     found = e.value(
@@ -99,7 +103,7 @@ def _integer(e: KernelWriter, value: str, source: str, target: str) -> str:
 
 
 def _pack(e: KernelWriter, i: Instruction) -> None:
-    """Two floats as halves of a word, the first one high."""
+    """Convert two floats and pack them into a word, the first one in the high half."""
     kind = i.modifiers[-2].removesuffix("x2")
     word = "0"
     for operand, shift in ((1, 16), (2, 0)):
@@ -117,7 +121,10 @@ def _pack(e: KernelWriter, i: Instruction) -> None:
 
 @executes("cvta")
 def convert_address(e: KernelWriter, i: Instruction) -> None:
-    """Generic addresses are those of global and local memory; shared memory has none."""
+    """Copy an address: generic addresses equal those in global and local memory.
+
+    Shared memory has no generic addresses.
+    """
     if i.has("shared"):
         e.refuse("generic addresses of shared memory")
     e.write_bits(i.scalar(0), "u64", e.bits(i.scalar(1), "u64"))

@@ -1,4 +1,4 @@
-"""Matrices that a warp loads and multiplies together."""
+"""Rules for warp-level matrix loads and products."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from tcopt.interpreters.ptx.registry import executes
 from tcopt.interpreters.ptx.text import Instruction
 
 _ALL = "-1"
-"""The mask of a whole warp."""
+"""Mask of all lanes of a warp."""
 
 
 @executes("ldmatrix")
 def load_matrices(e: KernelWriter, i: Instruction) -> None:
-    """Matrices of 8 x 8 halves, whose rows the lanes of a group of eight name."""
+    """Load 8 x 8 matrices of 16-bit elements; lanes 8n to 8n + 7 hold the rows' addresses of the
+    n-th one."""
     if not (i.has("m8n8") and i.has("shared") and i.has("b16")):
         e.refuse("shape")
     results = i.vector(0)
@@ -28,7 +29,7 @@ def load_matrices(e: KernelWriter, i: Instruction) -> None:
     pair = e.value(f"and i32 {lane}, 3")
     for number, result in enumerate(results):
         if i.has("trans"):
-            # This lane's column is a row of memory.
+            # Transposed: the lane's two elements come from adjacent rows in memory.
             words: list[str] = []
             for half in (0, 1):
                 first = e.value(f"shl i32 {pair}, 1")
@@ -48,7 +49,10 @@ def load_matrices(e: KernelWriter, i: Instruction) -> None:
 
 
 def _half(e: KernelWriter, address: str, number: str) -> str:
-    """A half of a row in shared memory, in 32 bits; the row itself is checked by its own lane."""
+    """Load a 16-bit element of a row in shared memory, extended to 32 bits.
+
+    The lane that holds the row's address checks the access, see `_check_row`.
+    """
     memory = e.field("%block", layout.offset(layout.Block, "shared"), "ptr")
     bytes_ = e.value(f"shl i32 {number}, 1")
     place = e.value(f"add i32 {address}, {bytes_}")
@@ -57,7 +61,7 @@ def _half(e: KernelWriter, address: str, number: str) -> str:
 
 
 def _check_row(e: KernelWriter, i: Instruction, matrices: int) -> None:
-    """Each lane whose address is used checks the row of 16 bytes there."""
+    """Check the access to a row of 16 bytes, in each lane whose address is used."""
     used = e.value(f"icmp ult i32 {e.lane()}, {8 * matrices}")
     check, after = e.fresh(), e.fresh()
     e.jump(f"br i1 {used}, label %{check}, label %{after}")
@@ -68,7 +72,7 @@ def _check_row(e: KernelWriter, i: Instruction, matrices: int) -> None:
 
 @executes("mma")
 def multiply_matrices(e: KernelWriter, i: Instruction) -> None:
-    """A product of matrices of halves, added to one of f32, of which each lane has a part."""
+    """Multiply matrices of f16 or bf16 and add an f32 matrix, all distributed over the lanes."""
     shapes = {"m16n8k16": 16, "m16n8k8": 8}
     depth = next((shapes[each] for each in shapes if i.has(each)), None)
     kind = next((each for each in _HALF if i.modifiers.count(each) == 2), None)
@@ -85,12 +89,12 @@ def multiply_matrices(e: KernelWriter, i: Instruction) -> None:
 
 @cache
 def _product(kind: str, depth: int) -> str:
-    """The function that computes a lane's four sums from what its warp handed over.
+    """Return the function that computes a lane's four results from the operands of its warp.
 
-    A lane has columns 2q and 2q + 1 of rows r and r + 8, where r is a quarter of its number and q
-    the rest. Lanes of the same quarter hold row r of the left factor in pairs along the depth, word
-    by word: rows r and r + 8 of the first eight columns, then of the next. Column c of the right
-    factor is held by the lanes of quarter c.
+    Lane 4r + q computes columns 2q and 2q + 1 of rows r and r + 8. Lanes 4r to 4r + 3 hold rows r
+    and r + 8 of the left operand, two adjacent elements a word: the first two words are rows r and
+    r + 8 of the first eight columns, the next two words those of the next eight. Lanes 4c to 4c + 3
+    hold column c of the right operand.
     """
     e = FunctionText()
     lane = e.lane()
@@ -100,7 +104,7 @@ def _product(kind: str, depth: int) -> str:
     next_column = e.value(f"add i32 {columns}, 4")
 
     def along(base: str, first: int, step: int) -> list[str]:
-        """The values of a row or column along the depth."""
+        """Return the elements of a row or column along the contracted dimension."""
         found: list[str] = []
         for pair in range(depth // 2):
             source = e.value(f"add i32 {base}, {pair % 4}")
@@ -123,7 +127,7 @@ def _product(kind: str, depth: int) -> str:
 
 
 def _f16(e: FunctionText, word: str) -> str:
-    """The low half of a word as a float."""
+    """Convert the f16 in the low half of a word to float."""
     bits = e.value(f"trunc i32 {word} to i16")
     return e.value(f"fpext half {e.value(f'bitcast i16 {bits} to half')} to float")
 
@@ -133,4 +137,4 @@ def _bf16(e: FunctionText, word: str) -> str:
 
 
 _HALF = {"f16": _f16, "bf16": _bf16}
-"""By the type of factors, what makes a float of the low half of a word."""
+"""Functions that convert the low half of a word to float, by element type."""

@@ -1,4 +1,4 @@
-"""Loads and stores, each of which is checked."""
+"""Rules for loads and stores, with checks of each access."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def load(e: KernelWriter, i: Instruction) -> None:
 
 
 def _needed_bytes(e: KernelWriter, results: tuple[str, ...], size: int) -> int:
-    """The bytes of a load that some instruction reads, as bits; all if there is none.
+    """Return a bit mask of the loaded bytes that are used; all bytes if none is.
 
-    It does not matter when other threads write the others.
+    Concurrent writes of unused bytes by other threads are harmless.
     """
     whole = (1 << size) - 1
     read = sum(
@@ -51,12 +51,12 @@ def store(e: KernelWriter, i: Instruction) -> None:
 
 
 def _space(i: Instruction) -> str:
-    """The memory that an instruction names; none means a generic address."""
+    """Return the state space of an access; `generic` if the instruction names none."""
     return next((each for each in _SPACES if i.has(each)), "generic")
 
 
 def _load_parameter(e: KernelWriter, i: Instruction) -> None:
-    """Load a whole parameter, whose address is its number times eight."""
+    """Load a whole kernel parameter; its address is eight times its index."""
     parameters = e.field("%block", layout.offset(layout.Block, "parameters"), "ptr")
     place = e.value(f"getelementptr i8, ptr {parameters}, i64 {e.address(i.scalar(1))}")
     type_ = types.integer(i.type)
@@ -66,10 +66,10 @@ def _load_parameter(e: KernelWriter, i: Instruction) -> None:
 def checked(
     e: KernelWriter, space: str, operand: str, size: int, *, is_store: bool, needed: int = -1
 ) -> str:
-    """Return the pointer of an access of some bytes, after its checks.
+    """Emit the checks of an access of `size` bytes, and return its pointer.
 
     Args:
-        needed: bytes that may conflict with accesses of other threads, as bits.
+        needed: bit mask of the bytes to check for races.
     """
     address = e.address(operand)
     line = 0 if e.instruction is None else e.instruction.line
@@ -88,14 +88,14 @@ def checked(
 
 
 def _local(e: KernelWriter, address: str, size: int, arguments: str) -> str:
-    """An access to the thread's own arrays, which are within one of them."""
+    """Return the pointer of an access that must be within one of the thread's local arrays."""
     inside = _inside_local(e, address, size)
     e.require(e.value(f"call i1 @ptx.check_local({arguments}, i1 {inside})"))
     return e.value(f"inttoptr i64 {address} to ptr")
 
 
 def _generic(e: KernelWriter, address: str, size: int, arguments: str) -> str:
-    """An access to the thread's own arrays or to global memory."""
+    """Return the pointer of a generic access, to the thread's local arrays or global memory."""
     inside = _inside_local(e, address, size)
     own, other, after = e.fresh(), e.fresh(), e.fresh()
     e.jump(f"br i1 {inside}, label %{own}, label %{other}")
@@ -109,7 +109,7 @@ def _generic(e: KernelWriter, address: str, size: int, arguments: str) -> str:
 
 
 def _inside_local(e: KernelWriter, address: str, size: int) -> str:
-    """Whether an access is within one of the thread's own arrays."""
+    """Return an i1 value: whether an access is within one of the thread's local arrays."""
     inside = "false"
     for variable in e.kernel.variables:
         if variable.space == "local":

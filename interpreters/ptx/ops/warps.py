@@ -1,4 +1,4 @@
-"""Exchanges between the lanes of a warp: each reads the values that the others handed over."""
+"""Rules for warp-level instructions, by which lanes exchange values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tcopt.interpreters.ptx.text import Instruction
 
 @executes("shfl")
 def shuffle(e: KernelWriter, i: Instruction) -> None:
-    """The value of another lane, this one's own where that is outside of its segment."""
+    """Read a value of another lane, or the lane's own if the source is outside its segment."""
     result, _, inside_name = (part.strip() for part in i.scalar(0).partition("|"))
     value, by, clamp, mask = (e.bits(i.scalar(n), "b32") for n in (1, 2, 3, 4))
     e.meet([value], mask)
@@ -39,7 +39,7 @@ def shuffle(e: KernelWriter, i: Instruction) -> None:
 
 
 def _require_lane(e: KernelWriter, source: str, mask: str) -> None:
-    """A lane that is read has to take part."""
+    """Check that the source lane takes part in the exchange."""
     bit = e.value(f"lshr i32 {mask}, {source}")
     low = e.value(f"trunc i32 {bit} to i1")
     e.require(e.value(f"call i1 @ptx.check_lane({_here(e)}, i32 {source}, i1 {low})"))
@@ -52,7 +52,7 @@ def _here(e: KernelWriter) -> str:
 
 @executes("vote")
 def vote(e: KernelWriter, i: Instruction) -> None:
-    """Whether a predicate holds for all or any lanes, or for which."""
+    """Test whether a predicate holds in all or any lanes, or return the mask of these lanes."""
     operand = i.scalar(1)
     given = e.read(operand.lstrip("!"), "pred")
     given = e.value(f"xor i1 {given}, true") if operand.startswith("!") else given
@@ -74,7 +74,7 @@ def vote(e: KernelWriter, i: Instruction) -> None:
 
 @executes("redux")
 def reduce(e: KernelWriter, i: Instruction) -> None:
-    """A sum, extreme or logical combination of the lanes' integers."""
+    """Reduce an integer over lanes by a sum, minimum, maximum or bitwise operation."""
     op = i.modifiers[1]
     mask = e.bits(i.scalar(2), "b32")
     e.meet([e.bits(i.scalar(1), "b32")], mask)
@@ -94,7 +94,7 @@ def reduce(e: KernelWriter, i: Instruction) -> None:
 
 
 def _members(e: KernelWriter, mask: str) -> list[tuple[int, str]]:
-    """Each lane, and 1 if it is in a mask."""
+    """Return each lane with a value that is 1 if the mask includes the lane, else 0."""
     found: list[tuple[int, str]] = []
     for lane in range(layout.LANES):
         bit = e.value(f"lshr i32 {mask}, {lane}")

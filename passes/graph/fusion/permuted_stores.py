@@ -1,4 +1,4 @@
-"""Analysis of permuting ops: whether a producer can store its result in the permuted order."""
+"""Analysis of ops that permute elements: whether a producer can store in the permuted order."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tcopt.support.affine import extents_to_ranges, simplify, substitute
 from tcopt.support.permutations import inverse_permutation, stride_in_groups
 
 SQUARE = 4
-"""Number of vectors that are transposed together in registers before they are stored."""
+"""Number of vectors that are transposed together in registers before storing."""
 
 
 SECTOR = 32
-"""Bytes that a GPU's memory moves for one element that is stored without its neighbours."""
+"""Bytes of a GPU memory transaction, the traffic of storing one isolated element."""
 
 
 def may_permute(op: GraphOp) -> bool:
@@ -64,8 +64,8 @@ def stores_vectors(ops: Sequence[GraphOp], lanes: int, *, transposes: bool = Tru
 
 
 def stores_apart(ops: Sequence[GraphOp], threads: ThreadBlocks) -> bool:
-    """Whether ops permute elements, and it takes less time to store each of them on its own than
-    to permute them in another launch."""
+    """Whether ops permute elements, and uncoalesced stores are estimated to take less time than
+    permuting the elements in a separate launch."""
     if threads.warp == 1 or _places(ops) is None:
         return False
     moved = bytes_of(ops[-1].type)
@@ -74,7 +74,10 @@ def stores_apart(ops: Sequence[GraphOp], threads: ThreadBlocks) -> bool:
 
 
 def _places(ops: Sequence[GraphOp]) -> tuple[AffineExpr, ...] | None:
-    """Return the result's index of each element of the first operand; None if not bijective."""
+    """Return the map from indices of the first operand to indices of the result.
+
+    None if the ops do not permute elements.
+    """
     indices: list[AffineExpr] | None = None
     for op in reversed(ops):
         source = te.placeholder(shape_of(op.operands[0]), element_type(op.operands[0]))
@@ -90,7 +93,7 @@ def _places(ops: Sequence[GraphOp]) -> tuple[AffineExpr, ...] | None:
 
 
 def _read_of(value: Tensor, source: Tensor) -> list[AffineExpr] | None:
-    """Return the indices, as functions of a tensor's axes, at which its elements are read."""
+    """Return the index map of a tensor that only reads `source`; None for other tensors."""
     if not isinstance(value, Stage) or value.combiner is not None:
         return None
     body = value.body

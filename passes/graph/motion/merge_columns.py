@@ -1,4 +1,4 @@
-"""Products of one operand with several weights made one product with the weights side by side."""
+"""Merging of matrix products with a common LHS into one product with concatenated weights."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tcopt.support.rewriting import function_bodies, rewrite
 
 
 class MergeColumns(RewritePattern):
-    """Multiply an operand by the weights of several products at once.
+    """Merge matrix products of one operand with several weights.
 
         %a = graph.matmul %x, %v : tensor<128x768xf32>
         %b = graph.matmul %x, %w : tensor<128x768xf32>
@@ -41,8 +41,8 @@ class MergeColumns(RewritePattern):
         %a = graph.reshape %4 : tensor<128x768xf32>
         ...
 
-    Operators that follow all of them alike are applied once: elementwise ones of one operand or
-    with constants along the columns, then one reshape that splits columns, and one transpose.
+    Identical ops that follow each product are merged too: elementwise ops with constant other
+    operands (scalars or rows), then one reshape that splits the columns, and one transpose.
     """
 
     def __init__(self, block: Block, constants: Constants):
@@ -100,7 +100,7 @@ class MergeColumns(RewritePattern):
                 rewriter.erase(each)
 
     def _beside(self, values: Sequence[SSAValue], rewriter: PatternRewriter) -> SSAValue:
-        """The columns of several constants, one after the other."""
+        """Concatenate constants along their last axis."""
         arrays = [self.constants.value(value) for value in values]
         rank = len(shape_of(values[0]))
         joined = np.concatenate([a for a in arrays if a is not None], axis=rank - 1)
@@ -109,11 +109,11 @@ class MergeColumns(RewritePattern):
 
 @dataclass(frozen=True)
 class Chain:
-    """A product and its only users in turn.
+    """Product, followed by a chain of ops that are each the only user of the previous one.
 
     Attributes:
-        ops: the product, elementwise ops, at most one reshape and one transpose.
-        steps: for each user, a description that is equal for users that do the same.
+        ops: the product, then elementwise ops, at most one reshape and at most one transpose.
+        steps: for each op after the product, a key that is equal for mergeable ops.
     """
 
     ops: list[GraphOp]
@@ -122,11 +122,12 @@ class Chain:
 
 @dataclass(frozen=True)
 class Group:
-    """Products that become one.
+    """Chains whose common prefix is merged.
 
     Attributes:
-        length: ops of each chain that they have in common.
-        elementwise: how many of these are elementwise.
+        chains: the chains of all products.
+        length: number of ops in the common prefix, including the product.
+        elementwise: number of elementwise ops in the prefix.
     """
 
     chains: Sequence[Chain]
@@ -139,7 +140,7 @@ class Group:
 
 
 def _groups(chains: Sequence[Chain]) -> list[Group]:
-    """Those that do the same to the end, and of the others all, as far as they do the same."""
+    """Group chains: those with equal ops, and all remaining ones by their common prefix."""
     found: list[Group] = []
     left: list[Chain] = []
     for chain in chains:
@@ -159,12 +160,12 @@ def _groups(chains: Sequence[Chain]) -> list[Group]:
 
 
 def _parts_are_aligned(group: Group) -> bool:
-    """Whether each part of the whole starts where a buffer may."""
+    """Whether the parts of the merged result start at aligned addresses."""
     return bytes_of(group.chains[0].ops[group.length - 1].type) % ALIGNMENT == 0
 
 
 def chain_of(op: MatmulOp, constants: Constants) -> Chain:
-    """A product and what follows it alone."""
+    """Return the longest chain of mergeable ops that starts with a product."""
     chain = Chain([op], [])
     while (user := _only_user(chain.ops[-1])) is not None:
         step = _step(user, chain.ops[-1], op, constants)
@@ -191,7 +192,7 @@ def _only_user(op: GraphOp) -> GraphOp | None:
 def _step(
     user: GraphOp, op: GraphOp, product: MatmulOp, constants: Constants
 ) -> tuple[object, ...] | None:
-    """What a user does to an op's result; None if it cannot be done to several side by side."""
+    """Return a key of what a user computes from an op's result; None if it cannot be merged."""
     *lead, columns = product.shape
     if isinstance(user, ReshapeOp):
         splits = list(user.shape[: len(lead)]) == lead and prod(user.shape[len(lead) :]) == columns
@@ -220,7 +221,7 @@ def _step(
 def _applied(
     op: GraphOp, operands: Sequence[SSAValue], shape: Sequence[int], rewriter: PatternRewriter
 ) -> SSAValue:
-    """An op on other operands, with a result of another shape."""
+    """Insert a copy of an op with other operands and another result shape."""
     new = type(op).create(
         operands=operands,
         result_types=[tensor(shape, op.type.element_type)],
@@ -231,7 +232,7 @@ def _applied(
 
 
 def _key(op: MatmulOp, constants: Constants) -> tuple[object, ...] | None:
-    """Equal for products of the same operand that may be one; None for others."""
+    """Return a key that is equal for products that can be merged; None for other products."""
     data, weights = op.operands
     owner = weights.owner
     if not isinstance(owner, ConstantOp) or owner.weight_name is None:
@@ -249,13 +250,13 @@ def _key(op: MatmulOp, constants: Constants) -> tuple[object, ...] | None:
 
 @dataclass(frozen=True)
 class MergeColumnsPass(ModulePass):
-    """Multiply an operand by all of its weights at once, such as those of queries, keys and values.
+    """Merge matrix products of one operand, such as those for queries, keys and values.
 
-    On a GPU a launch takes as long as a small product does, and three products of 128 x 768 by
-    768 x 768 elements have too few tiles for its cores one by one. Weights that only one product
-    reads are put side by side, and so are biases. The parts of the result are stored one after the
-    other, so their readers need no copies. Products followed by the same ops keep these, which
-    have to be one; others are merged as far as they agree.
+    On a GPU, a launch takes as long as a small product, and a single product of 128 x 768 by
+    768 x 768 elements has too few tiles to occupy all SMs. Weights that are used only once are
+    concatenated, and so are biases. The parts of the result are stored one after another, so that
+    their readers need no copies. Identical ops that follow the products are merged with them;
+    chains that differ are merged up to the first difference.
 
         %a = graph.matmul %x, %v : tensor<128x768xf32>
         %b = graph.matmul %x, %w : tensor<128x768xf32>

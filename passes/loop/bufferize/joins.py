@@ -1,4 +1,4 @@
-"""In-place concatenation: values that are written directly into another value's buffer."""
+"""In-place concatenation: operands are written directly into the buffer of the result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def origin_of(value: SSAValue) -> SSAValue:
 
 
 def source_of(value: SSAValue) -> SSAValue:
-    """Return the value whose data contains that of `value`, as a view or a part."""
+    """Return the value whose buffer `value` is a view or a subview of, or the value itself."""
     value = origin_of(value)
     owner = value.owner
     while isinstance(owner, GraphOp) and owner.subview_offset is not None:
@@ -36,17 +36,20 @@ def source_of(value: SSAValue) -> SSAValue:
 
 
 def producer_of(value: SSAValue) -> SSAValue | None:
-    """What computes the value that `value` is a view of; None for inputs and constants."""
+    """Return the value that `value` is a view of, if a call, scan or opaque op computes it.
+
+    None for inputs, constants and concatenations.
+    """
     value = origin_of(value)
     owner = value.owner
     return value if isinstance(owner, te.CallOp | ScanOp | OpaqueOp) else None
 
 
 def is_read_whole(value: SSAValue) -> bool:
-    """Whether no op reads a part of a value, or may do so in a loop of its own, as a buffer.
+    """Whether no op uses a part of a value as a buffer: neither a subview, nor a slice in a scan.
 
-    Kernels assume that the address of a buffer is a multiple of what divides its size and
-    `ALIGNMENT`. Slices of any size are at such addresses, and parts of them need not be.
+    Kernels assume that a buffer is aligned to the greatest common divisor of its size and
+    `ALIGNMENT`. Slices of a buffer always have this alignment, but parts of slices may not.
     """
     for use in value.uses:
         reader = use.operation
@@ -68,11 +71,15 @@ def is_join(value: SSAValue) -> bool:
 
 
 class Joins:
-    """Offsets of values that are stored inside other values.
+    """Locations of values that are stored inside the results of concatenations.
 
-    The result of a call that is part of such a value is written there directly; the parts of a
-    nested concatenation are too. A value has a single location: if it is part of several values,
-    the others get a copy.
+    A call that computes an operand of a concatenation writes into the result's buffer directly,
+    also through nested concatenations. A value has a single location: if it is an operand of
+    several concatenations, the others copy it.
+
+    Attributes:
+        places: for each such value, the concatenation's result and the byte offset in it.
+        known: results of all concatenations seen so far.
     """
 
     def __init__(self) -> None:
@@ -80,7 +87,7 @@ class Joins:
         self.known: set[SSAValue] = set()
 
     def add(self, block: Block, taken: Container[SSAValue]) -> None:
-        """Assign locations to the values that a block computes, except those in `taken`."""
+        """Assign locations to the operands of a block's concatenations, except those in `taken`."""
         for op in reversed(list(block.ops)):
             if not op.results or not is_join(op.results[0]) or op.results[0] in self.known:
                 continue
@@ -93,11 +100,11 @@ class Joins:
                     self.places[origin] = (op.results[0], offset)
 
     def is_placed(self, value: SSAValue, whole: SSAValue, offset: int) -> bool:
-        """Whether a value's data is written to `offset` of another value's."""
+        """Whether a value is stored at byte `offset` of `whole`."""
         return self.places.get(origin_of(value)) == (whole, offset)
 
     def place(self, value: SSAValue) -> tuple[SSAValue, int]:
-        """Return the value whose buffer contains another value's data, and its byte offset."""
+        """Return the outermost value whose buffer contains `value`, and its byte offset there."""
         offset = 0
         while value in self.places:
             value, start = self.places[value]
@@ -106,7 +113,7 @@ class Joins:
 
 
 def part_offsets(op: GraphOp) -> list[int]:
-    """Return the byte offset of each operand's data in the data of an op that joins them."""
+    """Return the byte offset of each operand of a concatenation in its result."""
     offsets: list[int] = []
     end = 0
     for operand in op.operands:

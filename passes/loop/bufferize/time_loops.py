@@ -1,4 +1,7 @@
-"""Loops over time in host functions: slices of buffers, and states that alternate between slots."""
+"""Bufferisation of loops over time (`graph.scan`) in host functions.
+
+Scanned values become slices of buffers, and loop-carried states alternate between two slots.
+"""
 
 from __future__ import annotations
 
@@ -24,22 +27,23 @@ if TYPE_CHECKING:
     from tcopt.passes.loop.bufferize.host_lowering import HostLowering
 
 SLOTS = 2
-"""Slots that a state alternates between."""
+"""Number of slots of a state's double buffer."""
 
 
 @dataclass
 class State:
-    """A state of a loop.
+    """Loop-carried state of a scan.
 
     Attributes:
-        initial: its value before the first step.
-        result: its value after the last step.
-        old: the argument of the step.
-        new: what the step returns.
-        last: the buffer of its value after the last step.
-        collected: the position of the same value among the collected results; None if it is
-            not collected.
-        slots: the buffer of `SLOTS` slots, or of those that steps read where it is collected.
+        initial: value before the first step.
+        result: value after the last step.
+        old: argument of the step function.
+        new: value that the step function returns.
+        last: result buffer of a state that never changes; None for other states.
+        collected: index of the collected result that has the same values; None if the state is not
+            collected.
+        slots: buffer of the slots that steps read: `SLOTS` slots, or one for each step if the state
+            is collected.
     """
 
     initial: SSAValue
@@ -56,15 +60,16 @@ class State:
 
     @property
     def is_constant(self) -> bool:
-        """Whether all steps return the state that they are given."""
+        """Whether the step function returns the state unchanged."""
         return origin_of(self.new) is self.old
 
 
 class TimeLoop:
-    """The lowering of a scan: `scf.for`, whose calls read and write slices of buffers.
+    """Lowering of a scan to an `scf.for` whose calls read and write slices of buffers.
 
-    A state has two slots. Step t reads slot t mod 2, and writes the other one, so nothing is copied
-    between steps. A state that is also collected is read from the slice that the step before wrote.
+    A state has two slots: step t reads slot t mod 2 and writes the other one, so that nothing is
+    copied between steps. A state that is also collected is read from the slice that the previous
+    step wrote.
     """
 
     def __init__(self, host: HostLowering, op: ScanOp, step: func.FuncOp):
@@ -80,7 +85,7 @@ class TimeLoop:
         self.collected: list[SSAValue] = []
 
     def lower(self) -> None:
-        """Write the loop, and bind the buffers of its results."""
+        """Build the loop, and assign buffers to the results of the scan."""
         host, op = self.host, self.op
         count, scanned = op.state_count, op.state_count + op.scanned_count
         self._make_buffers()
@@ -124,7 +129,7 @@ class TimeLoop:
         self._bind_results()
 
     def _make_buffers(self) -> None:
-        """Buffers of states and of collected slices; states get their initial values."""
+        """Allocate buffers for states and collected results, and copy the initial values."""
         host, op = self.host, self.op
         count = op.state_count
         for position, (result, value) in enumerate(
@@ -150,16 +155,20 @@ class TimeLoop:
             self._copy(host.buffers[state.initial], first)
 
     def _state_of(self, value: SSAValue) -> State | None:
-        """The state that is collected as a value, of a loop with a step; None for other values."""
+        """Return the state whose new value is a given collected value.
+
+        None if there is no such state, or if the loop has no iterations.
+        """
         if not self.op.trip_count or producer_of(value) is None:
             return None
         found = (s for s in self.states if s.collected is None and not s.is_constant)
         return next((s for s in found if origin_of(s.new) is origin_of(value)), None)
 
     def _history(self, state: State, type: AnyMemRef) -> SSAValue:
-        """A buffer of all values of a state, in the order of slices; that of the collected ones.
+        """Allocate a buffer for all values of a collected state, and return the collected part.
 
-        In memory the initial value is next to what the first step writes.
+        The initial value is adjacent to the value of the first step: before it, or after it in a
+        reversed scan.
         """
         host, size = self.host, memref_bytes(state.type)
         steps = self.op.trip_count
@@ -171,7 +180,7 @@ class TimeLoop:
         return self._part(whole, before, type)
 
     def _bind_results(self) -> None:
-        """The buffers of results: copies where others choose them, else those of the loop."""
+        """Assign buffers to results: those of the loop, or copies in buffers chosen elsewhere."""
         host, op = self.host, self.op
         steps = op.trip_count
         for state in self.states:
@@ -198,10 +207,11 @@ class TimeLoop:
             self._copy(buffer, host.result_buffer(result, self.location))
 
     def _lower_step(self, targets: Sequence[SSAValue], place: SSAValue) -> None:
-        """The body of the loop: calls, which write new states and slices in place where they can.
+        """Lower the loop body; calls write new states and slices in place where possible.
 
         Args:
-            targets: the buffers of new states.
+            targets: buffers of the new states.
+            place: index of the slice of scanned and collected values.
         """
         host, block = self.host, self.step.body.block
         taken = {state.collected for state in self.states}
@@ -211,7 +221,7 @@ class TimeLoop:
             if position not in taken:
                 value = self.returned[len(self.states) + position]
                 slots.append((value, self._slice(buffer, place)))
-        # Another scan of the same function writes elsewhere.
+        # Another scan may use the same step function, with other targets.
         with host.own_targets():
             copied = [(value, slot) for value, slot in slots if not self._writes(value, slot)]
             host.forward_targets(block, self.location)
@@ -220,7 +230,7 @@ class TimeLoop:
                 self._copy(host.buffers[value], slot)
 
     def _writes(self, value: SSAValue, slot: SSAValue) -> bool:
-        """Let the op that computes a value write it to a slot, unless it writes elsewhere."""
+        """Let the producer of a value write to a slot directly; return False if it cannot."""
         host, producer = self.host, producer_of(value)
         is_aligned = memref_bytes(slot.type) % ALIGNMENT == 0
         if producer is None:
@@ -235,7 +245,7 @@ class TimeLoop:
         return True
 
     def _slice_in(self, source: SSAValue, place: SSAValue, argument: SSAValue) -> SSAValue:
-        """A slice of a buffer; a copy of it if parts of it would start at unaligned addresses."""
+        """Return a slice of a buffer, or an aligned copy if parts of it would be misaligned."""
         found = self._slice(source, place)
         if memref_bytes(found.type) % ALIGNMENT == 0 or is_read_whole(argument):
             return found
@@ -251,7 +261,7 @@ class TimeLoop:
         return self._part(self._slice(state.slots, place), 0, state.type)
 
     def _part(self, bytes: SSAValue, offset: int, type: AnyMemRef) -> SSAValue:
-        """A view of some bytes."""
+        """Return a typed view of a byte buffer at an offset."""
         at = self.host.index(offset, self.location)
         return self._value(memref.ViewOp(bytes, at, [], type))
 

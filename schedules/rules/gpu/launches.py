@@ -1,12 +1,14 @@
-"""Schedule the blocks of a function in separate launches, each with as many threads as it has work
-for: few long rows, several results, and reductions that no other rule accepts.
+"""Schedule rule that puts the blocks of a function in separate launches, each with its own grid.
 
-    launch:  partial maxima, several blocks a row       launch:  maximum, a block a row
+It serves reductions of few long rows, functions with several results, and reductions that no other
+rule accepts.
+
+    launch:  partial maxima, several blocks per row     launch:  maximum, one block per row
     launch:  partial sums of exponentials               launch:  sum
-    launch:  quotients, an element a thread
+    launch:  quotients, one element per thread
 
-Elementwise blocks between reductions are recomputed where they are read, which costs less than
-memory traffic. A pointwise consumer of a reduction is computed by the thread that has the result.
+Elementwise blocks between reductions are recomputed by their readers, which costs less than memory
+traffic. A pointwise consumer of a reduction is computed by the thread that holds the result.
 """
 
 from __future__ import annotations
@@ -28,8 +30,7 @@ from tcopt.schedules.spaces.space import Choice
 from tcopt.support.errors import ScheduleError
 
 MOST_REPEATED = 64
-"""Maximum cost of a block that is recomputed in each of its readers: that of a few math
-functions."""
+"""Maximum cost of a block that each of its readers recomputes, about a few math functions."""
 
 
 @schedule_rule(target="gpu", priority=10)
@@ -57,7 +58,7 @@ def launches_space(sch: Schedule, facts: GpuFacts) -> SharingSpace | Declined:
         if op.is_reduction and (match_block(op) is None or not is_update(op)):
             return Declined(f"block {block.name} does not combine its result with one new term")
     if len(sch.blocks()) > 1:
-        # The longest reduction also computes the blocks that are recomputed in it.
+        # The cost of the longest reduction includes the blocks that are inlined into it.
         sch = Schedule(sch.func.clone())
         repeat_elements(sch)
     return SharingSpace(_longest(sch), facts)
@@ -94,13 +95,16 @@ def is_update(block: BlockOp) -> bool:
 
 
 def repeat_elements(sch: Schedule) -> None:
-    """Inline copies, such as padding, and cheap elementwise blocks as large as their readers."""
+    """Inline copies, such as padding, and cheap elementwise blocks into their readers.
+
+    Blocks that are much smaller than their readers are not inlined, unless they are copies.
+    """
     for block in sch.blocks():
         op = sch.block_op(block)
         if op.is_reduction or not sch.consumers(block) or body_cost(op) > MOST_REPEATED:
             continue
         readers = sch.consumers(block)
-        # A block that depends on sums only is small, and computed once.
+        # A block that only depends on reduced values is small, and is computed once.
         most = max(prod(sch.block_op(each).domain) for each in readers)
         if prod(op.domain) * len(readers) < most and not _is_copy(op):
             continue
@@ -127,9 +131,9 @@ def _reads_once(sch: Schedule, consumer: Block, producer: Block) -> bool:
 
 
 def epilogue_of(sch: Schedule, block: Block) -> Block | None:
-    """Return the pointwise consumer of a reduction.
+    """Return the pointwise consumer of a reduction, to fuse with it.
 
-    None unless it is the only reader, and its other inputs precede the reduction.
+    Return None unless it is the only reader and its other inputs precede the reduction.
     """
     consumers = sch.consumers(block)
     if len(consumers) != 1 or not _reads_once(sch, consumers[0], block):

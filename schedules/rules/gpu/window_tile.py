@@ -1,13 +1,14 @@
-"""Sums over windows that no other result shares, such as depthwise convolutions.
+"""Schedule rule for sums over overlapping windows, such as depthwise convolutions, on GPUs.
 
     each thread
-      window = its part of the data, padding included      in registers, each element loaded once
+      window = its part of the data, including padding     in registers, each element loaded once
       sums = 0                                             rows x lanes
       for each tap:  multiply-add the tile                 unrolled
       epilogue and store
 
-A thread has several rows of one column, whose windows overlap: neighbouring threads load and store
-neighbouring elements. Padding is computed where elements are loaded, so it needs no launch.
+A thread computes several rows of one column, or of a vector of columns, as their windows overlap.
+Adjacent threads load and store adjacent elements. Padding is inlined into the loads, so it needs no
+launch of its own.
 """
 
 from __future__ import annotations
@@ -53,15 +54,15 @@ from tcopt.support.columns import ceil_div, where
 from tcopt.support.remarks import remark
 
 MOST_ROWS = 8
-"""Rows of a tile."""
+"""Maximum number of rows of a tile."""
 
 MOST_PRODUCTS = 512
-"""Multiply-adds of a thread that are unrolled."""
+"""Maximum number of multiply-adds that are unrolled in a thread."""
 
 
 @schedule_rule(target="gpu", priority=90)
 class WindowTiles:
-    """Rule for a sum over windows in which each weight serves one row."""
+    """Rule for sums over overlapping windows that have no register tile of rows and columns."""
 
     name = "gpu-window-tile"
     provides = (CONTRACTION,)
@@ -87,14 +88,14 @@ class WindowTiles:
 
 @dataclass(frozen=True)
 class Window:
-    """The operand whose windows overlap.
+    """Operand that is read in overlapping windows.
 
     Attributes:
         data: the operand.
         columns: the variable that is contiguous in the output.
-        rows: a variable other than `columns` along which windows overlap; None in one dimension.
-        taps: reduce variables that move along a window, outermost first.
-        is_across: whether windows of neighbouring columns overlap, so that a thread cannot load
+        rows: a variable other than `columns` along which windows overlap; None if there is none.
+        taps: reduction variables that index the elements of a window, outermost first.
+        is_across: whether windows of adjacent columns overlap, so that a thread cannot load
             vectors of columns.
     """
 
@@ -106,7 +107,7 @@ class Window:
 
 
 def find_window(pattern: BlockPattern) -> Window | Declined:
-    """The window of a sum, or why the rule is not for it."""
+    """Return the operand with overlapping windows, or the reason why the rule does not apply."""
     columns = columns_of(pattern)
     if columns is None:
         return Declined("no variable is contiguous in the output", quiet=True)
@@ -130,13 +131,13 @@ def find_window(pattern: BlockPattern) -> Window | Declined:
 
 
 def _overlap(data: StridedAccess, spatial: int, tap: int) -> bool:
-    """Whether two variables move along one dimension of the data."""
+    """Whether two variables index the same dimension of the data."""
     pair = zip(data.steps[spatial] or (), data.steps[tap] or (), strict=False)
     return any(a and b for a, b in pair)
 
 
 class WindowSpace(Space):
-    """The tile of a thread: rows of windows that overlap, and vectors of columns."""
+    """Search space for the tile of a thread: rows of overlapping windows, and lanes of a vector."""
 
     def __init__(self, pattern: BlockPattern, window: Window, facts: GpuFacts):
         self.pattern, self.window, self.facts = pattern, window, facts
@@ -151,10 +152,10 @@ class WindowSpace(Space):
         super().__init__(knobs)
 
     def loaded(self, rows: Column, lanes: Column, inner: Sequence[int]) -> Column:
-        """Elements of the data that a thread holds.
+        """Return the number of elements of the data that a thread holds in registers.
 
         Args:
-            inner: reduce variables that the window spans.
+            inner: reduction variables inside the loaded window.
         """
         sizes: dict[int | None, Column] = {v: self.pattern.extents[v] for v in inner}
         sizes |= {self.window.rows: rows, self.window.columns: lanes}
@@ -169,7 +170,7 @@ class WindowSpace(Space):
         return total
 
     def inner(self, rows: int, lanes: int) -> tuple[int, ...]:
-        """The reduce variables that a thread's window spans: as many as registers hold."""
+        """Return the innermost taps, as many as fit in a thread's registers."""
         taps = self.window.taps
         while taps and not self._fits(rows, lanes, taps):
             taps = taps[1:]
@@ -181,7 +182,7 @@ class WindowSpace(Space):
         return (held <= self.facts.accumulators) & (products <= MOST_PRODUCTS)
 
     def _loads(self, rows: Column, lanes: Column) -> Column:
-        """Elements that a thread loads: its window, once for each step of the loops around it."""
+        """Return the number of elements that a thread loads: its window in each outer iteration."""
         taps = self.window.taps
         around = prod(self.pattern.extents[v] for v in self.pattern.reduce if v not in taps)
         total: Column = 0
@@ -196,14 +197,15 @@ class WindowSpace(Space):
         return self._fits(k.rows, k.lanes, last) | (k.rows * k.lanes == 1)
 
     def estimate(self, k: Point) -> Column:
-        """Multiply-adds that take as long, of the threads that run at once."""
+        """Return the estimated time in multiply-add equivalents: cost of a thread times waves."""
         pattern, window = self.pattern, self.window
         sizes = {window.rows: k.rows, window.columns: k.lanes}
         threads: Column = 1
         for v in pattern.spatial:
             threads = threads * ceil_div(pattern.extents[v], sizes.get(v, 1))
         terms = prod(pattern.extents[v] for v in pattern.reduce)
-        # A vector is one load. Elements of one column each are apart for neighbouring threads.
+        # A vector is a single load. Overlapping columns are loaded element by element, and the
+        # threads of a warp access memory with a stride of `lanes`.
         loads = self._loads(k.rows, k.lanes)
         loads = loads * k.lanes if window.is_across else loads / k.lanes
         rounds = ceil_div(threads, self.facts.running)
@@ -233,7 +235,7 @@ def schedule_window(
     """Tile the sum, and load the window of each tile into registers.
 
     Returns:
-        The other blocks, which are left to launches of their own.
+        The remaining blocks, which need separate launches.
     """
     pattern, window = space.pattern, space.window
     block = sch.get_block(pattern.block.block_name.data)
