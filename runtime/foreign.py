@@ -131,7 +131,7 @@ CAPSULES: dict[bytes, Any] = {
     b"dltensor_versioned": DLManagedTensorVersioned,
     b"dltensor": DLManagedTensor,
 }
-"""Struct of each capsule name; a consumed capsule has another name."""
+"""Struct types by the name of an unconsumed capsule; consuming a capsule renames it."""
 DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 _python = ctypes.pythonapi

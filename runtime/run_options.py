@@ -31,8 +31,8 @@ class RunOptions:
 
     Attributes:
         device: the device to run on; None for the one that the environment selects.
-        stream: the caller's CUDA stream; the run waits for its work, and its later work for the
-            run.
+        stream: the caller's CUDA stream; the run waits for earlier work on it, and later work on
+            it waits for the run.
         on_device: leave results in the device's memory.
         out: tensors to write outputs to, by output name.
         given: the caller's objects that the tensors in `out` were made from.
@@ -55,7 +55,7 @@ class RunOptions:
                 outputs; None to allocate the results.
             stream, on_device: as attributes.
         Raises:
-            InputError: an option is not legal for the model.
+            InputError: an option is illegal for the model.
         """
         if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):
             raise InputError(
@@ -153,7 +153,11 @@ def check_destination(spec: TensorSpec, shape: Sequence[int], given: Tensor) -> 
 
 
 def is_writable_in_place(given: Array, others: Iterable[Array]) -> bool:
-    """Whether compiled code can write an output to an array: one that aliases no other array."""
+    """Whether compiled code can write an output directly to an array, which none may alias.
+
+    Args:
+        others: arrays that the code uses at the same time.
+    """
     flags = given.flags
     return (
         flags.c_contiguous

@@ -237,7 +237,7 @@ class KernelWriter(FunctionText):
     def _line(self) -> str:
         return str(self.kernel.line if self.instruction is None else self.instruction.line)
 
-    # The whole.
+    # Whole kernel.
 
     def write_kernel(self) -> str:
         """Return the text of the function that runs a thread."""

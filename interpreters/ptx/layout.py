@@ -51,7 +51,7 @@ class Fault(ctypes.Structure):
         line: line of the faulting instruction.
         thread: linear index of the faulting thread in the block.
         other: the other thread or lane that is involved, if any.
-        address: accessed address; for other faults a value that describes them.
+        address: accessed address; for other faults a detail, such as a line or a mask.
     """
 
     _fields_ = [

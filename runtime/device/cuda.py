@@ -152,7 +152,7 @@ class CudaDevice:
             self.synchronize()
 
     def synchronize(self, action: str = "") -> None:
-        """Wait for the stream, in the device's context.
+        """Wait for the stream; the device's context must be current.
 
         Raises:
             BackendError: a kernel failed.

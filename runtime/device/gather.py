@@ -1,4 +1,4 @@
-"""A PTX kernel that copies a strided tensor to contiguous memory."""
+"""Generator of a PTX kernel that copies a strided tensor to contiguous memory."""
 
 from __future__ import annotations
 

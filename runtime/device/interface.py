@@ -144,7 +144,7 @@ class PreparedSteps(Protocol):
         ...
 
     def start_checked(self, check: Callable[[], None]) -> None:
-        """Run all steps and call `check` between them; it raises to end the run."""
+        """Run all steps, and call `check` between them, which raises to end the run."""
         ...
 
     def seconds(self, runs: int) -> float:

@@ -105,7 +105,7 @@ class DeviceProgram:
         control: Control | None = None,
         options: RunOptions | None = None,
     ) -> list[Any]:
-        """Run on checked inputs in the order of the model's; not thread-safe."""
+        """Run on checked inputs, given in the model's order; not thread-safe."""
         options = options or _DEFAULT
         session = self._sessions.get(options.device)
         if session is None:

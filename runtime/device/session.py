@@ -33,7 +33,7 @@ Array = NDArray[Any]
 _DEFAULT = RunOptions()
 
 STEPS_KEPT = 8
-"""Maximum number of sets of foreign addresses for which a session caches prepared steps."""
+"""Maximum number of cached sets of prepared steps, each for other input and output addresses."""
 
 
 class Resident:
@@ -89,7 +89,7 @@ class DeviceSession:
         check: Callable[[], None] | None = None,
         options: RunOptions = _DEFAULT,
     ) -> list[Any]:
-        """Run on checked inputs in the order of the model's, and return the results.
+        """Run on checked inputs, given in the model's order, and return the results.
 
         Args:
             check: called between steps, if the device supports it; raises to end the run.

@@ -49,7 +49,7 @@ def pointwise_consumer(sch: Schedule, block: Block) -> Block | None:
 
 
 def reads_pointwise(sch: Schedule, consumer: Block, producer: Block) -> bool:
-    """Whether the elements of `consumer` and the elements they read of `producer` map 1:1."""
+    """Whether each element of `consumer` reads one element of `producer` that no other reads."""
     pattern, source = match_block(sch.block_op(consumer)), match_block(sch.block_op(producer))
     if pattern is None or source is None or sch.block_op(consumer).is_reduction:
         return False
@@ -148,7 +148,7 @@ def stores_neighbours(sch: Schedule, epilogue: Block, lanes: int) -> bool:
 
 
 def _runs_through(read: StridedAccess, pattern: BlockPattern) -> bool:
-    """Whether each variable of a consumer is an index of the access, and the innermost its last."""
+    """Whether each variable of a consumer is one index of an access, the innermost the last."""
     moving = [v for v in pattern.spatial if pattern.extents[v] > 1]
     found: list[int] = []
     for v in moving:
@@ -213,7 +213,10 @@ def _arithmetic(block: BlockOp) -> int:
 
 
 def _sums(sch: Schedule, epilogue: Block) -> int | None:
-    """Return the index, among the buffers an epilogue reads, of the first one in registers."""
+    """Return the position of the first buffer in registers among those that an epilogue reads.
+
+    None if it reads none.
+    """
     for number, buffer in enumerate(buffers_read(sch.block_op(epilogue))):
         alloc = alloc_of(buffer)
         if alloc is not None and alloc.scope.data.in_registers:

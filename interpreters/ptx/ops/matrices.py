@@ -17,8 +17,8 @@ _ALL = "-1"
 
 @executes("ldmatrix")
 def load_matrices(e: KernelWriter, i: Instruction) -> None:
-    """Load 8 x 8 matrices of 16-bit elements; lanes 8n to 8n + 7 hold the rows' addresses of the
-    n-th one."""
+    """Load 8 x 8 matrices of 16-bit elements; lanes 8n to 8n + 7 hold the row addresses of the
+    n-th matrix."""
     if not (i.has("m8n8") and i.has("shared") and i.has("b16")):
         e.refuse("shape")
     results = i.vector(0)

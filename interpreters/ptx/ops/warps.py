@@ -52,7 +52,7 @@ def _here(e: KernelWriter) -> str:
 
 @executes("vote")
 def vote(e: KernelWriter, i: Instruction) -> None:
-    """Test whether a predicate holds in all or any lanes, or return the mask of these lanes."""
+    """Test if a predicate holds in all or any lanes, or return the mask of lanes where it does."""
     operand = i.scalar(1)
     given = e.read(operand.lstrip("!"), "pred")
     given = e.value(f"xor i1 {given}, true") if operand.startswith("!") else given

@@ -62,7 +62,7 @@ MOST_PRODUCTS = 512
 
 @schedule_rule(target="gpu", priority=90)
 class WindowTiles:
-    """Rule for sums over overlapping windows that have no register tile of rows and columns."""
+    """Rule for sums over overlapping windows that cannot be tiled like a matrix product."""
 
     name = "gpu-window-tile"
     provides = (CONTRACTION,)
