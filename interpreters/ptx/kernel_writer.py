@@ -18,7 +18,7 @@ from tcopt.interpreters.ptx.text import Instruction, Kernel, Label
 from tcopt.interpreters.ptx.uses import Uses
 from tcopt.support.errors import UnsupportedError
 
-_MEETINGS = frozenset(("bar", "barrier", "shfl", "vote", "redux", "ldmatrix", "mma", "match"))
+_MEETINGS = frozenset(("bar", "barrier", "shfl", "vote", "redux", "ldmatrix", "mma"))
 """Opcodes at which a thread waits for other threads."""
 
 _SPECIAL = re.compile(r"%(n?tid|n?ctaid)\.([xyz])")

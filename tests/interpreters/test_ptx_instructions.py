@@ -7,6 +7,7 @@ import struct
 import numpy as np
 import pytest
 
+from tcopt.interpreters.ptx.faults import PtxFaultError
 from tcopt.interpreters.ptx.launch import PtxProgram
 from tcopt.support.errors import BackendError, ParsingError, UnsupportedError
 
@@ -141,6 +142,17 @@ def test_calls_that_cannot_be_inlined() -> None:
     body = TWICE.replace("ret;", f"{call} ret;")
     with pytest.raises(UnsupportedError, match="twice"):
         _run(SUM_OF_CALLS, body)
+
+
+@pytest.mark.parametrize(("bytes", "is_inside"), [(8, True), (4, False)])
+def test_an_access_wider_than_a_local_array(bytes: int, is_inside: bool) -> None:
+    body = f""".local .align 8 .b8 own[{bytes}]; mov.b64 %rd1, own;
+st.local.b64 [%rd1], 5; ld.local.b64 %rd9, [%rd1];"""
+    if is_inside:
+        assert _run(body) == 5
+    else:
+        with pytest.raises(PtxFaultError, match="kernel k"):
+            _run(body)
 
 
 def test_a_statement_without_an_end() -> None:

@@ -112,9 +112,9 @@ def _inside_local(e: KernelWriter, address: str, size: int) -> str:
     """Return an i1 value: whether an access is within one of the thread's local arrays."""
     inside = "false"
     for variable in e.kernel.variables:
-        if variable.space == "local":
+        if variable.space == "local" and size <= variable.size:
             start = e.value(f'ptrtoint ptr %"local.{variable.name}" to i64')
             distance = e.value(f"sub i64 {address}, {start}")
-            fits = e.value(f"icmp ule i64 {distance}, {max(variable.size - size, 0)}")
+            fits = e.value(f"icmp ule i64 {distance}, {variable.size - size}")
             inside = e.value(f"or i1 {inside}, {fits}")
     return inside
