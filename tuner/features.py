@@ -290,11 +290,6 @@ class _Measures:
     def _at(self, values: Floats, level: str) -> Floats:
         return values[self._levels[level], self._places]
 
-    def _reuse(self, elements: Floats, level: str) -> Floats:
-        """Return how often each element is used at a level; 0 if the slot is empty."""
-        touched = self._at(elements, level)
-        return np.where(touched > 0, self.iterations(level) / np.maximum(touched, 1), 0)
-
     def _traffic(self, lines: Floats, cache: str) -> Floats:
         """Return the bytes read from beyond a cache: the footprint that fits it, times reloads.
 

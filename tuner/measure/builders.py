@@ -75,11 +75,6 @@ class LocalBuilders:
         number = count or usable_cores()
         self._children = [ChildProcess(_CODE, _ONE_THREAD, quiet=True) for _ in range(number)]
 
-    @property
-    def pids(self) -> list[int]:
-        """Process ids of the running builders."""
-        return [child.pid for child in self._children if child.pid is not None]
-
     def build(self, candidates: Sequence[Candidate], limit: float) -> list[Built]:
         """Compile candidates, distributed dynamically among the processes."""
         return self.build_requests([request_of(candidate) for candidate in candidates], limit)

@@ -27,7 +27,6 @@ from tcopt.tuner.records.schema import (
     CONTENT,
     MACHINE,
     META,
-    MODEL_RUN,
     SCHEDULE,
     TABLES,
     TARGET,
@@ -116,10 +115,6 @@ class Store:
         for trial in trials:
             rows += _rows_of(trial)
         return self._write(rows)
-
-    def add_model_run(self, row: Row) -> bool:
-        """Store the times of a model with and without its tuned schedules."""
-        return self._write([(MODEL_RUN, row)])
 
     def add_rows(self, rows: Rows) -> bool:
         """Store rows of any table."""

@@ -25,16 +25,6 @@ def origin_of(value: SSAValue) -> SSAValue:
     return value
 
 
-def source_of(value: SSAValue) -> SSAValue:
-    """Return the value whose buffer `value` is a view or a subview of, or the value itself."""
-    value = origin_of(value)
-    owner = value.owner
-    while isinstance(owner, GraphOp) and owner.subview_offset is not None:
-        value = origin_of(owner.operands[0])
-        owner = value.owner
-    return value
-
-
 def producer_of(value: SSAValue) -> SSAValue | None:
     """Return the value that `value` is a view of, if a call, scan or opaque op computes it.
 
