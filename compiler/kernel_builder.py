@@ -41,7 +41,7 @@ _FEWEST_OPS = 24
 """Smaller models are compiled here before a worker could have started."""
 
 _FEWEST_UNITS = 2
-_REASONS_TOLD = 3
+_REASONS_SHOWN = 3
 _REDUCTION_WORK = 8
 """Approximate compile time of a reduction relative to an elementwise stage."""
 
@@ -132,9 +132,10 @@ class KernelBuilder:
         }
         forms = {name: f.function_type for name, f in functions.items()}
         places = {name: describe_place(function) for name, function in functions.items()}
-        told = sequences or {}
+        sequences = sequences or {}
         units = {
-            n: make_unit(f, module, texts, self._salt, told.get(n)) for n, f in functions.items()
+            n: make_unit(f, module, texts, self._salt, sequences.get(n))
+            for n, f in functions.items()
         }
         distinct = {unit.key: unit for unit in units.values()}
         found = self._look_up(distinct)
@@ -204,8 +205,8 @@ def _tell_reasons() -> bool:
     if first is None:
         return True
     if listening():
-        told = ", ".join((first, *islice(reasons, _REASONS_TOLD - 1)))
-        notice("cache", "kernels", f"neither cached nor compiled in other processes: {told}")
+        listed = ", ".join((first, *islice(reasons, _REASONS_SHOWN - 1)))
+        notice("cache", "kernels", f"neither cached nor compiled in other processes: {listed}")
     return False
 
 

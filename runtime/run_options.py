@@ -113,9 +113,7 @@ def destinations(
         InputError: there is no such output, or a tensor cannot be written.
     """
     known = {spec.name: spec for spec in specs}
-    for name in given:
-        if name not in known:
-            raise InputError(f'the model has no output "{name}"', hint=f"outputs are {list(known)}")
+    known_outputs([*known], given)
     return {name: _destination(known[name], value, open_device) for name, value in given.items()}
 
 

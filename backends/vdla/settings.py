@@ -21,7 +21,7 @@ Settings = Mapping[str, Any]
 
 
 def settings_of(encoded: Encoded, target: VdlaTargetAttr) -> dict[str, Any]:
-    """Return an encoded program and its machine; shapes and types are those of the arrays."""
+    """Return an encoded program and its machine, for arrays of these shapes and types."""
     return {
         "program": encoded.name,
         "machine": [f"{name}={value}" for name, value in target.facts().items()],

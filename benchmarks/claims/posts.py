@@ -130,7 +130,7 @@ CLAIMS = (
         "A little slower than MIOpen on a Vega FE, by schedules for NVIDIA GPUs.",
         "",
         Kind.MISSING,
-        lambda _: "There is no target for AMD GPUs but OpenCL",
+        lambda _: "OpenCL is the only target for AMD GPUs",
         (),
         "an AMD GPU",
     ),
@@ -212,6 +212,6 @@ CLAIMS = (
         Kind.MISSING,
         _parity,
         (),
-        f"{_CARD}, and the network, of which nothing is published; BERT-base stands in",
+        f"{_CARD}, and the network, which is not published; BERT-base is used instead",
     ),
 )

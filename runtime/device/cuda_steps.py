@@ -116,7 +116,7 @@ class CudaSteps:
 
     def seconds(self, runs: int) -> float:
         with self._device.current():
-            begin, end = self._event(), self._event()
+            begin, end = Event(self._device), Event(self._device)
             begin.record(self._device.stream)
             for _ in range(runs):
                 self._start()
@@ -128,7 +128,7 @@ class CudaSteps:
         """Measure each step between two events; the times include the events' own cost."""
         stream = self._device.stream
         with self._device.current():
-            events = [self._event() for _ in range(len(self._steps) + 1)]
+            events = [Event(self._device) for _ in range(len(self._steps) + 1)]
             events[0].record(stream)
             for step, event in zip(self._steps, events[1:], strict=True):
                 step.enqueue(stream)
@@ -146,9 +146,6 @@ class CudaSteps:
     def _enqueue(self, stream: int) -> None:
         for step in self._steps:
             step.enqueue(stream)
-
-    def _event(self) -> Event:
-        return Event(self._device)
 
     @finalizer
     def __del__(self) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
@@ -13,12 +11,12 @@ import pytest
 
 import tcopt
 from machines.cuda_machine import CudaMachine, cuda_machine
+from machines.cuda_models import HEAD, unused_model
 from tcopt.runtime.device import cuda_memory
 from tcopt.runtime.device.cuda import DEVICE_ENVIRONMENT, cuda_device
 from tcopt.support.errors import BackendError, InputError, UnsupportedError
 
 Array = np.ndarray[Any, Any]
-HEAD = '<ir_version: 10, opset_import: ["" : 21]>'
 PRODUCT = """(float[4, 6] x) => (float[4, 2] y)
   <float[6, 2] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}> { y = MatMul(x, w) }"""
 X = np.arange(24, dtype=np.float32).reshape(4, 6)
@@ -32,16 +30,8 @@ def machine() -> Iterator[CudaMachine]:
         yield found
 
 
-@cache
-def _compiled(text: str) -> tcopt.Model:
-    return tcopt.compile(onnx.parser.parse_model(f"{HEAD} f {text}"), "cuda:sm_86")
-
-
 def _model(text: str = PRODUCT) -> tcopt.Model:
-    """A model that no device has seen."""
-    with NamedTemporaryFile(suffix=".tcm") as file:
-        _compiled(text).save(file.name)
-        return tcopt.load(file.name)
+    return unused_model(text)
 
 
 def _bytes_on(machine: CudaMachine, device: int) -> int:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import ml_dtypes
@@ -14,6 +12,7 @@ import pytest
 
 import tcopt
 from machines.cuda_machine import CudaMachine, cuda_machine
+from machines.cuda_models import HEAD, unused_model
 from machines.cuda_tensors import CudaArray, CudaTensor
 from tcopt.runtime.device.arrays import DeviceArray
 from tcopt.runtime.device.cuda import cuda_device
@@ -21,7 +20,6 @@ from tcopt.runtime.foreign import Place, foreign_tensor
 from tcopt.support.errors import BackendError, InputError
 
 Array = np.ndarray[Any, Any]
-HEAD = '<ir_version: 10, opset_import: ["" : 21]>'
 SUM = "(float[4, 6] x, float[4, 6] z) => (float[4, 6] s) { s = Add(x, z) }"
 COPIES = ("cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2")
 
@@ -32,16 +30,8 @@ def machine() -> Iterator[CudaMachine]:
         yield found
 
 
-@cache
-def _compiled(text: str) -> tcopt.Model:
-    return tcopt.compile(onnx.parser.parse_model(f"{HEAD} f {text}"), "cuda:sm_86")
-
-
 def _model(text: str = SUM) -> tcopt.Model:
-    """A model that no device has seen."""
-    with NamedTemporaryFile(suffix=".tcm") as file:
-        _compiled(text).save(file.name)
-        return tcopt.load(file.name)
+    return unused_model(text)
 
 
 def _numbers(first: int = 0) -> Array:

@@ -12,6 +12,7 @@ from onnx import ModelProto, numpy_helper
 import tcopt
 from machines.cuda_machine import cuda_machine
 from models.checks import assert_close, run_reference
+from models.light_models import random_inputs
 from tcopt.runtime.device.program import DeviceProgram
 
 
@@ -70,13 +71,7 @@ def model_of(case: Case) -> ModelProto:
 def test_results_are_stored_where_they_go(name: str) -> None:
     case = CASES[name]
     model = model_of(case)
-    rng = np.random.default_rng(0)
-    feeds = {
-        value.name: rng.standard_normal(
-            [d.dim_value for d in value.type.tensor_type.shape.dim]
-        ).astype(np.float32)
-        for value in model.graph.input
-    }
+    feeds = random_inputs(model)
     with cuda_machine((8, 0)):
         compiled = tcopt.compile(model, "cuda:sm_80", precision=case.precision, cache=False)
         results = compiled.run(feeds)

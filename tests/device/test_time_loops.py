@@ -11,6 +11,7 @@ from xdsl.dialects import memref, scf
 import tcopt
 from machines.cuda_machine import cuda_machine
 from models.checks import assert_close, run_reference
+from models.light_models import random_inputs
 from tcopt.compiler import lower, pipeline
 from tcopt.frontends.onnx import import_model
 
@@ -55,13 +56,7 @@ def test_states_alternate(name: str) -> None:
     """An odd number of steps ends in the other slot than an even one."""
     for steps in (2, 3):
         model = layer(name, steps)
-        rng = np.random.default_rng(0)
-        feeds = {
-            value.name: rng.standard_normal(
-                [d.dim_value for d in value.type.tensor_type.shape.dim]
-            ).astype(np.float32)
-            for value in model.graph.input
-        }
+        feeds = random_inputs(model)
         with cuda_machine((8, 0)):
             results = tcopt.compile(model, "cuda:sm_80", cache=False).run(feeds)
         for ours, theirs in zip(results, run_reference(model, feeds), strict=True):

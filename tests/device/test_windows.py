@@ -13,6 +13,7 @@ import tcopt
 from machines.cuda_machine import cuda_machine
 from machines.opencl_device import needs_device
 from models.checks import assert_close, run_reference
+from models.light_models import random_inputs
 from tcopt.compiler import lower, pipeline
 from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE
@@ -55,13 +56,7 @@ def window(name: str) -> ModelProto:
 
 def check_one_launch(model: ModelProto, target: str, rule: str) -> None:
     """Run on random inputs; the rule schedules the only launch."""
-    rng = np.random.default_rng(0)
-    feeds = {
-        value.name: rng.standard_normal(
-            [d.dim_value for d in value.type.tensor_type.shape.dim]
-        ).astype(np.float32)
-        for value in model.graph.input
-    }
+    feeds = random_inputs(model)
     machine: AbstractContextManager[object] = nullcontext()
     if target.startswith("cuda"):
         machine = cuda_machine((8, 0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
@@ -29,7 +29,15 @@ from tcopt.dialects.graph.interfaces.text import (
     print_operands,
     print_properties,
 )
-from tcopt.dialects.graph.types import AnyTensor, Array, is_half, numpy_dtype, type_of, zeros
+from tcopt.dialects.graph.types import (
+    AnyTensor,
+    Array,
+    is_half,
+    numpy_dtype,
+    tensor,
+    type_of,
+    zeros,
+)
 from tcopt.dialects.te import api as te
 from tcopt.support.quick_ir import init_op
 
@@ -109,6 +117,15 @@ class GraphOp(
     def shape(self) -> tuple[int, ...]:
         """The shape of the first result."""
         return self.type.get_shape()
+
+    def with_operands(self, operands: Sequence[SSAValue], shape: Sequence[int]) -> Self:
+        """Return the same op on other operands, with a result of another shape."""
+        return type(self).create(
+            operands=operands,
+            result_types=[tensor(shape, self.type.element_type)],
+            properties=dict(self.properties),
+            attributes=dict(self.attributes),
+        )
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
         """Evaluate the results with numpy, with the shapes and dtypes of the result types.

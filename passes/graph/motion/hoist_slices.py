@@ -178,7 +178,7 @@ class _Demand:
         types = [
             tensor(b.shape, element_type(v)) for v, b in zip(op.operands, windows, strict=True)
         ]
-        trial = _rebuilt(op, Block(arg_types=types).args, part)
+        trial = op.with_operands(Block(arg_types=types).args, part.shape)
         try:
             trial.verify_()
         except VerifyException:
@@ -217,7 +217,7 @@ class ComputePart(RewritePattern):
         else:
             rows = zip(op.operands, windows, strict=True)
             operands = [self._part(value, window, rewriter) for value, window in rows]
-            new = rewriter.insert(_rebuilt(op, operands, part)).results[0]
+            new = rewriter.insert(op.with_operands(operands, part.shape)).results[0]
             remark("hoist-slices", op, f"{list(part.shape)} of {list(op.shape)} is used")
         new.name_hint = result.name_hint
         if part == Window.whole(result):
@@ -259,16 +259,6 @@ def _before_slice(op: SliceOp, window: Window) -> list[Window] | None:
     starts = tuple(start + own * step for start, own, step in rows)
     shape = tuple((n - 1) * step + 1 for n, step in zip(window.shape, op.strides, strict=True))
     return [Window(starts, shape)]
-
-
-def _rebuilt(op: GraphOp, operands: list[SSAValue] | tuple[SSAValue, ...], part: Window) -> GraphOp:
-    """Return the op on other operands, for a part of its result."""
-    return type(op).create(
-        operands=operands,
-        result_types=[tensor(part.shape, element_type(op.results[0]))],
-        properties=dict(op.properties),
-        attributes=dict(op.attributes),
-    )
 
 
 def _is_tensor(value: SSAValue) -> bool:

@@ -20,7 +20,7 @@ from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.matmul import MatmulOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.slice import SliceOp
-from tcopt.dialects.graph.types import bytes_of, shape_of, tensor, type_of
+from tcopt.dialects.graph.types import bytes_of, shape_of, type_of
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.remarks import remark
@@ -66,7 +66,8 @@ class MergeColumns(RewritePattern):
         *lead, columns = op.shape
         heads = [chain.ops[0] for chain in group.chains]
         weights = self._beside([each.operands[1] for each in heads], rewriter)
-        whole = _applied(op, [op.operands[0], weights], (*lead, count * columns), rewriter)
+        merged = (*lead, count * columns)
+        whole = rewriter.insert(op.with_operands([op.operands[0], weights], merged)).results[0]
         for number in range(1, group.elementwise + 1):
             user = first.ops[number]
             operands: list[SSAValue] = []
@@ -79,7 +80,7 @@ class MergeColumns(RewritePattern):
                 else:
                     rows = [chain.ops[number].operands[position] for chain in group.chains]
                     operands.append(self._beside(rows, rewriter))
-            whole = _applied(user, operands, (*lead, count * columns), rewriter)
+            whole = rewriter.insert(user.with_operands(operands, merged)).results[0]
         moves = first.ops[group.elementwise + 1 : group.length]
         tail = next((m.shape[len(lead) :] for m in moves if isinstance(m, ReshapeOp)), (columns,))
         axes = range(len(lead) + len(tail))
@@ -216,19 +217,6 @@ def _step(
             return None
     properties = frozenset((user.properties | user.attributes).items())
     return type(user), properties, user.type.element_type, *operands
-
-
-def _applied(
-    op: GraphOp, operands: Sequence[SSAValue], shape: Sequence[int], rewriter: PatternRewriter
-) -> SSAValue:
-    """Insert a copy of an op with other operands and another result shape."""
-    new = type(op).create(
-        operands=operands,
-        result_types=[tensor(shape, op.type.element_type)],
-        properties=dict(op.properties),
-        attributes=dict(op.attributes),
-    )
-    return rewriter.insert(new).results[0]
 
 
 def _key(op: MatmulOp, constants: Constants) -> tuple[object, ...] | None:

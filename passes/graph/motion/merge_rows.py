@@ -20,7 +20,7 @@ from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.slice import ConcatOp, SliceOp
-from tcopt.dialects.graph.types import bytes_of, numpy_dtype, shape_of, tensor, type_of
+from tcopt.dialects.graph.types import bytes_of, numpy_dtype, shape_of, type_of
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import function_bodies, move_before, rewrite
@@ -172,14 +172,7 @@ def _on_rows(user: GraphOp, op: GraphOp, rows: SSAValue, rewriter: PatternRewrit
         constant = rewriter.insert(value.owner.clone()).results[0]
         shape = shape_of(value)[-1:]
         operands.append(_in_shape(constant, shape, rewriter))
-    result = tensor(shape_of(rows), type_of(user.results[0]).element_type)
-    new = type(user).create(
-        operands=operands,
-        result_types=[result],
-        properties=dict(user.properties),
-        attributes=dict(user.attributes),
-    )
-    return rewriter.insert(new).results[0]
+    return rewriter.insert(user.with_operands(operands, shape_of(rows))).results[0]
 
 
 def _in_shape(value: SSAValue, shape: Sequence[int], rewriter: PatternRewriter) -> SSAValue:

@@ -14,7 +14,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from tcopt.dialects.graph.constant import ConstantOp, ConstantValues
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.slice import ConcatOp, SliceOp
-from tcopt.dialects.graph.types import element_type, shape_of
+from tcopt.dialects.graph.types import shape_of
 from tcopt.support.rewriting import rewrite
 
 
@@ -100,13 +100,7 @@ def _on_part(
             operands.append(rewriter.insert(SliceOp(value, starts, shape)).result)
     shape = list(op.shape)
     shape[axis] = size
-    new = type(op).create(
-        operands=operands,
-        result_types=[type(op.type)(element_type(op.results[0]), shape)],
-        properties=dict(op.properties),
-        attributes=dict(op.attributes),
-    )
-    return rewriter.insert(new)
+    return rewriter.insert(op.with_operands(operands, shape))
 
 
 @dataclass(frozen=True)

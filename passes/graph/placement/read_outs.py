@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.interfaces import GraphOp
@@ -61,15 +60,7 @@ def _append(chain: Chain, op: GraphOp) -> None:
         assert made is not None, "asked before"
         chain.before += made
         operands.append(made[-1].results[0] if made else operand)
-    result = TensorType(element_type(op.results[0]), shape_of(sums))
-    chain.body.append(
-        type(op).create(
-            operands=operands,
-            result_types=[result],
-            properties=dict(op.properties),
-            attributes=dict(op.attributes),
-        )
-    )
+    chain.body.append(op.with_operands(operands, shape_of(sums)))
     chain.followed.append(op)
 
 

@@ -56,10 +56,9 @@ def _entered(outer: _Surroundings, op: Operation) -> _Surroundings:
     if not isinstance(op, loop.ForOp | loop.GuardOp):
         return outer
     known = Knowledge(dict(outer.known.ranges), list(outer.known.facts), set(outer.known.lanes))
+    known.enter(op)
     if isinstance(op, loop.GuardOp):
-        known.assume(op.map.data.results, op.indices, op.condition_extents)
         return replace(outer, known=known)
-    known.enter_loop(op)
     threads = (*outer.threads, op) if loop.is_thread(op) else outer.threads
     return _Surroundings((*outer.loops, op), threads, known)
 

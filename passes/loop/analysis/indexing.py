@@ -104,6 +104,13 @@ class Knowledge:
         if op.loop_kind is loop.LoopKind.VECTORIZED:
             self.lanes.add(op.induction_variable)
 
+    def enter(self, op: loop.ForOp | loop.GuardOp) -> None:
+        """Learn what holds inside of a loop or a guard."""
+        if isinstance(op, loop.ForOp):
+            self.enter_loop(op)
+        else:
+            self.assume(op.map.data.results, op.indices, op.condition_extents)
+
     @contextmanager
     def inside_guard(
         self, exprs: Sequence[AffineExpr], operands: Operands, extents: Sequence[int]

@@ -19,10 +19,7 @@ def knowledge_at(op: Operation) -> Knowledge:
         parent = parent.parent_op()
     known = Knowledge()
     for each in reversed(around):
-        if isinstance(each, loop.ForOp):
-            known.enter_loop(each)
-        else:
-            known.assume(each.map.data.results, each.indices, each.condition_extents)
+        known.enter(each)
     return known
 
 
