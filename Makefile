@@ -55,7 +55,7 @@ quick: setup quick-lint
 
 # Files of the package that differ from the last commit, by the names that pyright knows them by.
 CHANGED = $(shell git diff --name-only --diff-filter=d HEAD -- '*.py' | \
-  grep -vE '^(tests|benchmarks|examples|lit_tests|docs)/' | sed 's|^|src/tcopt/|')
+  grep -vE '^(tests|benchmarks|examples|lit_tests|docs)/' | sed 's|^src/tcopt/||; s|^|src/tcopt/|')
 
 quick-lint: setup
 	@$(BIN)/ruff check .

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tcopt.dialects.target import GpuTargetAttr
 from tcopt.support.errors import InputError
-from tcopt.support.target_registry import TARGETS, kinds_with
+from tcopt.support.registries.target_registry import TARGETS, kinds_with
 
 
 def named_gpu(name: str) -> GpuTargetAttr:

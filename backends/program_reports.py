@@ -9,7 +9,7 @@ from typing import Any
 from tcopt.backends.accelerator import settings as described
 from tcopt.backends.accelerator.report import ProgramReport, make_report
 from tcopt.backends.vdla import settings as vdla
-from tcopt.support.instruction_places import places_in
+from tcopt.support.machines.instruction_places import places_in
 
 Settings = Mapping[str, Any]
 

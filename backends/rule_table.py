@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 
 from xdsl.ir import Operation
 
-from tcopt.support.registration import Registry
-from tcopt.support.registry import import_all
+from tcopt.support.registries.registration import Registry
+from tcopt.support.registries.registry import import_all
 
 Rule = TypeVar("Rule", bound=Callable[..., None])
 _Own = TypeVar("_Own", bound=Callable[..., None])

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from tcopt.dialects.target import ACCELERATOR_ATTRIBUTE
-from tcopt.support.target_registry import find_target
+from tcopt.support.registries.target_registry import find_target
 
 
 @dataclass(frozen=True)

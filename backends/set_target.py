@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 from tcopt.backends.named_gpus import named_gpu
 from tcopt.dialects.target import TARGET_ATTRIBUTE, TargetFacts
 from tcopt.support.errors import InputError
-from tcopt.support.target_registry import HOST_KIND, find_target
+from tcopt.support.registries.target_registry import HOST_KIND, find_target
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tcopt.support.files import write_output
+from tcopt.support.files.access import write_output
 
 _CHILD = """
 import json, resource, sys, time

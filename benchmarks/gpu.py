@@ -39,8 +39,8 @@ from gpus.supervise import FINISHED, LOST, PATIENCE, note, supervise
 from gpus.tables import page
 from tcopt.runtime.device.interface import Device
 from tcopt.support.errors import InputError, TcoptError
-from tcopt.support.files import write_output
-from tcopt.support.target_registry import find_target
+from tcopt.support.files.access import write_output
+from tcopt.support.registries.target_registry import find_target
 from tcopt.targets.launched import LaunchedTarget
 from tcopt.tools.benchmarking.machine import machine_facts
 from tcopt.tools.command_line.cli import ArgumentParser, run_tool

@@ -40,10 +40,10 @@ from tcopt.dialects import loop
 from tcopt.dialects.loop.analysis import access_regions, buffer_shape
 from tcopt.schedules.analysis.patterns import buffer_bits
 from tcopt.schedules.rules.schedule_remarks import SCHEDULED
-from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError
-from tcopt.support.files import write_output
-from tcopt.support.quick_ir import walk_ops
+from tcopt.support.files.access import write_output
+from tcopt.support.ir.quick_ir import walk_ops
+from tcopt.support.machines.cpu_target import CpuTarget
 from tcopt.support.remarks import collect_remarks
 from tcopt.targets.cpu import MACHINES
 from tcopt.tools.command_line.cli import ArgumentParser, run_tool

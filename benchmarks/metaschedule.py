@@ -37,7 +37,7 @@ from suites.conv import convolution
 from suites.matmul import dense
 from tcopt.backends.llvm.machine.host import host_target
 from tcopt.support.errors import InputError
-from tcopt.support.files import write_output
+from tcopt.support.files.access import write_output
 from tcopt.tools.benchmarking.machine import machine_facts
 from tcopt.tools.benchmarking.measure import input_values
 from tcopt.tools.benchmarking.turns import wait_until_idle

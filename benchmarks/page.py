@@ -9,7 +9,7 @@ from typing import Any
 
 from case import Case
 from groups import Standing, standings
-from tcopt.support.files import write_output
+from tcopt.support.files.access import write_output
 from tcopt.tools.benchmarking.report import Outcome, outcomes
 
 _TITLES = {

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from claims.page import PAGE, figures, page
 from claims.results import Results
 from saved import FOLDER, save
-from tcopt.support.files import write_output
+from tcopt.support.files.access import write_output
 from tcopt.tools.command_line.cli import ArgumentParser, run_tool
 
 PROG = "paper.py"

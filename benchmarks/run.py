@@ -26,7 +26,7 @@ from case import Case
 from groups import standings
 from suites import all_suites
 from tcopt.support.errors import InputError, TcoptError
-from tcopt.support.files import write_output
+from tcopt.support.files.access import write_output
 from tcopt.tools.benchmarking.machine import machine_facts
 from tcopt.tools.benchmarking.measure import Settings, measure
 from tcopt.tools.benchmarking.memory import peak_memory

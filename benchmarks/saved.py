@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tcopt.support.errors import InputError
-from tcopt.support.files import write_output
+from tcopt.support.files.access import write_output
 from tcopt.tools.benchmarking.machine import machine_facts
 
 FOLDER = Path(__file__).parent / "results"

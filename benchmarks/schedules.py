@@ -26,7 +26,7 @@ from tcopt.schedules.passes.schedule import find_schedule
 from tcopt.schedules.rules.recorded import recorded_choice
 from tcopt.schedules.rules.rule import facts_of, rules_for, target_kind
 from tcopt.support.errors import InputError
-from tcopt.support.files import write_output
+from tcopt.support.files.access import write_output
 from tcopt.tools.command_line.cli import ArgumentParser, run_tool
 from tcopt.tuner.arms import arms_of, lowered
 from tcopt.tuner.candidates import Candidate

@@ -44,7 +44,7 @@ from tcopt.quantization.errors import ErrorSum
 from tcopt.quantization.onnx_graph import open_graph
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, PRECISE
 from tcopt.support.errors import InputError, TcoptError
-from tcopt.support.files import write_output
+from tcopt.support.files.access import write_output
 from tcopt.tools.benchmarking.machine import machine_facts
 from tcopt.tools.benchmarking.sides import Side, installed_peers, load_peer
 from tcopt.tools.benchmarking.turns import Times, speed, take_turns

@@ -19,7 +19,7 @@ import llvmlite.binding as llvm
 from tcopt.backends.llvm.machine.host import host_target
 from tcopt.backends.llvm.machine.machine import assemble_object, new_linker
 from tcopt.backends.llvm.pool.process import pool_address
-from tcopt.support.cores import default_threads
+from tcopt.support.processes.cores import default_threads
 
 _ITERATIONS = 16
 _REPEATS = 300

@@ -28,9 +28,9 @@ from suites.models import CASES
 from tcopt.compiler.tuned import lock_beside
 from tcopt.runtime.signature import flatten
 from tcopt.schedules.tuning.lock_file import read_lock
-from tcopt.support.cores import default_threads
 from tcopt.support.errors import InputError, TcoptError
-from tcopt.support.files import write_output
+from tcopt.support.files.access import write_output
+from tcopt.support.processes.cores import default_threads
 from tcopt.tools.benchmarking.machine import machine_facts
 from tcopt.tools.benchmarking.measure import input_values
 from tcopt.tools.benchmarking.sides import load_peer

@@ -37,9 +37,9 @@ from rich.table import Table
 from case import Case
 from groups import GROUPS
 from suites import all_suites
-from tcopt.support.cores import default_threads
 from tcopt.support.errors import InputError, TcoptError
-from tcopt.support.files import write_output
+from tcopt.support.files.access import write_output
+from tcopt.support.processes.cores import default_threads
 from tcopt.tools.benchmarking.machine import machine_facts
 from tcopt.tools.command_line.cli import ArgumentParser, run_tool
 from tcopt.tools.command_line.text_tables import render

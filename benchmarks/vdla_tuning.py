@@ -21,7 +21,7 @@ from table2 import LAYERS, Layer
 from tcopt.backends.vdla.machines import named_machine
 from tcopt.compiler import Phase, lower
 from tcopt.dialects.target import VdlaTargetAttr
-from tcopt.support.target_registry import target_named
+from tcopt.support.registries.target_registry import target_named
 from tcopt.tuner.arms import arms_of
 from tcopt.tuner.measure.measurer import MeasureSettings
 from tcopt.tuner.measure.simulated import SimulatedMeasurer, simulated_machine, with_simulated_times

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from tcopt.compiler.pipeline import PHASES, pipeline
 from tcopt.compiler.report import STEPS
-from tcopt.support.collector import quiet_collector
-from tcopt.support.pass_specs import PassSpec
-from tcopt.support.phases import Phase
+from tcopt.support.pipelines.pass_specs import PassSpec
+from tcopt.support.pipelines.phases import Phase
+from tcopt.support.processes.collector import quiet_collector
 
 if TYPE_CHECKING:
     from tcopt.compiler.driver import lower

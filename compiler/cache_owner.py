@@ -19,7 +19,7 @@ import warnings
 from functools import partial
 from pathlib import Path
 
-from tcopt.support.private_files import make_private, private_path, read_private
+from tcopt.support.files.private_files import make_private, private_path, read_private
 from tcopt.support.remarks import notice
 
 KEY_BYTES = 32

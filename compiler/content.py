@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from tcopt.support.digests import digest_of, digest_of_file
-from tcopt.support.files import open_file
+from tcopt.support.files.access import open_file
+from tcopt.support.files.digests import digest_of, digest_of_file
 
 if TYPE_CHECKING:
     from onnx import ModelProto

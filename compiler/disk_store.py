@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tcopt.compiler.cache_owner import CODE_BYTES, code_of, obstacle, same_code, tell, user_key
-from tcopt.support.files import open_file
+from tcopt.support.files.access import open_file
 
 _MAGIC = b"tcopt-entry-2\n"
 _FOLDER_NAME = re.compile(r"[0-9a-f]{2}")

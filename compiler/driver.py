@@ -34,8 +34,8 @@ from tcopt.frontends.onnx.model.stage import Rest, Stage
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.whole_program import WholeProgram
-from tcopt.support.phases import Phase
-from tcopt.support.structures import Count, Kind, tensor_names
+from tcopt.support.data.structures import Count, Kind, tensor_names
+from tcopt.support.pipelines.phases import Phase
 
 Array = NDArray[Any]
 

@@ -35,15 +35,15 @@ from tcopt.runtime.signature import Feed, flat_arrays, shape_of
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.staged import StagedProgram
 from tcopt.support.accuracy import DEFAULT, PRECISE
-from tcopt.support.collector import quiet_collector
 from tcopt.support.counts import check_count
+from tcopt.support.data.strings import is_text
 from tcopt.support.errors import ResourceError
 from tcopt.support.memo import clear_memos
-from tcopt.support.phases import Phase, pipeline_text, with_passes
+from tcopt.support.pipelines.phases import Phase, pipeline_text, with_passes
 from tcopt.support.placement import collect_placement_warnings, warn_of_placement
+from tcopt.support.processes.collector import quiet_collector
+from tcopt.support.registries.target_registry import find_target
 from tcopt.support.remarks import collect_remarks
-from tcopt.support.strings import is_text
-from tcopt.support.target_registry import find_target
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -115,7 +115,7 @@ def compile(
         TcoptError: the model is malformed or not supported, or a pass failed.
     """
     if plugins:
-        from tcopt.support.plugins import load_plugins
+        from tcopt.support.registries.plugins import load_plugins
 
         load_plugins(plugins)
     if device is not None:

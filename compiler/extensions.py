@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcopt.compiler.fingerprint import is_current
-from tcopt.support.integrity import altered
-from tcopt.support.registration import foreign_entries
+from tcopt.support.registries.integrity import altered
+from tcopt.support.registries.registration import foreign_entries
 
 
 def extensions() -> Iterator[str]:

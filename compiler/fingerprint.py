@@ -9,7 +9,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from tcopt.support.integrity import Stamp, sources, stamp
+from tcopt.support.registries.integrity import Stamp, sources, stamp
 
 _ROOT = Path(__file__).parent.parent
 _TOOLS = ("tools", "tuner", "quantization")

@@ -20,8 +20,8 @@ from tcopt.dialects import loop
 from tcopt.dialects.sched import SequenceOp
 from tcopt.passes.kernel.checks.instrument import PARALLEL_ATTRIBUTE
 from tcopt.passes.loop.bufferize.hoist_workspace import pass_buffers
-from tcopt.support.canonical_text import symbol_name
-from tcopt.support.host_calls import HOST_CALL, settings_attribute
+from tcopt.support.host.host_calls import HOST_CALL, settings_attribute
+from tcopt.support.syntax.canonical_text import symbol_name
 
 
 def take_kernels(module: ModuleOp) -> dict[str, KernelFunction]:

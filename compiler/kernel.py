@@ -10,8 +10,8 @@ from typing import Any
 from xdsl.ir import Operation
 
 from tcopt.runtime.device.steps import KernelLaunch
-from tcopt.support.instruction_places import with_nodes
 from tcopt.support.locations import describe_location, nearest_location
+from tcopt.support.machines.instruction_places import with_nodes
 from tcopt.support.remarks import Remark, replay
 
 _LENGTH_BYTES = 8

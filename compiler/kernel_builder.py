@@ -28,12 +28,12 @@ from tcopt.compiler.workers import Workers
 from tcopt.dialects.sched import SequenceOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE
 from tcopt.dialects.te import ComputeOp
-from tcopt.support.canonical_text import CanonicalText
-from tcopt.support.cores import usable_cores
-from tcopt.support.origins import node_names
-from tcopt.support.phases import Phase
-from tcopt.support.registration import plugins_key
+from tcopt.support.ir.origins import node_names
+from tcopt.support.pipelines.phases import Phase
+from tcopt.support.processes.cores import usable_cores
+from tcopt.support.registries.registration import plugins_key
 from tcopt.support.remarks import Remark, listening, notice, replay
+from tcopt.support.syntax.canonical_text import CanonicalText
 
 _WORKERS_ENVIRONMENT = "TCOPT_WORKERS"
 _MOST_WORKERS = 7

@@ -18,8 +18,8 @@ from onnx.backend.base import BackendRep as OnnxBackendRep
 
 from tcopt.compiler.entry import compile
 from tcopt.runtime import Model
+from tcopt.support.data.structures import Kind
 from tcopt.support.errors import InputError
-from tcopt.support.structures import Kind
 
 
 class BackendRep(OnnxBackendRep):

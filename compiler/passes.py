@@ -8,10 +8,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from tcopt.support.pass_specs import Passes
-from tcopt.support.pipelines import make_passes, parse_specs
-from tcopt.support.registry import DIALECTS, PASSES
-from tcopt.support.running import apply_pass, new_context
+from tcopt.support.pipelines.pass_specs import Passes
+from tcopt.support.pipelines.running import apply_pass, new_context
+from tcopt.support.pipelines.text import make_passes, parse_specs
+from tcopt.support.registries.registry import DIALECTS, PASSES
 
 __all__ = ["new_context", "passes_of", "run_passes", "shared_context"]
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, PRECISE, PRECISIONS
 from tcopt.support.errors import UnsupportedError
-from tcopt.support.pass_specs import Passes, PassSpec
-from tcopt.support.phases import KERNEL_PHASES, PHASES, Phase
-from tcopt.support.target_registry import HOST_KIND, find_target
+from tcopt.support.pipelines.pass_specs import Passes, PassSpec
+from tcopt.support.pipelines.phases import KERNEL_PHASES, PHASES, Phase
+from tcopt.support.registries.target_registry import HOST_KIND, find_target
 from tcopt.targets.interface import lacks_precision
 
 __all__ = ["HOST_ONLY", "PHASES", "Phase", "kernel_phases", "pipeline"]
@@ -56,7 +56,7 @@ def _check(setting: str, value: str, known: Iterable[str]) -> None:
 
 def kernel_phases(phases: Iterable[Phase]) -> list[Phase]:
     """Return the phases that compile kernels, without the passes for the host function only."""
-    from tcopt.support.registry import all_passes
+    from tcopt.support.registries.registry import all_passes
 
     known = all_passes()
 

@@ -40,14 +40,14 @@ from tcopt.runtime.archive import read_program, write_program
 from tcopt.runtime.description import signature_facts, signature_of, spec_facts, spec_of
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.whole_program import WholeProgram
-from tcopt.support.digests import DIGEST_BYTES
+from tcopt.support.data.strings import is_text
 from tcopt.support.errors import InputError, TcoptError
-from tcopt.support.files import open_file
-from tcopt.support.json_facts import MOST_BYTES, FactError, Facts, parse_facts
-from tcopt.support.registration import plugins_key
+from tcopt.support.files.access import open_file
+from tcopt.support.files.digests import DIGEST_BYTES
+from tcopt.support.files.json_facts import MOST_BYTES, FactError, Facts, parse_facts
+from tcopt.support.processes.threads import try_start
+from tcopt.support.registries.registration import plugins_key
 from tcopt.support.remarks import listening
-from tcopt.support.strings import is_text
-from tcopt.support.threads import try_start
 
 Array = NDArray[Any]
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tcopt.compiler.content import Source, Stamp, hash_file, stamp
 from tcopt.support.errors import InputError
-from tcopt.support.files import as_path
+from tcopt.support.files.access import as_path
 
 if TYPE_CHECKING:
     from onnx import ModelProto

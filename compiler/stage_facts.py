@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from tcopt.frontends.onnx.model.stage import PassedTensor, Rest, Stage
 from tcopt.runtime.description import spec_facts, spec_of
 from tcopt.runtime.specs import TensorSpec
-from tcopt.support.json_facts import FactError, Facts
-from tcopt.support.strings import is_text
+from tcopt.support.data.strings import is_text
+from tcopt.support.files.json_facts import FactError, Facts
 
 Array = NDArray[Any]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from tcopt.compiler.content import Source
 from tcopt.support.errors import InputError
-from tcopt.support.file_contents import digest_of_content
-from tcopt.support.pass_specs import Passes, PassSpec
-from tcopt.support.phases import Phase
+from tcopt.support.files.file_contents import digest_of_content
+from tcopt.support.pipelines.pass_specs import Passes, PassSpec
+from tcopt.support.pipelines.phases import Phase
 
 SUFFIX = ".tuned.mlir"
 

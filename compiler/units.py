@@ -41,14 +41,19 @@ from tcopt.dialects import loop, te
 from tcopt.dialects.sched import SequenceOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, TargetFacts, target_facts_of
 from tcopt.schedules.tuning.lock_file import OPTIONAL
-from tcopt.support.canonical_text import CanonicalText, base_name, compile_attributes, symbol_name
 from tcopt.support.errors import PassFailedError, ScheduleError, TcoptError
-from tcopt.support.instruction_places import with_nodes
-from tcopt.support.origins import node_names
-from tcopt.support.phases import Phase
-from tcopt.support.quick_ir import walk_ops
+from tcopt.support.ir.origins import node_names
+from tcopt.support.ir.quick_ir import walk_ops
+from tcopt.support.machines.instruction_places import with_nodes
+from tcopt.support.pipelines.phases import Phase
+from tcopt.support.registries.target_registry import HOST_KIND, target_named
 from tcopt.support.remarks import Remark, collect_remarks
-from tcopt.support.target_registry import HOST_KIND, target_named
+from tcopt.support.syntax.canonical_text import (
+    CanonicalText,
+    base_name,
+    compile_attributes,
+    symbol_name,
+)
 from tcopt.targets.interface import TargetKind
 
 _CALLER = "caller"
@@ -167,7 +172,7 @@ def compile_unit(unit: Unit, phases: Sequence[Phase]) -> Kernel:
 
 def compile_text(text: str, name: str, phases: Sequence[Phase]) -> Kernel:
     """Compile the text of a unit, to the same code as from the op."""
-    from tcopt.support.parsing import TextParser
+    from tcopt.support.syntax.parsing import TextParser
 
     module = TextParser(shared_context(), text).parse_module()
     function, *rest = module.ops

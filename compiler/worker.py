@@ -17,10 +17,10 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from tcopt.support.messages import listen, receive, send
+from tcopt.support.processes.messages import listen, receive, send
 
 if TYPE_CHECKING:
-    from tcopt.support.plugin_modules import PluginSource
+    from tcopt.support.registries.plugin_modules import PluginSource
 
 __all__ = ["main", "receive", "send"]
 
@@ -43,7 +43,7 @@ def _load() -> None:
     from tcopt.compiler.passes import passes_of, shared_context
     from tcopt.compiler.pipeline import kernel_phases, pipeline
     from tcopt.schedules.rules.rule import rules_for
-    from tcopt.support.target_registry import HOST_KIND, target_named
+    from tcopt.support.registries.target_registry import HOST_KIND, target_named
 
     shared_context()
     for phase in kernel_phases(pipeline()):
@@ -56,7 +56,7 @@ def _load() -> None:
 
 def plugins_in(given: Iterable[Any]) -> list[PluginSource]:
     """Decode the plugins of a request: the function to call, and its modules."""
-    from tcopt.support.plugin_modules import ModuleSource, PluginSource
+    from tcopt.support.registries.plugin_modules import ModuleSource, PluginSource
 
     return [
         PluginSource(
@@ -69,8 +69,8 @@ def plugins_in(given: Iterable[Any]) -> list[PluginSource]:
 
 def _answer(message: bytes) -> bytes:
     from tcopt.compiler.units import compile_text
-    from tcopt.support.phases import Phase
-    from tcopt.support.plugins import take_sources
+    from tcopt.support.pipelines.phases import Phase
+    from tcopt.support.registries.plugins import take_sources
 
     try:
         request = json.loads(message)

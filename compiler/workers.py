@@ -17,10 +17,10 @@ from types import TracebackType
 from tcopt.compiler.kernel import Kernel
 from tcopt.compiler.units import Unit
 from tcopt.compiler.worker import receive, send
-from tcopt.support.isolated import ROOT, child_environment, end_process, isolated_command
-from tcopt.support.phases import Phase
-from tcopt.support.registration import plugins_key
-from tcopt.support.threads import try_start
+from tcopt.support.pipelines.phases import Phase
+from tcopt.support.processes.isolated import ROOT, child_environment, end_process, isolated_command
+from tcopt.support.processes.threads import try_start
+from tcopt.support.registries.registration import plugins_key
 
 _CODE = "from tcopt.compiler.worker import main; main()"
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -169,7 +169,7 @@ def plugin_sources(*, all_: bool = False) -> list[object]:
     """
     if not all_ and not plugins_key():
         return []
-    from tcopt.support.plugins import keyed_sources, loaded_sources
+    from tcopt.support.registries.plugins import keyed_sources, loaded_sources
 
     return [
         [source.function, [(m.name, m.path, m.code.decode("latin-1")) for m in source.modules]]

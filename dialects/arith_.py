@@ -53,7 +53,7 @@ from xdsl.utils.hints import isa
 from xdsl.utils.type import get_element_type_or_self, have_compatible_shape
 
 from tcopt.dialects.upstream import add_traits
-from tcopt.support.quick_ir import init_op
+from tcopt.support.ir.quick_ir import init_op
 
 _BOOL_LIKE = container_of(IntegerType(1))
 _INTEGER_LIKE = container_of(IntegerType)

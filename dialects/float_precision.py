@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
 from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.support.dtypes import is_narrow
+from tcopt.support.data.dtypes import is_narrow
 
 
 def precision_of(func: Operation) -> float:

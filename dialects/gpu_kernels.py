@@ -7,7 +7,7 @@ from xdsl.ir import Operation
 from xdsl.utils.hints import isa
 
 from tcopt.support.errors import VerificationError
-from tcopt.support.literals import Integers, integers
+from tcopt.support.ir.literals import Integers, integers
 
 KERNEL = "gpu.kernel"
 """Marks a function that is launched on a grid."""

@@ -39,8 +39,8 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 from xdsl.utils.type import get_element_type_or_self
 
-from tcopt.support.literals import float_text, parse_number
-from tcopt.support.quick_ir import init_op
+from tcopt.support.ir.literals import float_text, parse_number
+from tcopt.support.ir.quick_ir import init_op
 
 
 def is_scaled_integer(element: Attribute) -> bool:

@@ -193,20 +193,20 @@ GAPS: tuple[Gap, ...] = (
     Gap(
         "Operation.verify",
         "accepts a value that is used before the op that defines it",
-        "support/verify.py",
+        "support/ir/verify.py",
         _unordered_is_accepted,
     ),
     Gap(
         "Operation.__init__, Block.add_op, Operation.detach, Operation.erase",
         "check invariants that hold by construction, which triples the time to create an op",
-        "support/quick_ir.py",
+        "support/ir/quick_ir.py",
     ),
     Gap(
         "PatternRewriteWalker",
         "tries each pattern on each op, and loses the locations of replaced ops",
-        "support/rewriting.py",
+        "support/ir/rewriting.py",
     ),
-    Gap("MLIRLexer", "takes exponential time for some strings", "support/lexer.py"),
-    Gap("Printer", "prints non-ASCII strings as bytes", "support/lexer.py"),
-    Gap("AffineParser", "folds while parsing, without using ranges", "support/parsing.py"),
+    Gap("MLIRLexer", "takes exponential time for some strings", "support/syntax/lexer.py"),
+    Gap("Printer", "prints non-ASCII strings as bytes", "support/syntax/lexer.py"),
+    Gap("AffineParser", "folds while parsing, without using ranges", "support/syntax/parsing.py"),
 )

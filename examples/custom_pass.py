@@ -18,7 +18,7 @@ from tcopt.dialects import graph
 from tcopt.passes.canonicalize import simplifications
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.passes.graph.folding.fold_scale import MultiplyByInverse
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
 
 
 class MulBySigmoid(RewritePattern):

@@ -32,8 +32,8 @@ from tcopt.dialects.target.hardware import PlacedMemory
 from tcopt.dialects.te import api as te
 from tcopt.schedules.rules.accelerator.contraction import MatrixContraction
 from tcopt.schedules.rules.rule import schedule_rule
-from tcopt.support.registration import Registry
-from tcopt.support.target_registry import register_target
+from tcopt.support.registries.registration import Registry
+from tcopt.support.registries.target_registry import register_target
 from tcopt.targets.accelerator import AcceleratorKind
 
 LANES, INNER = 8, 4

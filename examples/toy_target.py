@@ -26,10 +26,10 @@ from tcopt.runtime.device.interface import KernelSource
 from tcopt.schedules import Schedule
 from tcopt.schedules.rules.rule import schedule_rule
 from tcopt.support.errors import BackendError, UnsupportedError
-from tcopt.support.pass_specs import specs
-from tcopt.support.phases import Phase
-from tcopt.support.registration import Registry
-from tcopt.support.target_registry import register_target
+from tcopt.support.pipelines.pass_specs import specs
+from tcopt.support.pipelines.phases import Phase
+from tcopt.support.registries.registration import Registry
+from tcopt.support.registries.target_registry import register_target
 from tcopt.targets.launched import LaunchedTarget
 from tcopt.targets.pipelines import SIMPLIFY, make_phases
 
@@ -285,7 +285,7 @@ class Toy(LaunchedTarget):
 
 def main() -> int:
     """Print the C of a small network for the machine `wide`."""
-    from tcopt.support.phases import pipeline_text
+    from tcopt.support.pipelines.phases import pipeline_text
     from tcopt.tools import tcopt
 
     passes = pipeline_text(Toy().pipeline("wide", "default", "f32"))

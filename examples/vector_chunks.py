@@ -24,7 +24,7 @@ from tcopt.schedules.spaces.space import (
     Point,
     Space,
 )
-from tcopt.support.columns import ceil_div
+from tcopt.support.arithmetic.columns import ceil_div
 
 
 class VectorChunksSpace(Space):

@@ -11,10 +11,10 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.hints import isa
 
+from tcopt.support.data.strings import StringTable, current_strings, strings_in
 from tcopt.support.errors import InputError
-from tcopt.support.host_calls import HOST_CALL, STRINGS, plain_settings
-from tcopt.support.host_functions.registry import find_host_function
-from tcopt.support.strings import StringTable, current_strings, strings_in
+from tcopt.support.host.host_calls import HOST_CALL, STRINGS, plain_settings
+from tcopt.support.host.host_functions.registry import find_host_function
 
 Array = NDArray[Any]
 

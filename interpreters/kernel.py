@@ -29,7 +29,7 @@ from tcopt.interpreters.kernel_memory import Buffer, Numbers, RaceError, Threads
 from tcopt.interpreters.kernel_vectors import VECTOR_RULES
 from tcopt.interpreters.kernel_warps import LANES, WARP_RULES, per_thread
 from tcopt.interpreters.scalars import evaluate_scalar
-from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.data.dtypes import numpy_dtype
 from tcopt.support.errors import InputError, UnsupportedError
 
 Array = NDArray[Any]

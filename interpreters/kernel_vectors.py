@@ -22,7 +22,7 @@ from tcopt.dialects.vector_ import (
     TransposeOp,
 )
 from tcopt.dialects.vector_.common import int_values
-from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.data.dtypes import numpy_dtype
 from tcopt.support.errors import UnsupportedError
 
 Rule = Callable[[Any, Sequence[Any]], Any]

@@ -19,7 +19,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.fragments import LANES, MATRIX, Fragment
 from tcopt.dialects.simt import ExchangeRowsOp, MmaSyncOp
-from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.data.dtypes import numpy_dtype
 
 Array = NDArray[Any]
 Rule = Callable[[Any, Sequence[Array]], Array]

@@ -28,7 +28,7 @@ from tcopt.dialects import loop
 from tcopt.interpreters.host_calls import host_call, run_host_call, strings_of
 from tcopt.interpreters.loop_runtime import to_buffer, unwritten, write_back
 from tcopt.interpreters.loop_translation import Translator
-from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.data.dtypes import numpy_dtype
 from tcopt.support.errors import InputError, UnsupportedError
 
 Array = NDArray[Any]

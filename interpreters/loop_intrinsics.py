@@ -16,7 +16,7 @@ from tcopt.dialects.simd import LOW_BITS, DotOp, PackBitsOp, TableSumOp
 from tcopt.interpreters.loop_runtime import Buffer
 from tcopt.interpreters.loop_scalars import wrap
 from tcopt.interpreters.te import run_func
-from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.data.dtypes import numpy_dtype
 
 Places = Sequence[int]
 """Positions of the elements of a tile in its buffer, in row-major order of the tile; negative for

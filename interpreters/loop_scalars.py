@@ -16,7 +16,7 @@ from xdsl.utils.type import get_element_type_or_self
 
 from tcopt.dialects.table import LookupOp, ScaleOp
 from tcopt.interpreters.loop_runtime import UNARY_FUNCTIONS
-from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.data.dtypes import numpy_dtype
 
 ScalarRule = Callable[[Operation, list[str]], str]
 

@@ -39,8 +39,8 @@ from tcopt.interpreters.loop_runtime import RUNTIME, unwritten
 from tcopt.interpreters.loop_scalars import SCALAR_RULES, ScalarRule
 from tcopt.interpreters.meanings import meaning_of
 from tcopt.interpreters.scalars import dtype_of
-from tcopt.support.affine import UNBOUNDED, Range, bounds
-from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.arithmetic.affine import UNBOUNDED, Range, bounds
+from tcopt.support.data.dtypes import numpy_dtype
 from tcopt.support.errors import InputError, UnsupportedError
 
 _SYMBOLS = {

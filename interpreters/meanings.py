@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 from xdsl.ir import Operation
 
-from tcopt.support.registration import Registry
+from tcopt.support.registries.registration import Registry
 
 Array = NDArray[Any]
 _Meaning = TypeVar("_Meaning", bound=Callable[..., Any])

@@ -32,7 +32,7 @@ from tcopt.interpreters.plain_text import (
     number_text,
     type_text,
 )
-from tcopt.support.affine import UNBOUNDED, Range, bounds
+from tcopt.support.arithmetic.affine import UNBOUNDED, Range, bounds
 from tcopt.support.errors import UnsupportedError
 
 _UNSIGNED = {AffineBinaryOpKind.FloorDiv: "udiv", AffineBinaryOpKind.Mod: "urem"}

@@ -38,8 +38,8 @@ from tcopt.dialects.graph.weights import weights_of
 from tcopt.dialects.te import CallOp, Combiner, ComputeOp, FuncOp, IndexOp, ReadOp, YieldOp
 from tcopt.interpreters.host_calls import strings_of
 from tcopt.interpreters.scalars import evaluate_scalar
-from tcopt.support.affine import linear_sum, sum_range
-from tcopt.support.dtypes import is_narrow
+from tcopt.support.arithmetic.affine import linear_sum, sum_range
+from tcopt.support.data.dtypes import is_narrow
 from tcopt.support.errors import InputError, UnsupportedError
 
 Array = NDArray[Any]

@@ -14,7 +14,7 @@ from math import prod
 from onnx import NodeProto
 
 from tcopt.quantization.onnx_graph import OnnxGraph, is_standard
-from tcopt.support.registration import Registry
+from tcopt.support.registries.registration import Registry
 
 PARTS: Registry[str, bool] = Registry("part of a function of each element")
 """Operators of elementwise functions, by whether they are expensive enough for a table to be

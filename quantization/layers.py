@@ -14,7 +14,7 @@ from onnx import NodeProto, TensorProto
 
 from tcopt.quantization.functions import Function, functions_of
 from tcopt.quantization.onnx_graph import OnnxGraph, attributes_of, is_standard, labelled
-from tcopt.support.registration import Registry
+from tcopt.support.registries.registration import Registry
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from tcopt.frontends.onnx.model.node_facts import STANDARD_DOMAINS
 from tcopt.frontends.onnx.nodes.ordering import in_order, node_label
 from tcopt.frontends.onnx.nodes.subgraphs import used_names
 from tcopt.support.errors import ImportModelError, UnsupportedError
-from tcopt.support.files import open_source
+from tcopt.support.files.access import open_source
 
 Array = NDArray[Any]
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tcopt.quantization.parameters import Integer, parameters_for
 from tcopt.support.errors import InputError
-from tcopt.support.registration import Registry
+from tcopt.support.registries.registration import Registry
 
 Array = NDArray[Any]
 _BINS = 2048

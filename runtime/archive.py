@@ -10,9 +10,9 @@ from typing import BinaryIO
 from tcopt.runtime.container import read_container
 from tcopt.runtime.whole_program import WholeProgram
 from tcopt.support.errors import InputError
-from tcopt.support.files import open_output
-from tcopt.support.json_facts import FactError
-from tcopt.support.target_registry import TARGETS, target_named
+from tcopt.support.files.access import open_output
+from tcopt.support.files.json_facts import FactError
+from tcopt.support.registries.target_registry import TARGETS, target_named
 
 
 def write_archive(path: Path, program: WholeProgram) -> None:

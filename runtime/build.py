@@ -30,20 +30,20 @@ from tcopt.runtime.loading import argument_table
 from tcopt.runtime.profile import TimedKernel
 from tcopt.runtime.program import Program, pack_weights
 from tcopt.runtime.specs import TensorSpec
-from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.data.dtypes import numpy_dtype
+from tcopt.support.data.strings import TEXT
+from tcopt.support.data.structures import Kind
 from tcopt.support.errors import PassFailedError
-from tcopt.support.host_calls import (
+from tcopt.support.host.host_calls import (
     HOST_CALL,
     STRINGS,
     TEXT_INPUTS,
     TEXT_OUTPUTS,
     plain_settings,
 )
-from tcopt.support.host_functions.registry import Form
-from tcopt.support.literals import Integers, integers
-from tcopt.support.origins import Origin
-from tcopt.support.strings import TEXT
-from tcopt.support.structures import Kind
+from tcopt.support.host.host_functions.registry import Form
+from tcopt.support.ir.literals import Integers, integers
+from tcopt.support.ir.origins import Origin
 
 Array = NDArray[Any]
 

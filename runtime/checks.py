@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.runtime.specs import TensorSpec
-from tcopt.support.alignment import ALIGNMENT
+from tcopt.support.data.structures import Kind
 from tcopt.support.errors import InputError
-from tcopt.support.structures import Kind
+from tcopt.support.machines.alignment import ALIGNMENT
 
 Array = NDArray[Any]
 

@@ -29,11 +29,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.runtime.outputs import align
-from tcopt.support.alignment import ALIGNMENT
-from tcopt.support.digests import DIGEST_BYTES, digest_of, read_with_digest
 from tcopt.support.errors import InputError, ResourceError
-from tcopt.support.files import cannot_read, open_file
-from tcopt.support.json_facts import MOST_BYTES, FactError, Facts, parse_facts
+from tcopt.support.files.access import cannot_read, open_file
+from tcopt.support.files.digests import DIGEST_BYTES, digest_of, read_with_digest
+from tcopt.support.files.json_facts import MOST_BYTES, FactError, Facts, parse_facts
+from tcopt.support.machines.alignment import ALIGNMENT
 
 FORMAT = 6
 _MAGIC = b"tcopt-model\n"

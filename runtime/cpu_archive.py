@@ -20,9 +20,9 @@ from tcopt.runtime.description import (
 )
 from tcopt.runtime.host_calls import HostCall, call_facts, call_of
 from tcopt.runtime.program import Program
-from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError, ResourceError
-from tcopt.support.json_facts import FactError, Facts
+from tcopt.support.files.json_facts import FactError, Facts
+from tcopt.support.machines.cpu_target import CpuTarget
 
 
 def describe(program: Program) -> tuple[dict[str, Any], list[bytes | memoryview]]:

@@ -12,10 +12,10 @@ import numpy as np
 
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
-from tcopt.support.json_facts import FactError, Facts
-from tcopt.support.named_dtypes import named_dtype
-from tcopt.support.strings import TEXT, TEXT_NAME, dtype_text
-from tcopt.support.structures import Count, Kind, tensor_names
+from tcopt.support.data.named_dtypes import named_dtype
+from tcopt.support.data.strings import TEXT, TEXT_NAME, dtype_text
+from tcopt.support.data.structures import Count, Kind, tensor_names
+from tcopt.support.files.json_facts import FactError, Facts
 
 MOST_BYTES = 2**48
 """Maximum bytes of a tensor or memory block, above which nothing is allocated."""

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.runtime.foreign import HOST, Place, foreign_tensor, place_of
+from tcopt.support.data.strings import TEXT, is_text
 from tcopt.support.errors import InputError
-from tcopt.support.strings import TEXT, is_text
 
 if TYPE_CHECKING:
     from tcopt.runtime.device.arrays import DeviceArray

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.support.finalizers import finalizer
-from tcopt.support.named_dtypes import named_dtype
+from tcopt.support.data.named_dtypes import named_dtype
+from tcopt.support.processes.finalizers import finalizer
 
 Array = NDArray[Any]
 

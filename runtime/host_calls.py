@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.runtime.specs import TensorSpec
+from tcopt.support.data.named_dtypes import named_dtype
+from tcopt.support.data.strings import StringTable, is_text, strings_in
 from tcopt.support.errors import InputError, TcoptError
-from tcopt.support.host_functions.registry import Form, HostFunction, find_host_function
-from tcopt.support.json_facts import FactError, Facts
-from tcopt.support.named_dtypes import named_dtype
-from tcopt.support.strings import StringTable, is_text, strings_in
+from tcopt.support.files.json_facts import FactError, Facts
+from tcopt.support.host.host_functions.registry import Form, HostFunction, find_host_function
 
 Array = NDArray[Any]
 
@@ -32,7 +32,7 @@ class HostCall:
 
     Attributes:
         symbol: its symbol in the code.
-        function: its name, see `support.host_functions`.
+        function: its name, see `support.host.host_functions`.
         settings: parameters besides the arrays.
         forms: of its operands, then its results.
     """

@@ -29,11 +29,11 @@ from tcopt.backends.llvm.pool.text import pool_objects
 from tcopt.runtime.loading import description
 from tcopt.runtime.program import Program
 from tcopt.runtime.specs import TensorSpec
-from tcopt.support.alignment import ALIGNMENT
-from tcopt.support.digests import digest_of, digest_of_file
+from tcopt.support.data.strings import is_text
 from tcopt.support.errors import InputError, UnsupportedError
-from tcopt.support.files import as_path, cannot_read, open_file, open_outputs
-from tcopt.support.strings import is_text
+from tcopt.support.files.access import as_path, cannot_read, open_file, open_outputs
+from tcopt.support.files.digests import digest_of, digest_of_file
+from tcopt.support.machines.alignment import ALIGNMENT
 
 _MOST_JSON = 1 << 26
 

@@ -12,9 +12,9 @@ from tcopt.backends.llvm.pool.text import THREADS_VARIABLE
 from tcopt.backends.llvm.stop_flag import StopFlag
 from tcopt.runtime.host_calls import HostCall, HostCalls
 from tcopt.runtime.stopping import INTERRUPTS, Control
-from tcopt.support.cores import default_threads
-from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError, UnsupportedError
+from tcopt.support.machines.cpu_target import CpuTarget
+from tcopt.support.processes.cores import default_threads
 
 ENTRY_SYMBOL = "tcopt_main"
 ARGUMENTS_SYMBOL = "tcopt_argument_facts"

@@ -24,12 +24,12 @@ from tcopt.runtime.stopping import Cancellation, Control
 from tcopt.runtime.summary import html_summary, summary
 from tcopt.runtime.whole_program import WholeProgram
 from tcopt.support.counts import check_count
+from tcopt.support.data.random_keys import seeded
+from tcopt.support.data.structures import Kind
 from tcopt.support.errors import InputError, ResourceError, UnsupportedError
-from tcopt.support.files import as_path
-from tcopt.support.random_keys import seeded
-from tcopt.support.stop_checks import StopChecks
-from tcopt.support.structures import Kind
-from tcopt.support.target_registry import find_target, target_named
+from tcopt.support.files.access import as_path
+from tcopt.support.processes.stop_checks import StopChecks
+from tcopt.support.registries.target_registry import find_target, target_named
 
 if TYPE_CHECKING:
     from tcopt.runtime.device.interface import Device

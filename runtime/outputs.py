@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.runtime.specs import TensorSpec
-from tcopt.support.alignment import ALIGNMENT
+from tcopt.support.machines.alignment import ALIGNMENT
 
 Array = NDArray[Any]
 

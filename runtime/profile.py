@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.support.cores import default_threads
+from tcopt.support.processes.cores import default_threads
 
 if TYPE_CHECKING:
     from tcopt.runtime.run_options import RunOptions
     from tcopt.runtime.stopping import Control
     from tcopt.runtime.whole_program import WholeProgram
-    from tcopt.support.origins import Origin
+    from tcopt.support.ir.origins import Origin
 
 Times = NDArray[np.int64]
 

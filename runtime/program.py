@@ -28,14 +28,14 @@ from tcopt.runtime.run_options import (
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.stopping import Control
-from tcopt.support.alignment import ALIGNMENT
-from tcopt.support.cores import default_threads, usable_cores
-from tcopt.support.cpu_target import CpuTarget
+from tcopt.support.data.random_keys import new_key
+from tcopt.support.data.strings import is_text
 from tcopt.support.errors import InputError, UnsupportedError
-from tcopt.support.random_keys import new_key
+from tcopt.support.machines.alignment import ALIGNMENT
+from tcopt.support.machines.cpu_target import CpuTarget
+from tcopt.support.processes.cores import default_threads, usable_cores
+from tcopt.support.processes.threads import map_side_by_side
 from tcopt.support.remarks import Remark
-from tcopt.support.strings import is_text
-from tcopt.support.threads import map_side_by_side
 
 Array = NDArray[Any]
 

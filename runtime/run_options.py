@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from tcopt.runtime.feeds import OpenDevice, Tensor, device_tensor, host_array
 from tcopt.runtime.foreign import place_of
 from tcopt.runtime.specs import TensorSpec
+from tcopt.support.data.shape_text import shape_text
+from tcopt.support.data.strings import dtype_text, is_text
+from tcopt.support.data.structures import Kind
 from tcopt.support.errors import InputError
-from tcopt.support.shape_text import shape_text
-from tcopt.support.strings import dtype_text, is_text
-from tcopt.support.structures import Kind
 
 if TYPE_CHECKING:
     from tcopt.runtime.device.interface import Device

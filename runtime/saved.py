@@ -7,8 +7,8 @@ from pathlib import Path
 from tcopt.runtime.archive import read_program
 from tcopt.runtime.model import Model
 from tcopt.support.errors import InputError
-from tcopt.support.files import as_path
-from tcopt.support.target_registry import target_named
+from tcopt.support.files.access import as_path
+from tcopt.support.registries.target_registry import target_named
 
 
 def load(path: str | Path, *, mapped: bool = False) -> Model:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from tcopt.runtime.feeds import OpenDevice, Tensor
 from tcopt.runtime.specs import TensorSpec, check_names, select_feeds
+from tcopt.support.data.structures import Count, Kind, tensor_names
 from tcopt.support.errors import InputError
-from tcopt.support.structures import Count, Kind, tensor_names
 
 Array = NDArray[Any]
 Feed: TypeAlias = "Tensor | list[Any] | None"

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.runtime.feeds import OpenDevice, Tensor, tensor_of, texts_of
+from tcopt.support.data.shape_text import shape_text
+from tcopt.support.data.strings import dtype_text, is_text
+from tcopt.support.data.structures import Kind
 from tcopt.support.errors import InputError
-from tcopt.support.shape_text import shape_text
-from tcopt.support.strings import dtype_text, is_text
-from tcopt.support.structures import Kind
 
 Array = NDArray[Any]
 Shapes: TypeAlias = "tuple[tuple[int, ...], ...]"

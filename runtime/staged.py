@@ -12,8 +12,8 @@ from tcopt.runtime.signature import Feed, Signature, group
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.stopping import Control
 from tcopt.runtime.whole_program import Array, WholeProgram
+from tcopt.support.data.structures import tensor_names
 from tcopt.support.errors import UnsupportedError
-from tcopt.support.structures import tensor_names
 
 
 class Part(Protocol):

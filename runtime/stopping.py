@@ -19,7 +19,7 @@ from threading import Lock, RLock, Thread, Timer, get_ident, main_thread
 
 from tcopt.backends.llvm.stop_flag import StopFlag
 from tcopt.support.errors import CancelledError, DeadlineError, InputError, ResourceError
-from tcopt.support.threads import try_start
+from tcopt.support.processes.threads import try_start
 
 
 class Cancellation:

@@ -2,7 +2,7 @@
 
 A message about an op is only useful with the op's location. xDSL's parser leaves locations unknown
 and its rewriter drops them, so text is parsed by `LocatedParser` and patterns are applied by
-`tcopt.support.rewriting`.
+`tcopt.support.ir.rewriting`.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tcopt.support.accuracy import DEFAULT, PRECISE
 from tcopt.support.errors import PassFailedError, UnsupportedError
-from tcopt.support.pass_specs import PassSpec, specs
-from tcopt.support.phases import Phase, with_passes
+from tcopt.support.pipelines.pass_specs import PassSpec, specs
+from tcopt.support.pipelines.phases import Phase, with_passes
 from tcopt.targets.cpu import CpuKind
 from tcopt.targets.interface import KernelCode, TargetKind
 from tcopt.targets.pipelines import LOOP, SCHEDULE
@@ -90,7 +90,7 @@ class AcceleratorKind(CpuKind):
     ) -> float:
         from tcopt.backends.program_reports import report_of_call
         from tcopt.dialects.target import AcceleratorFacts
-        from tcopt.support.host_functions.registry import find_host_function
+        from tcopt.support.host.host_functions.registry import find_host_function
 
         shapes, bits = [a.shape for a in arrays], [8 * a.itemsize for a in arrays]
         report = report_of_call(*call, shapes, bits)

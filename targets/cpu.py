@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tcopt.support.accuracy import PRECISE
-from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import PassFailedError
-from tcopt.support.pass_specs import PassSpec, specs
-from tcopt.support.phases import Phase, with_passes
-from tcopt.support.registration import Registry
+from tcopt.support.machines.cpu_target import CpuTarget
+from tcopt.support.pipelines.pass_specs import PassSpec, specs
+from tcopt.support.pipelines.phases import Phase, with_passes
+from tcopt.support.registries.registration import Registry
 from tcopt.targets.interface import CompiledKernel, KernelCode, TargetKind
 from tcopt.targets.pipelines import SIMPLIFY, make_phases
 

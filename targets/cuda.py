@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tcopt.support.accuracy import PRECISE
-from tcopt.support.pass_specs import PassSpec, specs
-from tcopt.support.phases import Phase
-from tcopt.support.registration import Registry
+from tcopt.support.pipelines.pass_specs import PassSpec, specs
+from tcopt.support.pipelines.phases import Phase
+from tcopt.support.registries.registration import Registry
 from tcopt.targets.gpu_blocks import GpuKind
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tcopt.support.pass_specs import PassSpec, specs
-from tcopt.support.phases import Phase
+from tcopt.support.pipelines.pass_specs import PassSpec, specs
+from tcopt.support.pipelines.phases import Phase
 from tcopt.targets.launched import LaunchedTarget
 from tcopt.targets.pipelines import SIMPLIFY, make_phases
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol
 
 from tcopt.support.accuracy import PRECISE
 from tcopt.support.errors import UnsupportedError
-from tcopt.support.pass_specs import PassSpec
-from tcopt.support.phases import Phase, configured
+from tcopt.support.pipelines.pass_specs import PassSpec
+from tcopt.support.pipelines.phases import Phase, configured
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -120,7 +120,7 @@ class TargetKind(ABC):
         Raises:
             InputError: no machine has this name.
         """
-        from tcopt.support.target_registry import unknown_machine
+        from tcopt.support.registries.target_registry import unknown_machine
 
         name = machine or next(iter(self.machines))
         if name not in self.machines:
@@ -131,7 +131,7 @@ class TargetKind(ABC):
         """Register the target attribute, unless its dialect is already registered."""
         from xdsl.ir import Dialect
 
-        from tcopt.support.registry import DIALECTS, register_dialect
+        from tcopt.support.registries.registry import DIALECTS, register_dialect
 
         dialect = self.facts.name.partition(".")[0]
         if dialect not in DIALECTS:

@@ -76,7 +76,7 @@ class LaunchedTarget(TargetKind):
         from xdsl.dialects.builtin import ArrayAttr
 
         from tcopt.dialects.graph.host_call import HostCallOp
-        from tcopt.support.host_calls import TEXT_INPUTS, TEXT_OUTPUTS
+        from tcopt.support.host.host_calls import TEXT_INPUTS, TEXT_OUTPUTS
 
         hint = "compile the model for a CPU"
         for op in module.walk():
@@ -111,7 +111,7 @@ class LaunchedTarget(TargetKind):
         from tcopt.runtime.device.host_steps import steps_of, timed_launches
         from tcopt.runtime.device.interface import KernelSource
         from tcopt.runtime.device.program import DeviceProgram
-        from tcopt.support.device_target import DeviceTarget
+        from tcopt.support.machines.device_target import DeviceTarget
 
         main, target = main_of(module), target_facts_of(module)
         assert target is not None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tcopt.support.accuracy import PRECISE
-from tcopt.support.registration import Registry
+from tcopt.support.registries.registration import Registry
 from tcopt.targets.gpu_blocks import GpuKind
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tcopt.support.accuracy import DEFAULT, PRECISE
-from tcopt.support.pass_specs import PassSpec, specs
-from tcopt.support.phases import Phase, configured, with_passes
+from tcopt.support.pipelines.pass_specs import PassSpec, specs
+from tcopt.support.pipelines.phases import Phase, configured, with_passes
 
 SIMPLIFY = specs(
     "fake-quantization-to-integer",

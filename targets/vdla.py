@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING
 
-from tcopt.support.pass_specs import specs
+from tcopt.support.pipelines.pass_specs import specs
 from tcopt.targets.accelerator import AcceleratorKind
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from tcopt.tools.command_line.shapes import dims_text, parse_dims, parse_shapes
 
 if TYPE_CHECKING:
     from tcopt.runtime import Model
-    from tcopt.support.phases import Phase
+    from tcopt.support.pipelines.phases import Phase
 
 
 def compile_model(
@@ -55,7 +55,7 @@ def phases_of(args: argparse.Namespace) -> list[Phase]:
     """Return the phases of a compile, for the same arguments as `compile_model`."""
     from tcopt import compiler
     from tcopt.compiler.tuned import find_lock, with_lock
-    from tcopt.support.phases import Phase, with_passes
+    from tcopt.support.pipelines.phases import Phase, with_passes
 
     added = {place: Phase(place, text).passes for place, text in inserted_passes(args).items()}
     known = with_passes(compiler.pipeline(args.target, args.accuracy, args.precision), added)

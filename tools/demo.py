@@ -14,7 +14,7 @@ from rich.table import Table
 import tcopt
 from tcopt.frontends.onnx.building.examples import find_example_model
 from tcopt.frontends.onnx.building.random_weights import randomize_weights
-from tcopt.support.cores import default_threads
+from tcopt.support.processes.cores import default_threads
 from tcopt.tools.benchmarking.sides import load_peer
 from tcopt.tools.benchmarking.turns import Times, speed, take_turns
 from tcopt.tools.command_line import cli

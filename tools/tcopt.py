@@ -15,11 +15,11 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError
 
 from tcopt.frontends.onnx.model.limits import parse_limits
 from tcopt.support.errors import InputError, TcoptError
-from tcopt.support.pipelines import parse_pipeline
-from tcopt.support.registry import PassFactory, all_passes, all_targets
-from tcopt.support.rewriting import limit_rewrites
+from tcopt.support.ir.rewriting import limit_rewrites
+from tcopt.support.ir.verify import verify
+from tcopt.support.pipelines.text import parse_pipeline
+from tcopt.support.registries.registry import PassFactory, all_passes, all_targets
 from tcopt.support.suggestions import suggest
-from tcopt.support.verify import verify
 from tcopt.tools.command_line import cli
 from tcopt.tools.command_line.shapes import parse_dims, parse_shapes
 from tcopt.tools.passes.driver import (

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tcopt.compiler.tuned import lock_beside
 from tcopt.frontends.onnx.model.limits import parse_limits
 from tcopt.support.errors import InputError
-from tcopt.support.files import write_output
+from tcopt.support.files.access import write_output
 from tcopt.tools.command_line import cli
 from tcopt.tools.command_line.inputs import read_arrays
 from tcopt.tools.command_line.shapes import parse_dims, parse_shapes

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from tcopt.support.errors import InputError
-from tcopt.support.files import is_replaced
-from tcopt.support.phases import Phase, pipeline_text
+from tcopt.support.files.access import is_replaced
+from tcopt.support.pipelines.phases import Phase, pipeline_text
 from tcopt.tools.command_line import cli
 from tcopt.tools.command_line.inputs import read_arrays
 from tcopt.tools.command_line.shapes import parse_dims, parse_shapes
@@ -146,8 +146,8 @@ def _compile(args: argparse.Namespace) -> int:
 def _print_level(args: argparse.Namespace) -> int:
     from tcopt.frontends.onnx.importer import import_model
     from tcopt.frontends.onnx.model.limits import parse_limits
-    from tcopt.support.pipelines import make_passes
-    from tcopt.support.verify import verify
+    from tcopt.support.ir.verify import verify
+    from tcopt.support.pipelines.text import make_passes
     from tcopt.tools.passes.driver import PrintOptions, blame, emit, new_context, run_passes
     from tcopt.tools.passes.instruments import Instrument, Timing
     from tcopt.tools.passes.weight_files import TextOutput

@@ -177,7 +177,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _show(plan: Plan, args: argparse.Namespace) -> None:
-    from tcopt.support.files import write_output
+    from tcopt.support.files.access import write_output
     from tcopt.tools.quantizing.tables import draw_plan, plan_json, plan_text, summary
 
     print(summary(plan) if args.all else plan_text(plan))

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tcopt.support.data.strings import dtype_text, is_text
 from tcopt.support.errors import InputError
-from tcopt.support.files import is_replaced, open_output
-from tcopt.support.strings import dtype_text, is_text
+from tcopt.support.files.access import is_replaced, open_output
 from tcopt.tools.command_line import cli
 from tcopt.tools.command_line.inputs import (
     input_specs,

@@ -14,7 +14,7 @@ from xdsl.targets import get_all_targets
 from xdsl.transforms import get_all_passes
 from xdsl.universe import Universe
 
-from tcopt.support.registry import own_dialects, own_passes, own_targets
+from tcopt.support.registries.registry import own_dialects, own_passes, own_targets
 
 _T = TypeVar("_T")
 

@@ -21,8 +21,8 @@ from tcopt.schedules.rules.rule import (
 )
 from tcopt.schedules.spaces.space import Choice, Space
 from tcopt.support.errors import InputError, ScheduleError
-from tcopt.support.parsing import TextParser
-from tcopt.support.phases import Phase
+from tcopt.support.pipelines.phases import Phase
+from tcopt.support.syntax.parsing import TextParser
 from tcopt.tuner.search.moves import draw_valid
 from tcopt.tuner.search.proposer import Arm
 from tcopt.tuner.tasks import Task

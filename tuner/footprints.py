@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.schedules.spaces.space import LoopLevel, NestKind, Operand
-from tcopt.support.alignment import ALIGNMENT
+from tcopt.support.machines.alignment import ALIGNMENT
 
 Floats = NDArray[np.float32]
 

@@ -35,8 +35,8 @@ from tcopt.schedules.tuning.lock_file import (
     LockFile,
     read_lock,
 )
-from tcopt.support.files import write_output
-from tcopt.support.parsing import TextParser
+from tcopt.support.files.access import write_output
+from tcopt.support.syntax.parsing import TextParser
 from tcopt.tuner.measure.sequences import parse_sequence
 from tcopt.tuner.tasks import Task
 

@@ -27,8 +27,8 @@ from tcopt.passes.graph.winograd.winograd import allowed_tiles
 from tcopt.schedules.passes.apply_tuning import operator_key
 from tcopt.schedules.tuning.workloads import key_of, target_text
 from tcopt.support.accuracy import DEFAULT
-from tcopt.support.origins import node_names
-from tcopt.support.rewriting import function_bodies
+from tcopt.support.ir.origins import node_names
+from tcopt.support.ir.rewriting import function_bodies
 
 MOST_PANEL = 6
 """Maximum width of a panel of weights, in vectors."""

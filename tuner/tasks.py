@@ -24,12 +24,12 @@ from tcopt.dialects.te import CallOp, FuncOp
 from tcopt.frontends.onnx.model.lists import Shapes
 from tcopt.runtime.profile import Profile
 from tcopt.schedules.tuning.workloads import anchor_key, key_of, target_text, workload_text
-from tcopt.support.canonical_text import base_name, compile_attributes, symbol_name
-from tcopt.support.dtypes import is_narrow, numpy_dtype
+from tcopt.support.data.dtypes import is_narrow, numpy_dtype
 from tcopt.support.errors import UnsupportedError
-from tcopt.support.origins import call_origin
-from tcopt.support.phases import Phase
-from tcopt.support.target_registry import find_target, target_named
+from tcopt.support.ir.origins import call_origin
+from tcopt.support.pipelines.phases import Phase
+from tcopt.support.registries.target_registry import find_target, target_named
+from tcopt.support.syntax.canonical_text import base_name, compile_attributes, symbol_name
 from tcopt.tuner.arguments import INPUT, OUTPUT, WEIGHT, Argument
 
 Array = NDArray[Any]

@@ -13,8 +13,8 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from tcopt.backends.accelerator.check import check_program
 from tcopt.backends.accelerator.settings import FUNCTION, settings_of
 from tcopt.dialects.accelerator import ProgramOp
-from tcopt.support.host_calls import HOST_CALL, settings_attribute
-from tcopt.support.rewriting import rewrite
+from tcopt.support.host.host_calls import HOST_CALL, settings_attribute
+from tcopt.support.ir.rewriting import rewrite
 
 
 class EncodeProgram(RewritePattern):

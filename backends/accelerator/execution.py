@@ -23,11 +23,11 @@ from tcopt.dialects.intrinsics import Intrinsic, Operand
 from tcopt.dialects.target import AcceleratorFacts
 from tcopt.dialects.te import ComputeOp, FuncOp, ReadOp
 from tcopt.interpreters.te import run_func
-from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.data.dtypes import numpy_dtype
 from tcopt.support.errors import InputError, VerificationError
-from tcopt.support.literals import number_list
+from tcopt.support.ir.literals import number_list
 from tcopt.support.locations import describe_location, nearest_location
-from tcopt.support.stop_checks import check_stop
+from tcopt.support.processes.stop_checks import check_stop
 
 Array = NDArray[Any]
 Indices = NDArray[np.int64]

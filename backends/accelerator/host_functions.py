@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tcopt.backends.accelerator.settings import FUNCTION, Settings, program_in
-from tcopt.support.host_functions.registry import buffer_function
+from tcopt.support.host.host_functions.registry import buffer_function
 
 
 @buffer_function(FUNCTION)

@@ -16,11 +16,11 @@ from tcopt.dialects.accelerator import DIALECT, ProgramOp
 from tcopt.dialects.accelerator.instructions import facts_of
 from tcopt.dialects.target import TARGET_ATTRIBUTE, AcceleratorFacts
 from tcopt.support.errors import InputError
-from tcopt.support.instruction_places import place_settings
+from tcopt.support.ir.origins import node_names
 from tcopt.support.locations import nearest_location
-from tcopt.support.origins import node_names
-from tcopt.support.parsing import LocatedParser
-from tcopt.support.registry import all_dialects
+from tcopt.support.machines.instruction_places import place_settings
+from tcopt.support.registries.registry import all_dialects
+from tcopt.support.syntax.parsing import LocatedParser
 
 FUNCTION = "accelerator_run"
 """The host function that runs a program, see `host_functions.py`."""

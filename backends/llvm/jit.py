@@ -26,10 +26,10 @@ from tcopt.backends.llvm.machine.machine import assemble_object, data_layout
 from tcopt.backends.llvm.module import emit_module, is_public, target_of
 from tcopt.backends.llvm.pool.text import THREADS_VARIABLE
 from tcopt.backends.llvm.stop_flag import StopFlag
-from tcopt.support.cores import default_threads
-from tcopt.support.cpu_target import CpuTarget
-from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.data.dtypes import numpy_dtype
 from tcopt.support.errors import InputError
+from tcopt.support.machines.cpu_target import CpuTarget
+from tcopt.support.processes.cores import default_threads
 
 
 class NativeFunction:

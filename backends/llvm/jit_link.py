@@ -11,8 +11,8 @@ import llvmlite.binding as llvm
 from tcopt.backends.llvm.machine.machine import assemble_object, check_room, new_linker
 from tcopt.backends.llvm.pool.text import STOP_VARIABLE, THREADS_VARIABLE
 from tcopt.backends.llvm.runtime import helper_addresses, symbol_address
-from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import BackendError
+from tcopt.support.machines.cpu_target import CpuTarget
 
 _numbers = count()
 

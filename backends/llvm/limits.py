@@ -16,8 +16,8 @@ import numpy as np
 
 from tcopt.backends.llvm.jit import NativeFunction, compile_module
 from tcopt.backends.llvm.machine.host import host_target
-from tcopt.support.parsing import TextParser
-from tcopt.support.running import new_context
+from tcopt.support.pipelines.running import new_context
+from tcopt.support.syntax.parsing import TextParser
 
 _CHAINS = 12
 """Independent accumulators: enough for two units with latency five, but not too many to spill."""

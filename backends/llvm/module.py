@@ -32,9 +32,9 @@ from tcopt.backends.llvm.ops.func import emit_return
 from tcopt.backends.llvm.ops.memref import memref_bytes
 from tcopt.backends.llvm.pool.text import STOP_VARIABLE
 from tcopt.dialects.target import cpu_target_of
-from tcopt.support.alignment import ALIGNMENT
-from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import UnsupportedError
+from tcopt.support.machines.alignment import ALIGNMENT
+from tcopt.support.machines.cpu_target import CpuTarget
 
 SYMBOL_ATTRIBUTE = "tcopt.symbol"
 """Attribute of a declaration: the symbol of the function; by default its name."""
@@ -229,7 +229,7 @@ def emit_global(op: GlobalOp) -> str:
 def _dense_bytes(attr: DenseIntOrFPElementsAttr, size: int) -> bytes:
     import numpy as np
 
-    from tcopt.support.dtypes import numpy_dtype
+    from tcopt.support.data.dtypes import numpy_dtype
 
     dtype = numpy_dtype(attr.get_element_type())
     values = np.asarray(list(attr.get_values()), dtype=dtype)

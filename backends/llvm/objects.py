@@ -16,7 +16,7 @@ from tcopt.backends.llvm.machine.linker import link_library
 from tcopt.backends.llvm.machine.machine import assemble_object, assemble_text, data_layout
 from tcopt.backends.llvm.module import emit_module, target_of
 from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, STOP_VARIABLE, pool_text, setting_text
-from tcopt.support.cpu_target import CpuTarget
+from tcopt.support.machines.cpu_target import CpuTarget
 
 
 def emit_text(module: ModuleOp, target: CpuTarget | None = None) -> str:

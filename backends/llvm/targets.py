@@ -10,7 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.target import Target
 
-from tcopt.support.cpu_target import CpuTarget
+from tcopt.support.machines.cpu_target import CpuTarget
 
 
 def _cpu(name: str) -> CpuTarget | None:

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
+from tcopt.backends.identifiers import comment
 from tcopt.backends.kernels import is_read_only, kernels_of
 from tcopt.backends.opencl.emit.names import kernel_name
 from tcopt.backends.opencl.emit.writer import Helpers, KernelWriter
 from tcopt.dialects.target import gpu_target_of
 from tcopt.passes.kernel.lowering.thread_axes import BLOCK_SIZE, sizes_of
-from tcopt.support.identifiers import comment
-from tcopt.support.origins import node_names
+from tcopt.support.ir.origins import node_names
 
 _EXTENSIONS = {
     "double": "cl_khr_fp64",

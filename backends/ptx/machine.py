@@ -16,10 +16,10 @@ from functools import cache
 import llvmlite.binding as llvm
 
 from tcopt.backends.llvm.machine.machine import CODEGEN_LEVEL, parse_llvm
+from tcopt.backends.ptx import cuda_files
 from tcopt.backends.ptx.emitter import LIBRARY_PREFIX
 from tcopt.backends.ptx.module import TRIPLE
 from tcopt.dialects.target import GpuTargetAttr
-from tcopt.support import cuda_files
 from tcopt.support.errors import InputError, UnsupportedError
 
 

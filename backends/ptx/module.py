@@ -23,8 +23,8 @@ from tcopt.backends.ptx.ptxas import MULTIPROCESSOR_REGISTERS
 from tcopt.dialects.simt import MmaSyncOp
 from tcopt.dialects.target import GpuTargetAttr
 from tcopt.passes.kernel.lowering.thread_axes import BLOCK_SIZE, GRID_SIZE, sizes_of
-from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import UnsupportedError
+from tcopt.support.machines.alignment import ALIGNMENT
 
 TRIPLE = "nvptx64-nvidia-cuda"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcopt.support.identifiers import distinct
+from tcopt.backends.identifiers import distinct
 
 DEFAULT_ARCH = "sm_80"
 """Architecture of PTX if no device is named; newer devices support it too."""

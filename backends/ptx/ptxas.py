@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tcopt.support import cuda_files
+from tcopt.backends.ptx import cuda_files
 from tcopt.support.errors import BackendError, UnsupportedError
 
 _ENTRY = re.compile(r"Compiling entry function '(\w+)'")

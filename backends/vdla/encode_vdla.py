@@ -15,11 +15,11 @@ from tcopt.backends.vdla.settings import FUNCTION, settings_of
 from tcopt.backends.vdla.simulator.check import check_stream
 from tcopt.backends.vdla.source import machine_of, stream_for
 from tcopt.dialects.vdla import ProgramOp
-from tcopt.support.host_calls import HOST_CALL, settings_attribute
-from tcopt.support.instruction_places import place_settings
+from tcopt.support.host.host_calls import HOST_CALL, settings_attribute
+from tcopt.support.ir.origins import node_names
+from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.locations import nearest_location
-from tcopt.support.origins import node_names
-from tcopt.support.rewriting import rewrite
+from tcopt.support.machines.instruction_places import place_settings
 
 
 class EncodeProgram(RewritePattern):

@@ -11,7 +11,7 @@ from tcopt.backends.vdla.settings import FUNCTION, Settings, program_in
 from tcopt.backends.vdla.simulator.function import Array, Plans, run_stream
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.dialects.vdla.stream import Stream
-from tcopt.support.host_functions.registry import buffer_function
+from tcopt.support.host.host_functions.registry import buffer_function
 
 _KEPT = 256
 """Maximum number of decoded programs to cache."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.support.errors import InputError
-from tcopt.support.registration import Registry
+from tcopt.support.registries.registration import Registry
 
 MACHINES: Registry[str, VdlaTargetAttr] = Registry("VDLA machine", in_keys=True)
 """Machines by name."""

@@ -27,8 +27,8 @@ from tcopt.compiler.kernel_cache import KernelCache
 from tcopt.compiler.pipeline import pipeline
 from tcopt.compiler.report import Report
 from tcopt.runtime.device.program import DeviceProgram
+from tcopt.support.registries.target_registry import find_target
 from tcopt.support.remarks import collect_remarks
-from tcopt.support.target_registry import find_target
 from tcopt.tools.benchmarking.measure import contraction_flops
 
 AHEAD = 3

@@ -12,7 +12,7 @@ from tcopt.schedules.rules import rule as rules
 from tcopt.schedules.rules.rule import AnyRule, Declined
 from tcopt.schedules.spaces.space import Space
 from tcopt.support.errors import InputError
-from tcopt.support.phases import Phase, configured
+from tcopt.support.pipelines.phases import Phase, configured
 
 
 @dataclass(frozen=True)

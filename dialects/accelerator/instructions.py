@@ -34,7 +34,7 @@ from tcopt.dialects.intrinsics import Intrinsic, Operand, intrinsic
 from tcopt.dialects.target import AcceleratorFacts, target_around
 from tcopt.dialects.target.accelerator import Barriers, Tokens
 from tcopt.support.errors import UnsupportedError
-from tcopt.support.literals import INTEGERS, integers, number_list
+from tcopt.support.ir.literals import INTEGERS, integers, number_list
 
 Names = ArrayAttr[StringAttr]
 

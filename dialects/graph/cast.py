@@ -27,7 +27,7 @@ from tcopt.dialects.graph.types import (
     type_of,
 )
 from tcopt.dialects.te import api as te
-from tcopt.support.dtypes import is_narrow
+from tcopt.support.data.dtypes import is_narrow
 
 
 @irdl_op_definition

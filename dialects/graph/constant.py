@@ -28,8 +28,8 @@ from tcopt.dialects.graph.interfaces import GraphOp, parse_properties, print_pro
 from tcopt.dialects.graph.types import AnyTensor, Array, element_of, like, numpy_dtype, tensor
 from tcopt.dialects.graph.weights import WeightStore
 from tcopt.dialects.te import api as te
-from tcopt.support.dtypes import is_narrow
-from tcopt.support.reachability import Reaches
+from tcopt.support.arithmetic.reachability import Reaches
+from tcopt.support.data.dtypes import is_narrow
 
 # Typed as Any, because its type parameter does not admit all element types of graph tensors.
 Dense: type[Any] = DenseIntOrFPElementsAttr

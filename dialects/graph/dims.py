@@ -27,7 +27,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.support.function_attributes import Position
+from tcopt.support.ir.function_attributes import Position
 
 DIMS = "graph.dims"
 """Name of the attribute on an argument or result."""

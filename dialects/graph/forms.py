@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from xdsl.ir import Attribute, Operation
 
-from tcopt.support.registration import Registry
+from tcopt.support.registries.registration import Registry
 
 WINOGRAD = "winograd"
 """Transforms by constant tables around a contraction for each position of a tile."""

@@ -18,14 +18,14 @@ from tcopt.dialects.loop.writer import Buffer, KernelWriter
 from tcopt.dialects.te.api import ExpressionError
 from tcopt.dialects.te.scalar import storage_type
 from tcopt.support.errors import InputError
-from tcopt.support.host_calls import HOST_CALL, plain_settings, settings_attribute
-from tcopt.support.host_functions.registry import Form, HostFunction, find_host_function
-from tcopt.support.quick_ir import init_op
+from tcopt.support.host.host_calls import HOST_CALL, plain_settings, settings_attribute
+from tcopt.support.host.host_functions.registry import Form, HostFunction, find_host_function
+from tcopt.support.ir.quick_ir import init_op
 
 
 @irdl_op_definition
 class HostCallOp(OpaqueOp):
-    """Call of a host function of `support.host_functions` on whole tensors.
+    """Call of a host function of `support.host.host_functions` on whole tensors.
 
         %y = graph.host_call %a, %b {function = "string_concat"} : tensor<4xi64>
 

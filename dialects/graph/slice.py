@@ -35,7 +35,7 @@ from tcopt.dialects.graph.types import (
     type_of,
 )
 from tcopt.dialects.te import api as te
-from tcopt.support.alignment import ALIGNMENT
+from tcopt.support.machines.alignment import ALIGNMENT
 
 CACHE_LINE = 64
 """Size of a cache line in bytes, to which all buffers are aligned."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
-from tcopt.support.rewriting import CHOSEN
+from tcopt.support.ir.rewriting import CHOSEN
 
 PREFIX = CHOSEN
 """Prefix of the attributes' names."""

@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from tcopt.dialects.graph.types import Array, like
 from tcopt.support.errors import InputError
-from tcopt.support.files import open_output
+from tcopt.support.files.access import open_output
 
 ATTRIBUTE = "graph.weights"
 

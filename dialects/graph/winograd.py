@@ -32,7 +32,7 @@ from tcopt.dialects.graph.winograd_tiles import (
     tables_for,
 )
 from tcopt.dialects.te import api as te
-from tcopt.support.winograd_tables import Tables
+from tcopt.support.arithmetic.winograd_tables import Tables
 
 
 @irdl_op_definition

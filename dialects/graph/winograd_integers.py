@@ -6,7 +6,7 @@ import numpy as np
 
 from tcopt.dialects.graph.interfaces import Limits
 from tcopt.dialects.graph.types import Array
-from tcopt.support.winograd_tables import growth, whole_tables
+from tcopt.support.arithmetic.winograd_tables import growth, whole_tables
 
 _LARGEST = (1 << 15) - 1
 """Maximum magnitude of transformed values, in 16 bits. The minimum integer is excluded, because the

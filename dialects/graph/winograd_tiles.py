@@ -23,7 +23,7 @@ from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.types import Array, element_type, shape_of
 from tcopt.dialects.graph.windows import Window, view_windows, window_properties
 from tcopt.dialects.te import api as te
-from tcopt.support.winograd_tables import Matrix, Tables, phase_tables, tiles_of
+from tcopt.support.arithmetic.winograd_tables import Matrix, Tables, phase_tables, tiles_of
 
 ONE = integer(1)
 

@@ -37,8 +37,8 @@ from tcopt.dialects.te.ops import Combiner, ComputeOp, FuncOp
 from tcopt.dialects.te.scalar import storage_type
 from tcopt.dialects.te.tensor import Stage
 from tcopt.support.errors import InputError, UnsupportedError
-from tcopt.support.registration import Registry
-from tcopt.support.registry import import_all
+from tcopt.support.registries.registration import Registry
+from tcopt.support.registries.registry import import_all
 
 Behaviour = Callable[..., te.Tensor]
 """Maps a placeholder for each input, passed by name, to the output tile."""

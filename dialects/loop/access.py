@@ -35,10 +35,10 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop.attrs import IterKind
+from tcopt.dialects.loop.operand_access import quick_operands
 from tcopt.dialects.loop.types import parse_buffer_type, reach_of
-from tcopt.support.access_syntax import parse_access, print_access
-from tcopt.support.index_maps import verify_index_map
-from tcopt.support.literals import (
+from tcopt.support.ir.index_maps import verify_index_map
+from tcopt.support.ir.literals import (
     INTEGERS,
     Integers,
     integers,
@@ -50,9 +50,9 @@ from tcopt.support.literals import (
     print_rows,
     segment_sizes,
 )
+from tcopt.support.ir.quick_ir import init_op
 from tcopt.support.memo import memo
-from tcopt.support.operand_access import quick_operands
-from tcopt.support.quick_ir import init_op
+from tcopt.support.syntax.access_syntax import parse_access, print_access
 
 LaneSteps = tuple[tuple[int, ...], ...]
 """Steps along the dimensions of the buffer, for each dimension of an accessed vector."""

@@ -29,8 +29,7 @@ from tcopt.dialects.loop.block import BlockOp
 from tcopt.dialects.loop.index_ops import IndexOp
 from tcopt.dialects.loop.intrin import IntrinOp
 from tcopt.dialects.loop.structure import ForOp, loop_of
-from tcopt.support.access_syntax import unique_operands
-from tcopt.support.affine import (
+from tcopt.support.arithmetic.affine import (
     UNBOUNDED,
     Atom,
     Dim,
@@ -45,6 +44,7 @@ from tcopt.support.affine import (
     to_expr,
     used_dims,
 )
+from tcopt.support.syntax.access_syntax import unique_operands
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.loop.attrs import IterKind, IterKindAttr
 from tcopt.dialects.loop.conditions import merge_maps, parse_conditions, print_conditions
-from tcopt.support.access_syntax import parse_index_expr, print_expr
-from tcopt.support.index_maps import verify_index_map
-from tcopt.support.literals import INTEGERS, integers, number_list
-from tcopt.support.quick_ir import init_op
+from tcopt.support.ir.index_maps import verify_index_map
+from tcopt.support.ir.literals import INTEGERS, integers, number_list
+from tcopt.support.ir.quick_ir import init_op
+from tcopt.support.syntax.access_syntax import parse_index_expr, print_expr
 
 
 @irdl_op_definition

@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop.types import parse_buffer_type
-from tcopt.support.literals import INTEGERS, integers, number_attr, parse_number, print_number
+from tcopt.support.ir.literals import INTEGERS, integers, number_attr, parse_number, print_number
 
 
 class Side(NamedTuple):

@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.loop.block import BlockOp
 from tcopt.dialects.loop.index_ops import IndexOp
 from tcopt.dialects.loop.structure import ForOp, FuncOp
-from tcopt.support.affine import LinearSum, Range, linear_sum, substitute, sum_range
+from tcopt.support.arithmetic.affine import LinearSum, Range, linear_sum, substitute, sum_range
 
 
 def verify_in_bounds(

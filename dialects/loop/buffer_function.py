@@ -13,7 +13,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.support.func_syntax import parse_function, print_function
+from tcopt.support.syntax.func_syntax import parse_function, print_function
 
 
 class BufferFunction(IRDLOperation, ABC):

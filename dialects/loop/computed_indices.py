@@ -20,7 +20,7 @@ from tcopt.dialects.loop.block import BlockOp, GuardOp
 from tcopt.dialects.loop.index_ops import IndexOp
 from tcopt.dialects.loop.structure import ForOp
 from tcopt.dialects.value_ranges import ValueRanges
-from tcopt.support.affine import Range, bounds
+from tcopt.support.arithmetic.affine import Range, bounds
 
 
 def is_computed(value: SSAValue) -> bool:

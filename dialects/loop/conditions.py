@@ -9,8 +9,8 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from tcopt.support.access_syntax import parse_access, print_expr, unique_operands
-from tcopt.support.affine import substitute
+from tcopt.support.arithmetic.affine import substitute
+from tcopt.support.syntax.access_syntax import parse_access, print_expr, unique_operands
 
 
 def merge_maps(

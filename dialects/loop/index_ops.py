@@ -22,10 +22,10 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop.conditions import parse_conditions, print_conditions
-from tcopt.support.access_syntax import parse_access, print_access
-from tcopt.support.index_maps import verify_index_map
-from tcopt.support.literals import INTEGERS, integers
-from tcopt.support.quick_ir import init_op
+from tcopt.support.ir.index_maps import verify_index_map
+from tcopt.support.ir.literals import INTEGERS, integers
+from tcopt.support.ir.quick_ir import init_op
+from tcopt.support.syntax.access_syntax import parse_access, print_access
 
 
 @irdl_op_definition

@@ -37,10 +37,10 @@ from tcopt.dialects.loop.conditions import merge_maps
 from tcopt.dialects.loop.memory import AllocOp
 from tcopt.dialects.loop.scopes import Scope
 from tcopt.dialects.loop.types import parse_buffer_type, reach_of
-from tcopt.support.access_syntax import parse_access, print_expr
 from tcopt.support.errors import UnsupportedError
-from tcopt.support.index_maps import verify_index_map
-from tcopt.support.literals import integers, parse_rows, print_rows
+from tcopt.support.ir.index_maps import verify_index_map
+from tcopt.support.ir.literals import integers, parse_rows, print_rows
+from tcopt.support.syntax.access_syntax import parse_access, print_expr
 
 if TYPE_CHECKING:
     from tcopt.dialects.intrinsics import Intrinsic

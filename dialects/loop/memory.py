@@ -24,8 +24,8 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop.scopes import Scope, ScopeAttr
 from tcopt.dialects.loop.types import parse_buffer_type, verify_buffer_type
-from tcopt.support.calls import verify_call
-from tcopt.support.literals import Integers, integers
+from tcopt.support.ir.literals import Integers, integers
+from tcopt.support.syntax.calls import verify_call
 
 FENCE = "fence"
 """Attribute of a barrier that also orders accesses to the named memory: `global`."""

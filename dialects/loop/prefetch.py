@@ -19,8 +19,8 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
-from tcopt.support.access_syntax import parse_access, print_access
-from tcopt.support.index_maps import verify_index_map
+from tcopt.support.ir.index_maps import verify_index_map
+from tcopt.support.syntax.access_syntax import parse_access, print_access
 
 MAX_LOCALITY = 3
 """Highest locality: keep the line in all caches; 2 is all but L1, 0 is none."""

@@ -21,7 +21,7 @@ from xdsl.printer import Printer
 from xdsl.utils.str_enum import StrEnum
 
 from tcopt.support.errors import InputError
-from tcopt.support.registration import Registry
+from tcopt.support.registries.registration import Registry
 from tcopt.support.suggestions import suggest
 
 

@@ -35,7 +35,7 @@ from tcopt.dialects.loop.attrs import (
 from tcopt.dialects.loop.block import BlockOp
 from tcopt.dialects.loop.buffer_function import BufferFunction
 from tcopt.dialects.loop.types import verify_buffer_type
-from tcopt.support.quick_ir import init_op
+from tcopt.support.ir.quick_ir import init_op
 
 PRAGMA_UNROLL = "pragma_unroll"
 """Attribute of a loop with the unroll factor to request from the device's compiler."""

@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tcopt.dialects.fast_math import may_reassociate
 from tcopt.dialects.loop.access import LoadOp, StoreOp, is_same_place
-from tcopt.support.literals import number_attr
+from tcopt.support.ir.literals import number_attr
 
 COMBINERS: Mapping[type[Operation], CombiningKindFlag] = {
     arith.AddfOp: CombiningKindFlag.ADD,

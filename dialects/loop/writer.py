@@ -34,8 +34,8 @@ from tcopt.dialects.loop.scopes import Scope
 from tcopt.dialects.loop.structure import ForOp, FuncOp
 from tcopt.dialects.te.dtypes import is_float, is_unsigned
 from tcopt.dialects.te.scalar import Emitter, storage_type, width_of
-from tcopt.support.access_syntax import unique_operands
-from tcopt.support.affine import substitute
+from tcopt.support.arithmetic.affine import substitute
+from tcopt.support.syntax.access_syntax import unique_operands
 
 AnyMemRef = MemRefType[Attribute]
 INDEX = IndexType()

@@ -21,8 +21,8 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.loop import ThreadAxis, ThreadAxisAttr
 from tcopt.dialects.sched.base import Resolve, SchedOp
 from tcopt.dialects.sched.types import BlockType, LoopType
-from tcopt.support.literals import number_list
-from tcopt.support.quick_ir import init_op
+from tcopt.support.ir.literals import number_list
+from tcopt.support.ir.quick_ir import init_op
 
 INFERRED = -1
 """Encodes `?` among the factors of a split."""

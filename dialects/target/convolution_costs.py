@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Protocol
 
-from tcopt.support.winograd_tables import Matrix
+from tcopt.support.arithmetic.winograd_tables import Matrix
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.target.facts import TARGET_ATTRIBUTE, check_least
 from tcopt.dialects.target.hardware import VectorUnits
 from tcopt.dialects.target.interface import TargetFacts
-from tcopt.support.cpu_target import CpuTarget
+from tcopt.support.machines.cpu_target import CpuTarget
 
 
 @irdl_attr_definition

@@ -11,7 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.target.facts import TARGET_ATTRIBUTE, check_least
 from tcopt.dialects.target.hardware import ThreadBlocks
 from tcopt.dialects.target.interface import TargetFacts
-from tcopt.support.target_registry import TARGETS
+from tcopt.support.registries.target_registry import TARGETS
 
 SHUFFLE = "shuffle"
 """Feature of devices with warp shuffles, which exchange values between the threads of a warp."""

@@ -11,7 +11,7 @@ from math import gcd, sqrt
 
 from tcopt.dialects.target.convolution_costs import Layer, operations
 from tcopt.dialects.target.hardware import ThreadBlocks
-from tcopt.support.winograd_tables import winograd_tables
+from tcopt.support.arithmetic.winograd_tables import winograd_tables
 
 ELEMENT = 4
 """Size of an f32 in bytes."""

@@ -12,7 +12,7 @@ from math import ceil
 
 from tcopt.dialects.target.convolution_costs import Layer, operations
 from tcopt.dialects.target.hardware import VectorUnits
-from tcopt.support.winograd_tables import phase_tables
+from tcopt.support.arithmetic.winograd_tables import phase_tables
 
 MOVES = 2
 """Cost of loading and storing an element of a transformed tile, in operations."""

@@ -25,8 +25,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.te.ops import ComputeOp
 from tcopt.dialects.value_ranges import ValueRanges
-from tcopt.support.access_syntax import parse_access, print_access
-from tcopt.support.affine import (
+from tcopt.support.arithmetic.affine import (
     UNBOUNDED,
     Range,
     bounds,
@@ -34,9 +33,10 @@ from tcopt.support.affine import (
     linear_sum,
     sum_range,
 )
-from tcopt.support.index_maps import verify_index_map
-from tcopt.support.literals import number_attr, parse_number, print_number
-from tcopt.support.quick_ir import init_op
+from tcopt.support.ir.index_maps import verify_index_map
+from tcopt.support.ir.literals import number_attr, parse_number, print_number
+from tcopt.support.ir.quick_ir import init_op
+from tcopt.support.syntax.access_syntax import parse_access, print_access
 
 
 @irdl_op_definition

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 
 from tcopt.dialects.te.access import ReadOp
 from tcopt.dialects.te.ops import ComputeOp, ReturnOp, YieldOp
-from tcopt.support.affine import Dim, linear_sum
+from tcopt.support.arithmetic.affine import Dim, linear_sum
 
 
 @dataclass(frozen=True)

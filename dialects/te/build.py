@@ -42,9 +42,9 @@ from tcopt.dialects.te.names import hint_of, unique_name
 from tcopt.dialects.te.ops import ComputeOp, FuncOp, ReturnOp, YieldOp
 from tcopt.dialects.te.scalar import Emitter, storage_type, stored_number
 from tcopt.dialects.te.tensor import Placeholder, Stage, Tensor, topological
-from tcopt.support.access_syntax import unique_operands
-from tcopt.support.affine import Range, bounds, extents_to_ranges, simplify, substitute
-from tcopt.support.literals import number_attr
+from tcopt.support.arithmetic.affine import Range, bounds, extents_to_ranges, simplify, substitute
+from tcopt.support.ir.literals import number_attr
+from tcopt.support.syntax.access_syntax import unique_operands
 
 
 def func(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor] | Tensor) -> FuncOp:

@@ -16,7 +16,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.te.dtypes import DType, ExpressionError, element_type, is_float, is_unsigned
 from tcopt.dialects.te.ops import Combiner
-from tcopt.support.affine import substitute
+from tcopt.support.arithmetic.affine import substitute
 
 if TYPE_CHECKING:
     from tcopt.dialects.te.tensor import Tensor

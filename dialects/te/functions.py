@@ -34,7 +34,7 @@ from tcopt.dialects.te.expr import (
     common,
     compare,
 )
-from tcopt.support.dtypes import is_narrow
+from tcopt.support.data.dtypes import is_narrow
 
 
 def select(condition: ExprLike, a: ExprLike, b: ExprLike, *, guard: bool = False) -> Expr:

@@ -31,7 +31,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tcopt.dialects.arith_ import SelectOp
 from tcopt.dialects.te.dtypes import ExpressionError, is_float, is_unsigned
-from tcopt.support.dtypes import is_narrow, numpy_dtype
+from tcopt.support.data.dtypes import is_narrow, numpy_dtype
 
 
 class ScalarEmitter(Protocol):

@@ -51,10 +51,10 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 from xdsl.utils.str_enum import StrEnum
 
-from tcopt.support.calls import verify_call
-from tcopt.support.func_syntax import parse_function, print_function
-from tcopt.support.literals import integers, number_list
-from tcopt.support.quick_ir import init_op
+from tcopt.support.ir.literals import integers, number_list
+from tcopt.support.ir.quick_ir import init_op
+from tcopt.support.syntax.calls import verify_call
+from tcopt.support.syntax.func_syntax import parse_function, print_function
 
 
 class Combiner(StrEnum):

@@ -24,7 +24,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tcopt.dialects.arith_ import SelectOp
 from tcopt.dialects.te.dtypes import is_unsigned
 from tcopt.dialects.value_ranges import Interval
-from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.data.dtypes import numpy_dtype
 
 
 class ScalarEmitter(Protocol):

@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.target import vdla_target_of
 from tcopt.dialects.vdla.attrs import KernelKind, KernelKindAttr, KernelType
 from tcopt.dialects.vdla.fields import check_entry, check_field
-from tcopt.support.literals import INTEGERS, integers, number_list
+from tcopt.support.ir.literals import INTEGERS, integers, number_list
 
 Rows = Sequence[Sequence[int]]
 

@@ -21,7 +21,7 @@ from tcopt.dialects.vdla.attrs import LOADED, STORED, KernelType, Memory, Memory
 from tcopt.dialects.vdla.fields import check_field
 from tcopt.dialects.vdla.instruction import InstructionOp, parse_known_operand
 from tcopt.dialects.vdla.kernel import KernelOp
-from tcopt.support.literals import INTEGERS, integers, number_list
+from tcopt.support.ir.literals import INTEGERS, integers, number_list
 
 NO_PAD = (0, 0, 0, 0)
 

@@ -26,10 +26,10 @@ from tcopt.frontends.onnx.model.node_facts import general_advice, operator_name
 from tcopt.frontends.onnx.model.problems import Problems
 from tcopt.frontends.onnx.model.tensors import TensorReader
 from tcopt.frontends.onnx.model.types import numpy_dtype, onnx_type_name, tensor_declaration
+from tcopt.support.data.shape_text import shape_text
+from tcopt.support.data.structures import Kind
 from tcopt.support.errors import ImportModelError, InputError, TcoptError
 from tcopt.support.remarks import collect_remarks
-from tcopt.support.shape_text import shape_text
-from tcopt.support.structures import Kind
 
 Shape = tuple[int, ...] | list[Any]
 

@@ -48,12 +48,12 @@ from tcopt.frontends.onnx.model.values import (
 )
 from tcopt.frontends.onnx.nodes.nodes import NodeImporter
 from tcopt.frontends.onnx.nodes.stages import Staging
+from tcopt.support.data.random_keys import KEY_INPUT
+from tcopt.support.data.strings import is_text
+from tcopt.support.data.structures import Count, Kind
 from tcopt.support.errors import ImportModelError, TcoptError, UnsupportedError
-from tcopt.support.host_calls import STRINGS, TEXT_INPUTS, TEXT_OUTPUTS
-from tcopt.support.random_keys import KEY_INPUT
+from tcopt.support.host.host_calls import STRINGS, TEXT_INPUTS, TEXT_OUTPUTS
 from tcopt.support.remarks import remark
-from tcopt.support.strings import is_text
-from tcopt.support.structures import Count, Kind
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from tcopt.interpreters.ptx.layout import Block, Thread
 from tcopt.interpreters.ptx.scheduler import SCHEDULER
 from tcopt.interpreters.ptx.text import Kernel, PtxModule, Variable, parse_ptx
 from tcopt.support.errors import BackendError, InputError
-from tcopt.support.grids import LARGEST_GRID
+from tcopt.support.machines.grids import LARGEST_GRID
 
 Sizes = tuple[int, int, int]
 Range = tuple[int, int]

@@ -13,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tcopt.interpreters.ptx.text import Instruction
-from tcopt.support.registration import Registry
-from tcopt.support.registry import import_all
+from tcopt.support.registries.registration import Registry
+from tcopt.support.registries.registry import import_all
 
 if TYPE_CHECKING:
     from tcopt.interpreters.ptx.kernel_writer import KernelWriter

@@ -18,8 +18,8 @@ from tcopt.dialects.target import AcceleratorFacts
 from tcopt.dialects.target.accelerator import Barriers, Tokens
 from tcopt.passes.accelerator.token_plan import TokenPlan, plan_tokens
 from tcopt.support.errors import PassFailedError, UnsupportedError
+from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import rewrite
 
 
 @dataclass(frozen=True)

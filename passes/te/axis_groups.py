@@ -17,7 +17,7 @@ from xdsl.ir import Block, SSAValue
 from tcopt.dialects.graph.types import shape_of
 from tcopt.dialects.te import ComputeOp, FuncOp, ReadOp
 from tcopt.dialects.te.access import index_ranges
-from tcopt.support.affine import Dim, bounds, linear_sum
+from tcopt.support.arithmetic.affine import Dim, bounds, linear_sum
 
 Holder = SSAValue | ComputeOp
 """Owner of axes: a tensor (its dimensions are the spatial axes of the stage that computes it), or a

@@ -13,7 +13,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.types import shape_of
 from tcopt.dialects.te import CallOp
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
 
 
 def adapt_calls(module: ModuleOp, changed: Mapping[str, FunctionType]) -> None:

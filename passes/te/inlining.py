@@ -12,12 +12,12 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from tcopt.dialects.arith_ import CmpiOp, SelectOp
 from tcopt.dialects.te import ComputeOp, IndexOp, ReadOp, YieldOp
 from tcopt.dialects.te.access import index_ranges, is_in_bounds
-from tcopt.support.access_syntax import unique_operands
-from tcopt.support.affine import bounds, simplify, substitute
-from tcopt.support.literals import number_attr
+from tcopt.support.arithmetic.affine import bounds, simplify, substitute
+from tcopt.support.ir.literals import number_attr
+from tcopt.support.ir.pure_values import PureValues
+from tcopt.support.ir.rewriting import erase, insert, replace_by
 from tcopt.support.locations import set_location
-from tcopt.support.pure_values import PureValues
-from tcopt.support.rewriting import erase, insert, replace_by
+from tcopt.support.syntax.access_syntax import unique_operands
 
 
 def inline_read(read: ReadOp, producer: ComputeOp) -> None:

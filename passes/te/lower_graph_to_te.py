@@ -39,10 +39,10 @@ from tcopt.dialects.te.names import hint_of, symbols_of, unique_name
 from tcopt.dialects.te.scalar import storage_type
 from tcopt.dialects.te.tensor import Stage, Tensor, Uniform, topological
 from tcopt.support.errors import PassFailedError
+from tcopt.support.ir.origins import ORIGIN, Origin, node_names
+from tcopt.support.ir.rewriting import erase, erase_unused
 from tcopt.support.locations import is_known
 from tcopt.support.memo import memo
-from tcopt.support.origins import ORIGIN, Origin, node_names
-from tcopt.support.rewriting import erase, erase_unused
 
 OperandOf = tuple[Operation, int]
 """An op and the index of one of its operands."""

@@ -16,7 +16,7 @@ from tcopt.passes.te.axis_groups import find_grouping
 from tcopt.passes.te.call_views import adapt_calls
 from tcopt.passes.te.regroup import regroup
 from tcopt.passes.te.te_inline import PRODUCTS, is_contraction, uses_table
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
 
 
 @dataclass

@@ -14,9 +14,9 @@ from tcopt.dialects.graph.types import AnyTensor, element_type, shape_of, tensor
 from tcopt.dialects.te import ComputeOp, FuncOp, IndexOp, ReadOp, ReturnOp
 from tcopt.dialects.te.access import index_ranges
 from tcopt.passes.te.axis_groups import Grouping, Groups, Holder
-from tcopt.support.access_syntax import unique_operands
-from tcopt.support.affine import linear_sum, simplify, substitute
+from tcopt.support.arithmetic.affine import linear_sum, simplify, substitute
 from tcopt.support.locations import set_location
+from tcopt.support.syntax.access_syntax import unique_operands
 
 
 def regroup(function: FuncOp, grouping: Grouping) -> FuncOp:

@@ -16,9 +16,9 @@ from tcopt.dialects.te import ComputeOp, FuncOp, IndexOp, ReadOp
 from tcopt.dialects.te.access import index_ranges
 from tcopt.passes.te.call_views import adapt_calls
 from tcopt.passes.te.te_inline import is_contraction, uses_table
-from tcopt.support.access_syntax import unique_operands
-from tcopt.support.affine import Dim, FloorDiv, Mod, linear_sum, simplify, substitute
-from tcopt.support.rewriting import erase, replace, rewrite
+from tcopt.support.arithmetic.affine import Dim, FloorDiv, Mod, linear_sum, simplify, substitute
+from tcopt.support.ir.rewriting import erase, replace, rewrite
+from tcopt.support.syntax.access_syntax import unique_operands
 
 
 @dataclass

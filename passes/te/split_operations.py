@@ -20,8 +20,8 @@ from tcopt.dialects.graph.types import tensor
 from tcopt.dialects.target.interface import places_data
 from tcopt.dialects.te import ComputeOp, FuncOp, ReadOp, YieldOp
 from tcopt.dialects.te.names import unique_name
-from tcopt.support.literals import number_attr
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.literals import number_attr
+from tcopt.support.ir.rewriting import rewrite
 
 _FREE = (ReadOp, YieldOp, arith.ConstantOp)
 _CONVERSIONS = (ExtSIOp, TruncIOp)

@@ -18,8 +18,8 @@ from tcopt.dialects.te import Combiner, ComputeOp, FuncOp, IndexOp, ReadOp, Yiel
 from tcopt.dialects.te.access import index_ranges
 from tcopt.dialects.te.borders import match_border
 from tcopt.passes.te.inlining import composed_accesses, inline_read, simplify_body
-from tcopt.support.affine import Dim, linear_sum, to_expr, used_dims
-from tcopt.support.rewriting import rewrite
+from tcopt.support.arithmetic.affine import Dim, linear_sum, to_expr, used_dims
+from tcopt.support.ir.rewriting import rewrite
 
 _FREE = (ReadOp, IndexOp, YieldOp, arith.ConstantOp)
 _EXPENSIVE = (

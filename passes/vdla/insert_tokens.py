@@ -17,7 +17,7 @@ from tcopt.passes.accelerator.neighbour_tokens import plan_neighbour_tokens
 from tcopt.passes.accelerator.token_plan import TokenPlan, plan_tokens
 from tcopt.passes.vdla.relays import InsertRelay
 from tcopt.support.errors import InputError, PassFailedError, UnsupportedError
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
 
 RULES = ("regions", "neighbours")
 

@@ -24,10 +24,10 @@ from tcopt.runtime.description import (
 from tcopt.runtime.device.interface import Device, KernelSource
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.runtime.device.steps import BufferOffset, Copy, Launch, Sizes, Step
-from tcopt.support.device_target import DeviceTarget
 from tcopt.support.errors import InputError
-from tcopt.support.grids import LARGEST_GRID
-from tcopt.support.json_facts import FactError, Facts, numbers
+from tcopt.support.files.json_facts import FactError, Facts, numbers
+from tcopt.support.machines.device_target import DeviceTarget
+from tcopt.support.machines.grids import LARGEST_GRID
 
 
 def describe(program: DeviceProgram) -> tuple[dict[str, Any], list[bytes | memoryview]]:

@@ -24,8 +24,8 @@ from tcopt.runtime.device.interface import KernelSource, lost
 from tcopt.runtime.device.steps import Step
 from tcopt.runtime.foreign import CUDA, ForeignTensor, Place
 from tcopt.runtime.run_options import DeviceName
-from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import DeviceLostError, UnsupportedError
+from tcopt.support.machines.alignment import ALIGNMENT
 
 Array = NDArray[Any]
 

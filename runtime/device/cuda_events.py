@@ -6,7 +6,7 @@ import ctypes
 from typing import TYPE_CHECKING
 
 from tcopt.runtime.device.cuda_driver import HANDLE
-from tcopt.support.finalizers import finalizer
+from tcopt.support.processes.finalizers import finalizer
 
 if TYPE_CHECKING:
     from tcopt.runtime.device.cuda import CudaDevice

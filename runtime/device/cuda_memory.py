@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tcopt.runtime.device.cuda_driver import ADDRESS, HANDLE, CudaDriver
 from tcopt.runtime.device.cuda_events import Event
-from tcopt.support.finalizers import finalizer
+from tcopt.support.processes.finalizers import finalizer
 
 if TYPE_CHECKING:
     from tcopt.runtime.device.cuda import CudaDevice

@@ -14,7 +14,7 @@ from tcopt.runtime.device.cuda_events import Event
 from tcopt.runtime.device.cuda_graph import Graph
 from tcopt.runtime.device.interface import Times
 from tcopt.runtime.device.steps import BufferOffset, Copy, Launch, Step
-from tcopt.support.finalizers import finalizer
+from tcopt.support.processes.finalizers import finalizer
 
 if TYPE_CHECKING:
     from tcopt.runtime.device.cuda import CudaDevice

@@ -25,7 +25,7 @@ from tcopt.runtime.device.interface import KernelSource, Times, no_streams
 from tcopt.runtime.device.steps import BufferOffset, Copy, Launch, Step
 from tcopt.runtime.foreign import HOST, ForeignTensor
 from tcopt.runtime.outputs import align
-from tcopt.support.alignment import ALIGNMENT
+from tcopt.support.machines.alignment import ALIGNMENT
 
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]

@@ -27,7 +27,7 @@ from tcopt.passes.kernel.lowering.thread_axes import BLOCK_SIZE, GRID_SIZE, KERN
 from tcopt.runtime.device.steps import BufferOffset, Copy, KernelLaunch, Launch, Step
 from tcopt.runtime.profile import TimedKernel
 from tcopt.support.errors import PassFailedError
-from tcopt.support.origins import call_origin
+from tcopt.support.ir.origins import call_origin
 
 _ONCE = (1, 1, 1)
 """Grid and block of a function without a thread mapping."""

@@ -25,8 +25,8 @@ from tcopt.runtime.device.interface import KernelSource, Times, lost, no_streams
 from tcopt.runtime.device.steps import Copy, Launch, Step
 from tcopt.runtime.foreign import OPENCL, ForeignTensor, Place
 from tcopt.runtime.run_options import DeviceName
-from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import BackendError, ResourceError, TcoptError, UnsupportedError
+from tcopt.support.machines.alignment import ALIGNMENT
 
 if TYPE_CHECKING:
     import pyopencl

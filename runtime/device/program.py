@@ -19,7 +19,7 @@ from tcopt.runtime.run_options import DeviceName, RunOptions
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.stopping import Control
-from tcopt.support.device_target import DeviceTarget
+from tcopt.support.machines.device_target import DeviceTarget
 from tcopt.support.remarks import Remark
 
 _DEFAULT = RunOptions()

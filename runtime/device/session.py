@@ -23,8 +23,8 @@ from tcopt.runtime.device.interface import Buffer, Device, Kernels, PreparedStep
 from tcopt.runtime.feeds import Tensor
 from tcopt.runtime.run_options import RunOptions, check_destination
 from tcopt.runtime.specs import TensorSpec
-from tcopt.support.finalizers import finalizer
-from tcopt.support.random_keys import new_key
+from tcopt.support.data.random_keys import new_key
+from tcopt.support.processes.finalizers import finalizer
 
 if TYPE_CHECKING:
     from tcopt.runtime.device.program import DeviceProgram

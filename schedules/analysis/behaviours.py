@@ -20,7 +20,14 @@ from tcopt.dialects.loop.analysis import binding_values, value_ranges
 from tcopt.dialects.loop.intrin import Steps
 from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.schedules.state.state import value_label
-from tcopt.support.affine import Dim, LinearSum, linear_sum, substitute, sum_range, to_expr
+from tcopt.support.arithmetic.affine import (
+    Dim,
+    LinearSum,
+    linear_sum,
+    substitute,
+    sum_range,
+    to_expr,
+)
 
 _COMMUTATIVE = (arith.AddfOp, arith.MulfOp)
 """Commutative ops that lack the trait."""

@@ -16,7 +16,7 @@ from xdsl.ir.affine import AffineExpr
 from tcopt.dialects.loop import BlockOp, ForOp
 from tcopt.dialects.loop.analysis import value_ranges
 from tcopt.schedules.state.state import loops_of
-from tcopt.support.affine import (
+from tcopt.support.arithmetic.affine import (
     Atom,
     Dim,
     FloorDiv,
@@ -26,7 +26,7 @@ from tcopt.support.affine import (
     sum_range,
     to_expr,
 )
-from tcopt.support.digits import Digit, digit_of
+from tcopt.support.arithmetic.digits import Digit, digit_of
 
 _Guards = Sequence[tuple[LinearSum, int]]
 """Sums with the extents below which they are known to stay."""

@@ -27,7 +27,7 @@ from tcopt.schedules.analysis.patterns import (
     entry_masks,
 )
 from tcopt.schedules.state.state import loops_of
-from tcopt.support.affine import Dim, LinearSum, Mod, linear_sum
+from tcopt.support.arithmetic.affine import Dim, LinearSum, Mod, linear_sum
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,14 @@ from tcopt.dialects import loop
 from tcopt.dialects.arith_ import CmpiOp, ExtSIOp, ExtUIOp, SelectOp, SIToFPOp
 from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
 from tcopt.dialects.table import LookupOp, ScaleOp
-from tcopt.support.affine import Dim, extents_to_ranges, linear_sum, sum_range, to_expr, used_dims
+from tcopt.support.arithmetic.affine import (
+    Dim,
+    extents_to_ranges,
+    linear_sum,
+    sum_range,
+    to_expr,
+    used_dims,
+)
 from tcopt.support.memo import memo
 
 

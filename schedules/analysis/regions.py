@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from tcopt.dialects.loop import BlockOp, ForOp, is_in_block
 from tcopt.dialects.loop.analysis import Access, Box, access_box, accesses, union, value_ranges
 from tcopt.schedules.state.state import alloc_of, loops_of
-from tcopt.support.affine import Dim, linear_sum
+from tcopt.support.arithmetic.affine import Dim, linear_sum
 
 
 def reads_of(block: BlockOp, buffer: SSAValue) -> list[Access]:

@@ -20,7 +20,7 @@ from xdsl.ir.affine import AffineExpr
 
 from tcopt.dialects.loop import ForOp
 from tcopt.schedules.dependences.touches import Touch
-from tcopt.support.affine import (
+from tcopt.support.arithmetic.affine import (
     Dim,
     FloorDiv,
     LinearSum,

@@ -55,8 +55,8 @@ from tcopt.dialects.loop.updates import update_of
 from tcopt.schedules.analysis.distinct import determines
 from tcopt.schedules.dependences.texts import access_text, block_text
 from tcopt.schedules.state.state import block_label, value_label
-from tcopt.support.affine import extents_to_ranges
-from tcopt.support.literals import integers
+from tcopt.support.arithmetic.affine import extents_to_ranges
+from tcopt.support.ir.literals import integers
 
 _FENCES = (BarrierOp, CallOp, PopTokenOp, PushTokenOp)
 """Ops that are ordered with all memory accesses."""

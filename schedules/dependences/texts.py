@@ -9,7 +9,7 @@ from xdsl.printer import Printer
 
 from tcopt.dialects.loop import BlockOp, LoadOp, StoreOp, owning_block
 from tcopt.schedules.state.state import block_label, value_label
-from tcopt.support.access_syntax import print_expr
+from tcopt.support.syntax.access_syntax import print_expr
 
 
 def access_text(op: Operation, buffer: SSAValue) -> str:

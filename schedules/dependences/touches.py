@@ -24,7 +24,7 @@ from tcopt.dialects.loop.analysis import accesses as accesses_of
 from tcopt.dialects.loop.analysis import block_of
 from tcopt.schedules.dependences.texts import access_text
 from tcopt.schedules.state.state import loops_of
-from tcopt.support.affine import substitute
+from tcopt.support.arithmetic.affine import substitute
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from tcopt.dialects.loop import IndexOp, InitOp, IntrinOp, LoadOp, StoreOp
 from tcopt.dialects.loop.analysis import over, value_ranges
-from tcopt.support.access_syntax import unique_operands
-from tcopt.support.affine import simplify
+from tcopt.support.arithmetic.affine import simplify
+from tcopt.support.syntax.access_syntax import unique_operands
 
 IndexedOp = LoadOp | StoreOp | IndexOp | IntrinOp
 

@@ -11,7 +11,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from tcopt.dialects.loop import BlockOp, IterKind, LoadOp, StoreOp
 from tcopt.dialects.loop.analysis import Box, buffer_shape, over, value_ranges
 from tcopt.schedules.edits.nest import Span, build_nest
-from tcopt.support.affine import simplify
+from tcopt.support.arithmetic.affine import simplify
 
 
 def copy_nest(

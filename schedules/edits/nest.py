@@ -21,8 +21,8 @@ from tcopt.schedules.state.state import (
     precedes,
     value_label,
 )
-from tcopt.support.access_syntax import unique_operands
-from tcopt.support.affine import linear_sum, simplify, substitute, sum_range
+from tcopt.support.arithmetic.affine import linear_sum, simplify, substitute, sum_range
+from tcopt.support.syntax.access_syntax import unique_operands
 
 _CONCURRENT = (LoopKind.PARALLEL, LoopKind.THREAD, LoopKind.VIRTUAL)
 

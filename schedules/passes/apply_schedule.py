@@ -15,7 +15,7 @@ from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.sched import SequenceOp
 from tcopt.schedules.api.apply import apply_sequence
 from tcopt.support.errors import ScheduleError
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,9 @@ from tcopt.schedules.tuning.lock_file import (
     read_lock,
 )
 from tcopt.schedules.tuning.workloads import key_of, target_text, workload_key
-from tcopt.support.canonical_text import canonical_text
 from tcopt.support.errors import InputError
 from tcopt.support.remarks import Remark, notice, remark, replay
+from tcopt.support.syntax.canonical_text import canonical_text
 
 _NAMED = 3
 

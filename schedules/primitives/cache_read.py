@@ -27,7 +27,7 @@ from tcopt.schedules.state.state import (
     precedes,
     value_label,
 )
-from tcopt.support.affine import LinearSum, linear_sum, to_expr
+from tcopt.support.arithmetic.affine import LinearSum, linear_sum, to_expr
 
 _NAME = "cache_read"
 

@@ -19,7 +19,7 @@ from tcopt.schedules.state.state import (
     value_label,
     written_buffer,
 )
-from tcopt.support.rewriting import replace
+from tcopt.support.ir.rewriting import replace
 
 _NAME = "compute_in_place"
 

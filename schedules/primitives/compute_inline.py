@@ -31,8 +31,8 @@ from tcopt.schedules.state.state import (
     value_label,
     written_buffer,
 )
-from tcopt.support.affine import bounds
-from tcopt.support.literals import number_attr
+from tcopt.support.arithmetic.affine import bounds
+from tcopt.support.ir.literals import number_attr
 
 _NAME = "compute_inline"
 

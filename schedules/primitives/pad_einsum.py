@@ -18,8 +18,8 @@ from tcopt.schedules.edits.inlining import check_body
 from tcopt.schedules.edits.nest import bound_blocks, set_variables
 from tcopt.schedules.state.failure import illegal
 from tcopt.schedules.state.state import State, alloc_of, block_label, loops_of, value_label
-from tcopt.support.affine import bounds
-from tcopt.support.literals import number_attr
+from tcopt.support.arithmetic.affine import bounds
+from tcopt.support.ir.literals import number_attr
 
 _NAME = "pad_einsum"
 

@@ -23,9 +23,9 @@ from tcopt.schedules.state.state import (
     loops_of,
     value_label,
 )
-from tcopt.support.access_syntax import unique_operands
-from tcopt.support.affine import simplify, substitute
-from tcopt.support.alignment import ALIGNMENT
+from tcopt.support.arithmetic.affine import simplify, substitute
+from tcopt.support.machines.alignment import ALIGNMENT
+from tcopt.support.syntax.access_syntax import unique_operands
 
 _NAME = "prefetch"
 _LOCALITY = 2

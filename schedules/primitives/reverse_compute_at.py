@@ -32,7 +32,7 @@ from tcopt.schedules.state.state import (
     precedes,
     value_label,
 )
-from tcopt.support.affine import simplify
+from tcopt.support.arithmetic.affine import simplify
 
 _NAME = "reverse_compute_at"
 

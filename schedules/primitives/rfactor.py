@@ -34,7 +34,14 @@ from tcopt.schedules.state.state import (
     loops_of,
     written_buffer,
 )
-from tcopt.support.affine import Dim, FloorDiv, LinearSum, linear_sum, substitute, sum_range
+from tcopt.support.arithmetic.affine import (
+    Dim,
+    FloorDiv,
+    LinearSum,
+    linear_sum,
+    substitute,
+    sum_range,
+)
 
 _NAME = "rfactor"
 

@@ -42,9 +42,9 @@ from xdsl.ir import Attribute, Operation
 
 from tcopt.dialects.graph.forms import answers_for_forms
 from tcopt.dialects.target import TargetFacts
-from tcopt.support.registration import Registry
-from tcopt.support.registry import import_all
-from tcopt.support.target_registry import HOST_KIND
+from tcopt.support.registries.registration import Registry
+from tcopt.support.registries.registry import import_all
+from tcopt.support.registries.target_registry import HOST_KIND
 
 if TYPE_CHECKING:
     from tcopt.dialects.loop import FuncOp

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tcopt.schedules.spaces.space import Column, Operand
-from tcopt.support.columns import least
+from tcopt.support.arithmetic.columns import least
 
 
 def footprint(operand: Operand, sizes: Mapping[int, Column]) -> Column:

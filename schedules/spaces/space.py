@@ -39,7 +39,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.support.columns import Column
+from tcopt.support.arithmetic.columns import Column
 from tcopt.support.errors import InputError
 
 __all__ = ["Choice", "Column", "Knob", "LoopLevel", "NestKind", "Operand", "Point", "Space"]

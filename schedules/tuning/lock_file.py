@@ -32,10 +32,10 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from tcopt.dialects.sched import OperatorOp, SequenceOp
 from tcopt.schedules.rules.recorded import CHOICE
 from tcopt.support.errors import InputError, ParsingError, TcoptError
-from tcopt.support.file_contents import content
+from tcopt.support.files.file_contents import content
 from tcopt.support.locations import describe_location
-from tcopt.support.parsing import LocatedParser
-from tcopt.support.running import new_context
+from tcopt.support.pipelines.running import new_context
+from tcopt.support.syntax.parsing import LocatedParser
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tcopt.dialects.target import TARGET_ATTRIBUTE
 from tcopt.dialects.te import ComputeOp, FuncOp
-from tcopt.support.canonical_text import canonical_text
+from tcopt.support.syntax.canonical_text import canonical_text
 
 _KEY_BYTES = 12
 

@@ -15,7 +15,7 @@ if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
 
 from typing import TYPE_CHECKING, Any
 
-from tcopt.support.integrity import watch
+from tcopt.support.registries.integrity import watch
 
 __version__ = "0.1.0"
 

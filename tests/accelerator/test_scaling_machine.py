@@ -20,7 +20,7 @@ from tcopt.backends.accelerator.simulator.proof import prove
 from tcopt.backends.accelerator.simulator.timing import simulate
 from tcopt.dialects.accelerator import ProgramOp, RunOp
 from tcopt.runtime.program import Program
-from tcopt.support.plugins import unload
+from tcopt.support.registries.plugins import unload
 
 PLUGIN = Path(__file__).parent / "outside" / "scaling_machine.py"
 EVERY = {"instead-of:partition": "partition{all-of-them=true}"}

@@ -24,7 +24,7 @@ from tcopt.dialects.accelerator import BarrierOp, ProgramOp
 from tcopt.dialects.accelerator.reading import read_program
 from tcopt.runtime.program import Program
 from tcopt.support.errors import VerificationError
-from tcopt.support.plugins import unload
+from tcopt.support.registries.plugins import unload
 from tcopt.tools import tcopt_run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

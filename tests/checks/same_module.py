@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
-from tcopt.support.affine import substitute
+from tcopt.support.arithmetic.affine import substitute
 
 
 def difference(first: ModuleOp, second: ModuleOp) -> str | None:

@@ -29,9 +29,9 @@ from tcopt.support.errors import (
     TcoptError,
     UnsupportedError,
 )
-from tcopt.support.phases import pipeline_text
-from tcopt.support.pipelines import parse_pipeline, print_pipeline
-from tcopt.support.registry import all_dialects
+from tcopt.support.pipelines.phases import pipeline_text
+from tcopt.support.pipelines.text import parse_pipeline, print_pipeline
+from tcopt.support.registries.registry import all_dialects
 
 # Tolerance for sums of at most 16 terms of magnitude one.
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}

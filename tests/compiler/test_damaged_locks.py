@@ -16,7 +16,7 @@ from tcopt.dialects.loop import FuncOp
 from tcopt.schedules.api.apply import apply_sequence
 from tcopt.schedules.tuning.lock_file import LockFile, parse_lock
 from tcopt.support.errors import ScheduleError
-from tcopt.support.parsing import TextParser
+from tcopt.support.syntax.parsing import TextParser
 from tcopt.tuner.lock import LockWriter, TunedKernel
 from tcopt.tuner.measure.building import build
 from tcopt.tuner.tasks import Task, tasks_of

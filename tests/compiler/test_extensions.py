@@ -46,10 +46,10 @@ from tcopt.passes.kernel.math.polynomials.builder import EXPANSIONS, FloatBuilde
 from tcopt.schedules import Schedule
 from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.rules.rule import FACTS, RULES, rules_for
-from tcopt.support import integrity
 from tcopt.support.errors import InputError
-from tcopt.support.registration import Registry
-from tcopt.support.registry import DIALECTS, PASSES
+from tcopt.support.registries import integrity
+from tcopt.support.registries.registration import Registry
+from tcopt.support.registries.registry import DIALECTS, PASSES
 from tcopt.support.remarks import collect_remarks
 from tcopt.targets.cpu import MACHINES
 from tcopt.targets.opencl import DEVICES

@@ -12,7 +12,7 @@ import pytest
 
 import tcopt
 from models import convolutional
-from tcopt.support import isolated
+from tcopt.support.processes import isolated
 
 NAMES = ("json", "numpy", "xdsl", "struct", "queue", "tcopt", "llvmlite", "sitecustomize")
 
@@ -65,7 +65,7 @@ sys.path.insert(0, {str(tmp_path / "lib")!r})
 import os
 os.chdir({str(tmp_path / "lib")!r})
 import tcopt, subprocess
-from tcopt.support.isolated import isolated_command
+from tcopt.support.processes.isolated import isolated_command
 command = isolated_command("import sys, tcopt.support.errors; print(tcopt.__file__, sys.argv[1:])")
 print(subprocess.run([*command, "one"], capture_output=True, text=True, check=True).stdout)
 """

@@ -14,7 +14,7 @@ import pytest
 import tcopt
 from tcopt.compiler.tuned import find_lock, lock_beside
 from tcopt.support.errors import InputError, ParsingError, ScheduleError, TcoptError
-from tcopt.support.file_contents import content, digest_of_content
+from tcopt.support.files.file_contents import content, digest_of_content
 from tcopt.support.remarks import collect_slow
 from tcopt.tuner.lock import LockWriter, TunedKernel
 from tcopt.tuner.measure.building import build

@@ -30,9 +30,9 @@ from tcopt.compiler.units import Unit, compile_text, compile_unit, make_unit
 from tcopt.compiler.workers import Workers
 from tcopt.frontends.onnx import import_model
 from tcopt.schedules.rules import rule as rules
-from tcopt.support.canonical_text import CanonicalText, base_name
 from tcopt.support.errors import ScheduleError, TcoptError
 from tcopt.support.remarks import collect_remarks
+from tcopt.support.syntax.canonical_text import CanonicalText, base_name
 
 PHASES = kernel_phases(pipeline())
 

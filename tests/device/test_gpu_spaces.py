@@ -11,12 +11,12 @@ from checks.space_checks import assert_formulas_agree
 from machines.cuda_machine import cuda_machine
 from machines.opencl_device import needs_device
 from models.network import Network
+from tcopt.backends.ptx.cuda_files import find_ptxas
 from tcopt.backends.ptx.ptxas import assemble
 from tcopt.runtime.device.cuda import cuda_device
 from tcopt.schedules.analysis.patterns import BlockPattern
 from tcopt.schedules.rules.gpu.generic_space import GpuGenericSpace
 from tcopt.schedules.spaces.space import Choice, Point, Space
-from tcopt.support.cuda_files import find_ptxas
 from tcopt.tuner.arms import arms_of
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.building import build

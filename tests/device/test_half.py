@@ -15,11 +15,11 @@ from machines.opencl_device import needs_device
 from models.checks import run_reference
 from models.light_models import random_inputs
 from models.network import Network
+from tcopt.backends.ptx.cuda_files import find_ptxas
 from tcopt.backends.ptx.ptxas import assemble
 from tcopt.compiler import pipeline
 from tcopt.runtime.device.opencl import check_extensions
 from tcopt.runtime.device.program import DeviceProgram
-from tcopt.support.cuda_files import find_ptxas
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.remarks import collect_remarks
 

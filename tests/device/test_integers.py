@@ -12,9 +12,9 @@ from models.checks import run_imported
 from models.light_models import random_inputs
 from models.network import Network
 from models.quantized import output_step, quantized
+from tcopt.backends.ptx.cuda_files import find_ptxas
 from tcopt.backends.ptx.ptxas import assemble
 from tcopt.runtime.device.program import DeviceProgram
-from tcopt.support.cuda_files import find_ptxas
 from tcopt.support.remarks import collect_remarks
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from device import whole_models
 from machines.opencl_device import needs_device
-from tcopt.support.cuda_files import find_ptxas
+from tcopt.backends.ptx.cuda_files import find_ptxas
 
 PRODUCT = """<ir_version: 10, opset_import: ["" : 21]>
 product (float[8, 12] x, float[12, 16] w) => (float[8, 16] y) { m = MatMul(x, w)  y = Relu(m) }"""

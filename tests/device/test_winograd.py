@@ -12,6 +12,7 @@ from models.checks import run_reference
 from models.light_models import random_inputs
 from models.network import Network
 from tcopt.backends.named_gpus import named_gpu
+from tcopt.backends.ptx.cuda_files import find_ptxas
 from tcopt.backends.ptx.ptxas import assemble
 from tcopt.dialects.graph import ConstantOp
 from tcopt.dialects.graph.conv import ConvOp
@@ -22,7 +23,6 @@ from tcopt.dialects.target.convolution_costs import Layer
 from tcopt.passes.graph.winograd.exact_tiles import estimates
 from tcopt.passes.graph.winograd.winograd import allowed_tiles
 from tcopt.runtime.device.program import DeviceProgram
-from tcopt.support.cuda_files import find_ptxas
 from tcopt.support.remarks import Remark, collect_remarks
 from tcopt.targets import gpu_blocks
 

@@ -8,7 +8,7 @@ from xdsl.dialects import get_all_dialects
 
 import tcopt
 from tcopt.dialects.upstream import _TRAITS, GAPS, XDSL_VERSION, Gap
-from tcopt.support.registry import own_dialects
+from tcopt.support.registries.registry import own_dialects
 
 
 def test_the_gaps_are_those_of_the_version_in_use() -> None:
@@ -46,7 +46,7 @@ def test_each_replaced_or_added_op_has_a_gap() -> None:
 def test_each_module_that_stands_in_for_one_of_xdsl_has_a_gap() -> None:
     root = Path(tcopt.__file__).parent
     places = {gap.place for gap in GAPS}
-    for place in ("support/quick_ir.py", "support/rewriting.py", "support/verify.py"):
+    for place in ("support/ir/quick_ir.py", "support/ir/rewriting.py", "support/ir/verify.py"):
         assert place in places
     for path in (root / "dialects").glob("*[a-z]_.py"):
         assert f"dialects/{path.name}" in places

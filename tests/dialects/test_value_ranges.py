@@ -14,7 +14,7 @@ from tcopt.dialects.te import ComputeOp, ReadOp
 from tcopt.dialects.te import api as te
 from tcopt.dialects.value_ranges import ValueRanges
 from tcopt.interpreters.te import run_func
-from tcopt.support.verify import verify
+from tcopt.support.ir.verify import verify
 
 COUNT = 24
 _EXTREME = [0, 1, -1, 2, 7, 100, -100, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63), 2**62]

@@ -14,7 +14,7 @@ from typing import Any
 from xdsl.parser import Parser
 
 from tcopt.support.errors import MismatchError, ScheduleError
-from tcopt.support.pipelines import parse_pipeline
+from tcopt.support.pipelines.text import parse_pipeline
 from tcopt.tools.execution.exec_check import ExecCheck
 from tcopt.tools.passes.driver import new_context, run_passes
 

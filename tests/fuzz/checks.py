@@ -21,9 +21,9 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError
 from checks.same_module import difference
 from tcopt.compiler.pipeline import pipeline
 from tcopt.support.errors import TcoptError
-from tcopt.support.phases import pipeline_text
-from tcopt.support.pipelines import parse_pipeline
-from tcopt.support.verify import verify
+from tcopt.support.ir.verify import verify
+from tcopt.support.pipelines.phases import pipeline_text
+from tcopt.support.pipelines.text import parse_pipeline
 from tcopt.tools.passes.driver import (
     PrintOptions,
     Source,

@@ -10,7 +10,7 @@ import pytest
 from fuzz.checks import check
 from fuzz.mutants import mutant
 from fuzz.reduce import reduce
-from tcopt.support import verify
+from tcopt.support.ir import verify
 
 _SECONDS = 60.0
 

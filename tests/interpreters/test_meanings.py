@@ -19,7 +19,7 @@ from tcopt.interpreters.meanings import MEANINGS, meaning
 from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.schedules import Schedule
 from tcopt.support.errors import InputError
-from tcopt.support.pipelines import parse_pipeline
+from tcopt.support.pipelines.text import parse_pipeline
 
 
 @irdl_op_definition

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from tcopt.dialects import loop
 from tcopt.interpreters.loop import run_func
 from tcopt.support.errors import TcoptError, UnsupportedError
-from tcopt.support.parsing import LocatedParser
+from tcopt.support.syntax.parsing import LocatedParser
 from tcopt.tools.command_line.inputs import InputSpec, random_value
 from tcopt.tools.execution.executors import signature
 from tcopt.tools.execution.native_process import NativeFault

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tcopt.runtime.program import Program
-from tcopt.support.alignment import ALIGNMENT
+from tcopt.support.machines.alignment import ALIGNMENT
 
 _PAGE = mmap.PAGESIZE
 _CANARY = 0xA5

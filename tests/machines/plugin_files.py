@@ -12,7 +12,7 @@ import pytest
 
 import tcopt
 from tcopt.compiler.extensions import is_extended
-from tcopt.support.plugins import (
+from tcopt.support.registries.plugins import (
     unload,
 )
 

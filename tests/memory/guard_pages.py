@@ -25,9 +25,9 @@ from tcopt.runtime.host_calls import as_code_has_it
 from tcopt.runtime.program import Program
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.stopping import Control
-from tcopt.support.alignment import ALIGNMENT
-from tcopt.support.cores import default_threads
-from tcopt.support.random_keys import new_key
+from tcopt.support.data.random_keys import new_key
+from tcopt.support.machines.alignment import ALIGNMENT
+from tcopt.support.processes.cores import default_threads
 
 Array = NDArray[Any]
 PAGE = mmap.PAGESIZE

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tcopt.runtime.container import FORMAT, read_container
-from tcopt.support.digests import digest_of
+from tcopt.support.files.digests import digest_of
 
 WRONG = [None, 3, -1, 2**62, 2**63, 1.5, "", "x", "\0", True, [], [[]], [None], ["x"], [3], {}]
 """JSON values of every kind; `...` means that the member is removed."""

@@ -25,7 +25,7 @@ from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.sum_taps import SumTapsOp
 from tcopt.dialects.loop import GuardOp, LoadOp, enclosing_loops
 from tcopt.frontends.onnx import import_model
-from tcopt.support.pipelines import parse_pipeline
+from tcopt.support.pipelines.text import parse_pipeline
 
 TOLERANCE = {np.float32: 1e-5, np.float16: 4e-3}
 """Tolerance for sums of a few thousand terms in another order, relative to the largest value;

@@ -25,8 +25,8 @@ from tcopt.frontends.onnx import import_model
 from tcopt.interpreters.graph import run_module
 from tcopt.interpreters.te import run_module as run_te
 from tcopt.passes.graph.layout.convert_layout import ConvertLayoutPass
-from tcopt.support.pipelines import parse_pipeline
-from tcopt.support.verify import verify
+from tcopt.support.ir.verify import verify
+from tcopt.support.pipelines.text import parse_pipeline
 
 # Tolerance for sums of up to a few hundred terms in another order, relative to the largest value.
 TOLERANCE = 1e-5

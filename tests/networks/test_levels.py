@@ -15,7 +15,7 @@ from tcopt.dialects.graph.weights import weights_of
 from tcopt.frontends.onnx import import_model
 from tcopt.interpreters import graph, loop, te
 from tcopt.runtime.build import build_program
-from tcopt.support.verify import verify
+from tcopt.support.ir.verify import verify
 
 Arrays = list[np.ndarray]
 

@@ -22,7 +22,7 @@ from tcopt.dialects import graph
 from tcopt.dialects.graph.types import tensor
 from tcopt.dialects.intrinsics import added_at_once
 from tcopt.support.errors import UnsupportedError
-from tcopt.support.phases import pipeline_text
+from tcopt.support.pipelines.phases import pipeline_text
 
 # A bf16 has 8 significant bits: rounding moves an operand by up to 2^-9 of it, a product by 2^-8.
 # Errors of a sum's terms cancel, those of several layers add up: their root mean square is at most

@@ -24,7 +24,7 @@ from tcopt.frontends.onnx import import_model
 from tcopt.interpreters import graph as graph_interpreter
 from tcopt.interpreters import loop as loop_interpreter
 from tcopt.interpreters import te as te_interpreter
-from tcopt.support.verify import verify
+from tcopt.support.ir.verify import verify
 
 TO_TE = "fuse-ops,lower-graph-to-te"
 

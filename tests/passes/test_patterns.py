@@ -13,8 +13,8 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import RewritePattern
 
 import tcopt
-from tcopt.support import rewriting
-from tcopt.support.registry import own_passes
+from tcopt.support.ir import rewriting
+from tcopt.support.registries.registry import own_passes
 from tcopt.tools.passes.pass_help import documentation, patterns_of, reason_for_walk
 
 ROOT = Path(tcopt.__file__).parent
@@ -81,7 +81,7 @@ def _private_helpers(tree: ast.Module) -> Iterator[str]:
 
 
 def test_passes_have_no_edit_helpers_of_their_own() -> None:
-    """`support/rewriting.py` has the functions that insert and erase ops."""
+    """`support/ir/rewriting.py` has the functions that insert and erase ops."""
     found = {
         f"{path.relative_to(ROOT)}: {name}"
         for folder in ("passes", "schedules/passes")

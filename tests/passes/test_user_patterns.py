@@ -27,7 +27,7 @@ from tcopt.passes.graph.folding.fold_scale import (
 from tcopt.passes.graph.folding.fold_shapes import DropBroadcast, SinkReshape
 from tcopt.passes.graph.motion.sink_concat import SinkConcat
 from tcopt.passes.loop.blocks.fuse_multiply_add import FuseMultiplyAdd
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
 
 
 class AbsOfSquare(RewritePattern):
@@ -101,7 +101,7 @@ from tcopt.passes.kernel.cleanup.dce import DropCarriedValues, EraseUnreadBuffer
 from tcopt.passes.loop.blocks.fuse_multiply_add import FuseMultiplyAdd
 from tcopt.passes.loop.blocks.guards import HoistGuards, JoinGuards, MergeNestedGuard
 from tcopt.passes.loop.blocks.lower_blocks import LowerBlock, SimplifyAccess, SimplifyGuard
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
 
 
 class AddOfItself(RewritePattern):

@@ -13,7 +13,7 @@ from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.sched import SequenceOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, VdlaTargetAttr
 from tcopt.dialects.vdla import ProgramOp
-from tcopt.support.parsing import LocatedParser
+from tcopt.support.syntax.parsing import LocatedParser
 from tcopt.tools.passes.driver import new_context
 
 Array = NDArray[np.generic]

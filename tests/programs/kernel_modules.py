@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
 from tcopt.backends.llvm.jit import compile_module
-from tcopt.support.registry import all_dialects
+from tcopt.support.registries.registry import all_dialects
 
 KERNEL_DIALECTS = ("builtin", "func", "scf", "memref", "arith", "math", "vector", "target")
 

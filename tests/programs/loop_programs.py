@@ -14,9 +14,9 @@ from xdsl.parser import Parser
 
 from tcopt.dialects import loop
 from tcopt.interpreters.loop import run_func
-from tcopt.support.dtypes import numpy_dtype
-from tcopt.support.registry import all_dialects, all_passes
-from tcopt.support.verify import verify
+from tcopt.support.data.dtypes import numpy_dtype
+from tcopt.support.ir.verify import verify
+from tcopt.support.registries.registry import all_dialects, all_passes
 
 Array = NDArray[Any]
 

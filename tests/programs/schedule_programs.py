@@ -11,7 +11,7 @@ from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.te import api as te
 from tcopt.interpreters.loop import run_func
 from tcopt.passes.loop.bufferize.stage_nests import lower_function
-from tcopt.support.verify import verify
+from tcopt.support.ir.verify import verify
 
 
 def matmul(m: int = 5, n: int = 19, depth: int = 14) -> FuncOp:

@@ -12,7 +12,7 @@ from tcopt.backends.vdla.source import programs_of
 from tcopt.dialects.target import TARGET_ATTRIBUTE, VdlaTargetAttr
 from tcopt.dialects.vdla.stream import Stream, stream_of
 from tcopt.passes.vdla.insert_tokens import InsertTokensPass
-from tcopt.support.parsing import LocatedParser
+from tcopt.support.syntax.parsing import LocatedParser
 from tcopt.tools.passes.driver import new_context
 
 SMALL = {

@@ -41,7 +41,7 @@ def preload() -> None:
     """Import what the tools need before forking."""
     for module in (*TOOLS.values(), *_PRELOADED):
         importlib.import_module(module)
-    from tcopt.support.registry import all_passes
+    from tcopt.support.registries.registry import all_passes
 
     for load in all_passes().values():
         load()

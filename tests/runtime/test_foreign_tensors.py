@@ -14,8 +14,8 @@ import pytest
 import tcopt
 from tcopt.runtime.foreign import HOST, consume, export, foreign_tensor
 from tcopt.runtime.specs import select_feeds
+from tcopt.support.data.named_dtypes import named_dtype
 from tcopt.support.errors import InputError
-from tcopt.support.named_dtypes import named_dtype
 
 Array = np.ndarray[Any, Any]
 HEAD = '<ir_version: 10, opset_import: ["" : 21]>'

@@ -13,8 +13,8 @@ import tcopt
 from models import convolutional
 from models.network import Network
 from tcopt.runtime import Model, TensorSpec
-from tcopt.support.cores import default_threads
 from tcopt.support.errors import InputError, TcoptError
+from tcopt.support.processes.cores import default_threads
 
 
 def two_outputs() -> ModelProto:

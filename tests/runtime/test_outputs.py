@@ -9,7 +9,7 @@ import numpy as np
 from tcopt.runtime.outputs import OutputPool
 from tcopt.runtime.program import pack_weights
 from tcopt.runtime.specs import TensorSpec
-from tcopt.support.alignment import ALIGNMENT
+from tcopt.support.machines.alignment import ALIGNMENT
 
 
 def pool() -> OutputPool:

@@ -11,7 +11,7 @@ import pytest
 import tcopt
 from programs.kernel_modules import parse_kernel
 from tcopt.backends.llvm.module import emit_module
-from tcopt.support.threads import has_room, map_side_by_side
+from tcopt.support.processes.threads import has_room, map_side_by_side
 
 pytestmark = pytest.mark.nightly
 

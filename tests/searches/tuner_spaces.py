@@ -18,7 +18,7 @@ from tcopt.schedules.spaces.space import (
     Point,
     Space,
 )
-from tcopt.support.columns import ceil_div, where
+from tcopt.support.arithmetic.columns import ceil_div, where
 
 LANES = 16
 REGISTERS = 32

@@ -13,7 +13,7 @@ from xdsl.ir.affine import (
     AffineExpr,
 )
 
-from tcopt.support.affine import (
+from tcopt.support.arithmetic.affine import (
     bounds,
     compact_map,
     extents_to_ranges,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tcopt.support.host_functions import case
-from tcopt.support.host_functions.registry import Form, find_host_function
-from tcopt.support.strings import array_of_texts
+from tcopt.support.data.strings import array_of_texts
+from tcopt.support.host.host_functions import case
+from tcopt.support.host.host_functions.registry import Form, find_host_function
 
 TEXTS = [
     "Plain ASCII words, and Straße, and İstanbul",

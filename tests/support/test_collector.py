@@ -10,8 +10,8 @@ import onnx.parser
 import pytest
 
 import tcopt
-from tcopt.support import collector
-from tcopt.support.collector import quiet_collector
+from tcopt.support.processes import collector
+from tcopt.support.processes.collector import quiet_collector
 
 
 class _Node:
@@ -105,5 +105,6 @@ def test_a_compile_leaves_the_collector_as_it_was(monkeypatch: pytest.MonkeyPatc
 net (float[4] x) => (float[4] y) { y = Neg(x) }""")
     tcopt.compile(model, cache=False, workers=0)
     monkeypatch.undo()
-    assert gc.isenabled() and gc.get_freeze_count() == frozen
+    # Frozen objects that die are counted no more.
+    assert gc.isenabled() and gc.get_freeze_count() <= frozen
     assert gc.get_threshold() == (700, 10, 10)

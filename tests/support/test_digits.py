@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
-from tcopt.support.affine import linear_sum, to_expr
-from tcopt.support.digits import digit_of
+from tcopt.support.arithmetic.affine import linear_sum, to_expr
+from tcopt.support.arithmetic.digits import digit_of
 
 SIZES = st.integers(1, 9)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tcopt.support.errors import InputError
-from tcopt.support.files import (
+from tcopt.support.files.access import (
     as_path,
     is_replaced,
     open_file,
@@ -172,7 +172,8 @@ def test_a_pipe_is_written_to(tmp_path):
 
 @pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
 def test_standard_output_continues_where_it_is(tmp_path, name):
-    program = f"from tcopt.support.files import write_output; write_output({name!r}, 'two\\n')"
+    access = "tcopt.support.files.access"
+    program = f"from {access} import write_output; write_output({name!r}, 'two\\n')"
     command = f'echo one; {sys.executable} -c "{program}"; echo three'
     for redirect in (f"> {tmp_path / 'out'}", f"| cat > {tmp_path / 'out'}"):
         subprocess.run(["sh", "-c", f"({command}) {redirect}"], check=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tcopt.support.errors import ResourceError
-from tcopt.support.host_functions.matching import matcher_of
-from tcopt.support.patterns import PatternError
+from tcopt.support.host.host_functions.matching import matcher_of
+from tcopt.support.host.patterns import PatternError
 
 
 @pytest.mark.parametrize(

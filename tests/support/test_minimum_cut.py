@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from running.examples import examples
-from tcopt.support.minimum_cut import Network
+from tcopt.support.arithmetic.minimum_cut import Network
 
 NODES = 5
 

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from tcopt.compiler import pipeline
 from tcopt.compiler.pipeline import kernel_phases
 from tcopt.support.errors import ParsingError
-from tcopt.support.pass_specs import PassSpec, passes_text, specs
-from tcopt.support.phases import Phase, configured, pipeline_text, with_passes
-from tcopt.support.pipelines import parse_specs
-from tcopt.support.target_registry import target_named
+from tcopt.support.pipelines.pass_specs import PassSpec, passes_text, specs
+from tcopt.support.pipelines.phases import Phase, configured, pipeline_text, with_passes
+from tcopt.support.pipelines.text import parse_specs
+from tcopt.support.registries.target_registry import target_named
 
 _NAMES = st.from_regex(r"[a-z][a-z0-9]*(-[a-z0-9]+){0,2}", fullmatch=True)
 _VALUES = st.one_of(

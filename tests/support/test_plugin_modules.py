@@ -18,8 +18,8 @@ from tcopt.compiler.worker import plugins_in
 from tcopt.compiler.workers import plugin_sources
 from tcopt.passes.kernel.math.polynomials.builder import EXPANSIONS
 from tcopt.support.errors import InputError
-from tcopt.support.plugin_modules import package_influence, package_modules
-from tcopt.support.plugins import (
+from tcopt.support.registries.plugin_modules import package_influence, package_modules
+from tcopt.support.registries.plugins import (
     keyed_sources,
     load_plugins,
     plugins_loaded,

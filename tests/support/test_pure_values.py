@@ -4,7 +4,7 @@ from xdsl.dialects import arith, test
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, f64, i32
 from xdsl.ir import Operation
 
-from tcopt.support.pure_values import PureValues, is_pure
+from tcopt.support.ir.pure_values import PureValues, is_pure
 
 
 def test_equal_values_are_made_once() -> None:

@@ -25,8 +25,8 @@ from tcopt.dialects import loop, sched, te
 from tcopt.dialects.arith_ import CmpiOp
 from tcopt.dialects.graph import ReluOp
 from tcopt.dialects.table import ScaleOp
-from tcopt.support.literals import number_list, segment_sizes
-from tcopt.support.quick_ir import (
+from tcopt.support.ir.literals import number_list, segment_sizes
+from tcopt.support.ir.quick_ir import (
     AttributeNumbers,
     append_op,
     append_ops,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tcopt.support.reachability import Reaches
+from tcopt.support.arithmetic.reachability import Reaches
 
 NODES = 12
 

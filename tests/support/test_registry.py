@@ -7,7 +7,13 @@ import sys
 
 import pytest
 
-from tcopt.support.registry import all_dialects, all_passes, own_dialects, own_passes, own_targets
+from tcopt.support.registries.registry import (
+    all_dialects,
+    all_passes,
+    own_dialects,
+    own_passes,
+    own_targets,
+)
 from tcopt.tools.universe import UNIVERSE
 
 
@@ -53,7 +59,7 @@ def test_universe_has_no_name_that_xdsl_defines() -> None:
 def test_start_up_imports_no_definition() -> None:
     """Listing must not import definitions, or every start of `tcopt` would be slow."""
     code = (
-        "import sys; from tcopt.support.registry import *; import tcopt.tools.tcopt;"
+        "import sys; from tcopt.support.registries.registry import *; import tcopt.tools.tcopt;"
         "all_passes(), all_dialects(), all_targets();"
         "print([m for m in sys.modules if m.startswith(('tcopt.passes.', 'tcopt.dialects.'))"
         " or m in ('onnx', 'rich', 'llvmlite')])"

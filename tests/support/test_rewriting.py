@@ -18,15 +18,15 @@ from xdsl.pattern_rewriter import (
 
 from tcopt.compiler.passes import new_context
 from tcopt.support.errors import InputError, PassFailedError
-from tcopt.support.locations import describe_location
-from tcopt.support.parsing import LocatedParser
-from tcopt.support.pure_values import insert_once
-from tcopt.support.rewriting import (
+from tcopt.support.ir.pure_values import insert_once
+from tcopt.support.ir.rewriting import (
     erase,
     limit_rewrites,
     matched_classes,
     rewrite,
 )
+from tcopt.support.locations import describe_location
+from tcopt.support.syntax.parsing import LocatedParser
 
 TEXT = """func.func @f(%a: i32, %b: i32) -> i32 {
   %0 = arith.addi %a, %b : i32

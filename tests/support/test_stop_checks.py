@@ -11,10 +11,10 @@ import pytest
 
 import tcopt
 from tcopt.runtime.stopping import Control
+from tcopt.support.data.strings import StringTable, array_of_texts
 from tcopt.support.errors import CancelledError
-from tcopt.support.host_functions.registry import Form, find_host_function
-from tcopt.support.stop_checks import StopChecks, apart, check_stop, in_steps
-from tcopt.support.strings import StringTable, array_of_texts
+from tcopt.support.host.host_functions.registry import Form, find_host_function
+from tcopt.support.processes.stop_checks import StopChecks, apart, check_stop, in_steps
 
 MANY = 20_000
 WORDS = [f"{n} word" for n in range(MANY)]

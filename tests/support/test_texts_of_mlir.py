@@ -8,11 +8,11 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.support.dense_resources import resolve_resources
 from tcopt.support.errors import ParsingError, VerificationError
-from tcopt.support.parsing import LocatedParser
-from tcopt.support.pass_specs import passes_text
-from tcopt.support.pipelines import parse_specs
+from tcopt.support.pipelines.pass_specs import passes_text
+from tcopt.support.pipelines.text import parse_specs
+from tcopt.support.syntax.parsing import LocatedParser
+from tcopt.tools.passes.dense_resources import resolve_resources
 from tcopt.tools.passes.driver import PrintOptions, Source, new_context, print_module
 
 RESOURCE = """builtin.module {

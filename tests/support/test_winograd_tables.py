@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tcopt.dialects.graph.winograd_tiles import exact_division
-from tcopt.support.winograd_tables import (
+from tcopt.support.arithmetic.winograd_tables import (
     growth,
     phase_tables,
     tables_of,

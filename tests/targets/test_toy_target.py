@@ -19,8 +19,8 @@ from tcopt.frontends.onnx import import_model
 from tcopt.runtime import load
 from tcopt.runtime.archive import read_program
 from tcopt.support.errors import InputError
-from tcopt.support.phases import pipeline_text
-from tcopt.support.plugins import load_plugins, unload
+from tcopt.support.pipelines.phases import pipeline_text
+from tcopt.support.registries.plugins import load_plugins, unload
 from tcopt.tools import tcopt as driver
 from tcopt.tools import tcopt_check, tcopt_compile, tcopt_run
 

@@ -18,8 +18,8 @@ from running.examples import examples
 from tcopt.compiler.pipeline import pipeline
 from tcopt.frontends.onnx.importer import import_model
 from tcopt.support.errors import TcoptError
-from tcopt.support.pipelines import make_passes, parse_pipeline
-from tcopt.support.verify import verify
+from tcopt.support.ir.verify import verify
+from tcopt.support.pipelines.text import make_passes, parse_pipeline
 from tcopt.tools.passes.driver import PrintOptions, new_context, print_module
 from texts.samples import parse
 

@@ -19,8 +19,8 @@ from xdsl.utils.exceptions import DiagnosticException
 from checks.same_module import difference
 from running.examples import examples
 from tcopt.support.errors import TcoptError
-from tcopt.support.plugins import plugins_loaded
-from tcopt.support.verify import verify
+from tcopt.support.ir.verify import verify
+from tcopt.support.registries.plugins import plugins_loaded
 from tcopt.tools.passes.driver import PrintOptions, print_module
 from texts.samples import own_ops, parse, sample
 from texts.strategies import others, property_changes, texts

@@ -11,7 +11,7 @@ from tcopt.support.locations import (
     nearest_location,
     set_location,
 )
-from tcopt.support.parsing import LocatedParser
+from tcopt.support.syntax.parsing import LocatedParser
 
 TEXT = """func.func @f(%a: i32) -> i32 {
   %b = arith.addi %a, %a : i32

@@ -17,10 +17,10 @@ from tcopt.compiler.kernel import Kernel
 from tcopt.compiler.program_cache import wait_for_writers
 from tcopt.compiler.units import Unit, compile_unit
 from tcopt.compiler.workers import Workers, _ask, plugin_sources
-from tcopt.support.phases import Phase
-from tcopt.support.plugin_modules import PluginSource, file_module
-from tcopt.support.plugin_sources import outside_influence
-from tcopt.support.plugins import (
+from tcopt.support.pipelines.phases import Phase
+from tcopt.support.registries.plugin_modules import PluginSource, file_module
+from tcopt.support.registries.plugin_sources import outside_influence
+from tcopt.support.registries.plugins import (
     keyed_sources,
     load_plugins,
     take_sources,

@@ -18,7 +18,7 @@ import tcopt
 from machines.plugin_files import folder
 from tcopt.compiler.extensions import is_extended
 from tcopt.compiler.program_cache import wait_for_writers
-from tcopt.support.plugins import unload
+from tcopt.support.registries.plugins import unload
 
 __all__ = ["folder"]
 
@@ -252,9 +252,9 @@ class Mine(ModulePass):
     ),
     "target": Kind(
         """
-from tcopt.support.pass_specs import specs
-from tcopt.support.phases import with_passes
-from tcopt.support.target_registry import register_target
+from tcopt.support.pipelines.pass_specs import specs
+from tcopt.support.pipelines.phases import with_passes
+from tcopt.support.registries.target_registry import register_target
 from tcopt.targets.opencl import OpenCLKind
 
 

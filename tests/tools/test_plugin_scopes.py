@@ -13,10 +13,10 @@ from tcopt.backends.llvm.jit import compile_module
 from tcopt.compiler.passes import new_context
 from tcopt.interpreters.kernel_memory import RaceError
 from tcopt.support.errors import InputError
-from tcopt.support.parsing import TextParser
-from tcopt.support.plugins import (
+from tcopt.support.registries.plugins import (
     load_plugins,
 )
+from tcopt.support.syntax.parsing import TextParser
 from tcopt.tools import tcopt as driver
 
 __all__ = ["folder"]

@@ -20,11 +20,11 @@ from tcopt.compiler.passes import new_context
 from tcopt.interpreters.loop import run_func
 from tcopt.interpreters.scalars import evaluate_scalar
 from tcopt.support.errors import InputError, TcoptError, UnsupportedError
-from tcopt.support.parsing import TextParser
-from tcopt.support.plugins import (
+from tcopt.support.registries.plugins import (
     load_plugins,
     plugins_loaded,
 )
+from tcopt.support.syntax.parsing import TextParser
 from tcopt.tools import tcopt as driver
 from tcopt.tools import tcopt_compile
 

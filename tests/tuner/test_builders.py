@@ -9,7 +9,7 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from tcopt.support.plugins import plugins_loaded
+from tcopt.support.registries.plugins import plugins_loaded
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.builders import LocalBuilders
 from tcopt.tuner.measure.measurer import LocalMeasurer, MeasureSettings

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tcopt.support.errors import BackendError, DeviceLostError, InputError, ResourceError
-from tcopt.support.messages import pack
+from tcopt.support.processes.messages import pack
 from tcopt.tuner.arguments import INPUT, OUTPUT, Argument
 from tcopt.tuner.measure import runner as runner_module
 from tcopt.tuner.measure.outcomes import CRASH, OK, CandidateFailed

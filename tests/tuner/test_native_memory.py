@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 from searches.planted_kernels import WORKLOAD, planted
-from tcopt.support.guarded_memory import PAGE, REACH, map_region
+from tcopt.support.processes.guarded_memory import PAGE, REACH, map_region
 from tcopt.tuner.measure.native_memory import NativeMemory
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from searches.planted_kernels import PlantedBuilder, planted_task
 from tcopt.support.errors import BackendError, InputError
-from tcopt.support.private_files import private_path
+from tcopt.support.files.private_files import private_path
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.measurer import MeasureSettings
 from tcopt.tuner.measure.outcomes import CRASH, LOST, OK, RUN_TIMEOUT, WRONG

@@ -12,7 +12,7 @@ from searches.tuner_simulation import MACHINE, best_speed, new_search, simulate
 from searches.tuner_spaces import ProductSpace
 from tcopt.schedules.spaces.closed import Closed
 from tcopt.schedules.spaces.space import Choice, Column, Knob, LoopLevel, Operand, Point, Space
-from tcopt.support.columns import where
+from tcopt.support.arithmetic.columns import where
 from tcopt.support.errors import InputError
 from tcopt.tuner.scheduler import Progress
 from tcopt.tuner.search.annealing import anneal

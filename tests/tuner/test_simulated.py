@@ -15,8 +15,8 @@ import tcopt
 from models.quantised_models import quantised
 from tcopt.runtime.program import Program
 from tcopt.support.errors import InputError, UnsupportedError
-from tcopt.support.plugins import load_plugins, unload
-from tcopt.support.target_registry import target_named
+from tcopt.support.registries.plugins import load_plugins, unload
+from tcopt.support.registries.target_registry import target_named
 from tcopt.tools import tcopt_tune
 from tcopt.tools.benchmarking.accelerator import cycles_of
 from tcopt.tools.tuning import accelerated

@@ -28,7 +28,7 @@ from tcopt.dialects.vdla.stream import (
     stream_of,
 )
 from tcopt.support.errors import InputError, ParsingError, UnsupportedError
-from tcopt.support.verify import verify
+from tcopt.support.ir.verify import verify
 
 VTA = MACHINES["vta"]
 

@@ -28,7 +28,7 @@ from tcopt.compiler import Phase, lower
 from tcopt.dialects.target import TARGET_ATTRIBUTE, VdlaTargetAttr
 from tcopt.dialects.vdla.stream import Alu, Gemm, Stream, Transfer
 from tcopt.dialects.vdla.tasks.reading import machine_of, tasks_of
-from tcopt.support.parsing import LocatedParser
+from tcopt.support.syntax.parsing import LocatedParser
 from tcopt.tools.passes.driver import new_context
 
 pytest.importorskip("amaranth", reason="the core is hardware in Amaranth, which is not installed")

@@ -20,8 +20,8 @@ from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
 from tcopt.runtime.build import build_program
 from tcopt.runtime.model import Model
 from tcopt.support.errors import InputError
-from tcopt.support.parsing import LocatedParser
-from tcopt.support.pipelines import parse_pipeline
+from tcopt.support.pipelines.text import parse_pipeline
+from tcopt.support.syntax.parsing import LocatedParser
 from tcopt.tools.passes.driver import new_context
 
 HOST = """

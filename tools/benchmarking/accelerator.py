@@ -13,9 +13,9 @@ from tcopt.backends.vdla.machines import named_machine
 from tcopt.backends.vdla.report import ProgramReport, report_of
 from tcopt.backends.vdla.source import machine_of, programs_of, stream_for
 from tcopt.support.errors import InputError
-from tcopt.support.files import write_output
-from tcopt.support.instruction_places import with_nodes
-from tcopt.support.parsing import LocatedParser
+from tcopt.support.files.access import write_output
+from tcopt.support.machines.instruction_places import with_nodes
+from tcopt.support.syntax.parsing import LocatedParser
 from tcopt.tools.passes.driver import new_context
 
 if TYPE_CHECKING:

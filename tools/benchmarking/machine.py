@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tcopt.backends.llvm.machine.host import host_target
-from tcopt.support.cores import usable_cores
+from tcopt.support.processes.cores import usable_cores
 
 _PACKAGES = ("tcopt", "onnxruntime", "openvino", "torch", "apache-tvm", "llvmlite", "numpy")
 

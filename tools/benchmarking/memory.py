@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.support.errors import BackendError
-from tcopt.support.isolated import child_environment, isolated_command
+from tcopt.support.processes.isolated import child_environment, isolated_command
 
 _BARE = "import tcopt.runtime, numpy"
 _COMPILE = """

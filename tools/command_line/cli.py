@@ -244,7 +244,7 @@ def run_tool(
 def _with_plugins(plugins: Sequence[str], body: Callable[[], int]) -> int:
     if not plugins:
         return body()
-    from tcopt.support.plugins import plugins_loaded
+    from tcopt.support.registries.plugins import plugins_loaded
 
     with plugins_loaded(plugins):
         return body()

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tcopt.support.data.strings import dtype_text, is_text
+from tcopt.support.data.structures import Kind
 from tcopt.support.errors import InputError, ResourceError
-from tcopt.support.files import open_file
-from tcopt.support.strings import dtype_text, is_text
-from tcopt.support.structures import Kind
+from tcopt.support.files.access import open_file
 
 if TYPE_CHECKING:
     from tcopt.runtime.signature import Feed

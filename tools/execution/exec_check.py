@@ -19,7 +19,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from tcopt.dialects.float_precision import precision_of, rounds
-from tcopt.support.closeness import Tolerance, difference
+from tcopt.support.data.closeness import Tolerance, difference
 from tcopt.support.errors import (
     InputError,
     MismatchError,

@@ -23,9 +23,9 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.dialects.graph.weights import weights_of
-from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.data.dtypes import numpy_dtype
 from tcopt.support.errors import UnsupportedError
-from tcopt.support.literals import Integers, integers
+from tcopt.support.ir.literals import Integers, integers
 from tcopt.tools.execution.executors import WEIGHTS, signature
 
 Array = NDArray[Any]

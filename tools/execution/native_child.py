@@ -35,8 +35,8 @@ from tcopt.backends.llvm.stop_flag import StopFlag
 from tcopt.interpreters.ptx.faults import PtxFaultError
 from tcopt.interpreters.ptx.launch import PtxProgram
 from tcopt.support.errors import TcoptError, UnsupportedError
-from tcopt.support.guarded_memory import Region, map_region, on_fault
-from tcopt.support.messages import listen, send
+from tcopt.support.processes.guarded_memory import Region, map_region, on_fault
+from tcopt.support.processes.messages import listen, send
 
 _SCALARS = {
     "i1": ctypes.c_uint8,

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.support.child_process import ChildDied, ChildLate, ChildProcess
-from tcopt.support.cores import default_threads
 from tcopt.support.errors import BackendError, TcoptError, UnsupportedError
+from tcopt.support.processes.child_process import ChildDied, ChildLate, ChildProcess
+from tcopt.support.processes.cores import default_threads
 
 Array = NDArray[Any]
 

@@ -22,7 +22,7 @@ from xdsl.ir import Operation, OpResult
 from tcopt.dialects import te
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.group import GroupOp
-from tcopt.support.closeness import Tolerance, difference
+from tcopt.support.data.closeness import Tolerance, difference
 from tcopt.support.locations import is_known
 
 Array = NDArray[Any]

@@ -21,8 +21,8 @@ from tcopt.interpreters.loop import run_func
 from tcopt.interpreters.meanings import MEANINGS
 from tcopt.interpreters.plain_loop import PlainFunction
 from tcopt.interpreters.te import run_stages
-from tcopt.support.closeness import Tolerance, difference
-from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.data.closeness import Tolerance, difference
+from tcopt.support.data.dtypes import numpy_dtype
 from tcopt.support.errors import MismatchError
 from tcopt.support.locations import describe_location, nearest_location
 from tcopt.tools.execution.executors import functions

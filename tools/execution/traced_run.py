@@ -24,9 +24,9 @@ from tcopt.dialects import loop, te
 from tcopt.dialects.float_precision import precision_of, rounds
 from tcopt.dialects.graph.weights import weights_of
 from tcopt.interpreters.host_calls import host_call, module_strings, run_host_call
-from tcopt.support.closeness import Tolerance, difference
+from tcopt.support.data.closeness import Tolerance, difference
+from tcopt.support.data.strings import StringTable, strings_in
 from tcopt.support.errors import MismatchError, TcoptError, UnsupportedError
-from tcopt.support.strings import StringTable, strings_in
 from tcopt.tools.execution.accelerator_runs import AcceleratorProgram, run_program, stored_buffers
 from tcopt.tools.execution.call_turns import CallTurns, TurnsOfRun
 from tcopt.tools.execution.culprits import (

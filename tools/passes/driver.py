@@ -19,18 +19,18 @@ from xdsl.utils.arg_spec import ArgSpec, parse_spec
 from xdsl.utils.exceptions import ArgSpecParseError
 
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
-from tcopt.support.dense_resources import ResourcePrinter, Resources, resolve_resources
 from tcopt.support.errors import (
     InputError,
     ParsingError,
     PassFailedError,
     VerificationError,
 )
-from tcopt.support.files import cannot_read, open_source
-from tcopt.support.parsing import LocatedParser
-from tcopt.support.registry import all_targets
-from tcopt.support.running import apply_pass, new_context
+from tcopt.support.files.access import cannot_read, open_source
+from tcopt.support.pipelines.running import apply_pass, new_context
+from tcopt.support.registries.registry import all_targets
 from tcopt.support.suggestions import suggest
+from tcopt.support.syntax.parsing import LocatedParser
+from tcopt.tools.passes.dense_resources import ResourcePrinter, Resources, resolve_resources
 from tcopt.tools.passes.instruments import Instrument, VerifyEach
 from tcopt.tools.passes.weight_files import find_weights
 

@@ -16,9 +16,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from tcopt.support.errors import InputError, VerificationError
-from tcopt.support.files import write_output
+from tcopt.support.files.access import write_output
+from tcopt.support.ir.verify import verify
 from tcopt.support.remarks import collect_remarks
-from tcopt.support.verify import verify
 from tcopt.tools.passes.weight_files import save_weights, weights_named
 
 _WEIGHTS = "weights.safetensors"

@@ -13,7 +13,7 @@ from xdsl.pattern_rewriter import RewritePattern
 from xdsl.utils.hints import type_repr
 
 from tcopt.support.errors import InputError
-from tcopt.support.registry import PASSES, PassFactory, own_passes
+from tcopt.support.registries.registry import PASSES, PassFactory, own_passes
 from tcopt.support.suggestions import suggest
 
 _LEVELS = ("graph", "te", "loop", "kernel")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from tcopt.support.files import as_path, is_replaced, open_outputs
+from tcopt.support.files.access import as_path, is_replaced, open_outputs
 
 if TYPE_CHECKING:
     from tcopt.dialects.graph.weights import WeightStore

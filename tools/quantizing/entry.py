@@ -36,7 +36,7 @@ from tcopt.quantization.sensitivity import Sensitivity, switched_model
 from tcopt.quantization.smoothing import smooth
 from tcopt.quantization.weights import WeightSettings
 from tcopt.support.errors import InputError, UnsupportedError
-from tcopt.support.files import open_output
+from tcopt.support.files.access import open_output
 from tcopt.tools.quantizing.measuring import Measurement, PlanSettings
 
 Progress = Callable[[str], object]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.support.strings import is_text
+from tcopt.support.data.strings import is_text
 
 Array = NDArray[Any]
 

@@ -22,9 +22,9 @@ from tcopt.dialects.graph.pad import PadOp
 from tcopt.dialects.graph.types import shape_of
 from tcopt.interpreters.host_calls import host_call, module_strings, run_host_call
 from tcopt.passes.te.lower_graph_to_te import Unit, origin_of, unit_of
+from tcopt.support.data.strings import strings_in
 from tcopt.support.errors import TcoptError, UnsupportedError
-from tcopt.support.origins import ORIGIN, Origin
-from tcopt.support.strings import strings_in
+from tcopt.support.ir.origins import ORIGIN, Origin
 from tcopt.tools.execution.executors import WEIGHTS, functions, outputs_of
 from tcopt.tools.execution.host_program import HostProgram, planned
 from tcopt.tools.execution.memory_roles import memory_roles

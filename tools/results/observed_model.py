@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from tcopt.frontends.onnx.importer import import_model
 from tcopt.frontends.onnx.model.limits import parse_limits
 from tcopt.support.errors import UnsupportedError
-from tcopt.support.phases import configured
-from tcopt.support.pipelines import make_passes
-from tcopt.support.target_registry import find_target
+from tcopt.support.pipelines.phases import configured
+from tcopt.support.pipelines.text import make_passes
+from tcopt.support.registries.target_registry import find_target
 from tcopt.targets.launched import LaunchedTarget
 from tcopt.tools.command_line.inputs import make_inputs
 from tcopt.tools.command_line.shapes import parse_dims, parse_shapes

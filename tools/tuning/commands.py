@@ -152,7 +152,7 @@ def merge(args: argparse.Namespace) -> int:
 
 def verify(args: argparse.Namespace, options: Mapping[str, Any]) -> int:
     """Measure the best recorded schedules of a model on this machine."""
-    from tcopt.support.cores import default_threads
+    from tcopt.support.processes.cores import default_threads
 
     tasks = tasks_for(args.model, args.target, options)
     threads = args.threads or default_threads()

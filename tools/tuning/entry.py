@@ -15,8 +15,8 @@ from tcopt.compiler.content import Source
 from tcopt.compiler.fingerprint import fingerprint
 from tcopt.compiler.tuned import lock_beside
 from tcopt.runtime import Model
-from tcopt.support.cores import default_threads
 from tcopt.support.errors import InputError
+from tcopt.support.processes.cores import default_threads
 from tcopt.tools.benchmarking.measure import input_values
 from tcopt.tools.tuning.acceptance import ROUNDS, Verdict
 from tcopt.tools.tuning.graph_search import GraphSearch, heavy_operators

@@ -13,7 +13,7 @@ from tcopt.compiler.tuned import SUFFIX
 from tcopt.dialects.target import AcceleratorFacts
 from tcopt.runtime import Model
 from tcopt.runtime.signature import flatten
-from tcopt.support.target_registry import find_target
+from tcopt.support.registries.target_registry import find_target
 from tcopt.tools.tuning.accelerated import judge_with_accelerator
 from tcopt.tools.tuning.acceptance import PATIENCE, Verdict, judge
 from tcopt.tools.tuning.variants import Variants

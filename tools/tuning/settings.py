@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tcopt.support.target_registry import find_target
+from tcopt.support.registries.target_registry import find_target
 from tcopt.tools.tuning.acceptance import ROUNDS
 from tcopt.tools.tuning.graph_search import SHARE
 from tcopt.tuner.measure.measurer import LocalMeasurer, Measurer, MeasureSettings

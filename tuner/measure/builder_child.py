@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from tcopt.support.child_memory import limit_memory, memory_for_child
 from tcopt.support.errors import TcoptError
-from tcopt.support.messages import listen, pack, send, unpack
+from tcopt.support.processes.messages import listen, pack, send, unpack
+from tcopt.tuner.measure.child_memory import limit_memory, memory_for_child
 
 Facts = dict[str, Any]
 
@@ -66,7 +66,7 @@ _loaded: list[Any] = []
 def _load(plugins: list[Any]) -> None:
     """Load the plugins of a request, unless they are loaded already."""
     from tcopt.compiler.worker import plugins_in
-    from tcopt.support.plugins import take_sources
+    from tcopt.support.registries.plugins import take_sources
 
     if plugins != _loaded:
         take_sources(plugins_in(plugins))

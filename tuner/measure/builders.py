@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.compiler.workers import plugin_sources
-from tcopt.support.child_process import ChildDied, ChildLate, ChildProcess
-from tcopt.support.cores import usable_cores
-from tcopt.support.dtypes import named_dtype
-from tcopt.support.messages import Part, pack, unpack
+from tcopt.support.data.dtypes import named_dtype
+from tcopt.support.processes.child_process import ChildDied, ChildLate, ChildProcess
+from tcopt.support.processes.cores import usable_cores
+from tcopt.support.processes.messages import Part, pack, unpack
 from tcopt.tuner.arguments import OUTPUT
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.outcomes import (

@@ -20,10 +20,10 @@ from tcopt.schedules.api.apply import apply_sequence
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.passes.schedule import find_schedule
 from tcopt.schedules.rules.rule import facts_of, rules_for, target_kind
-from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.data.dtypes import numpy_dtype
 from tcopt.support.errors import InputError, ScheduleError, TcoptError
-from tcopt.support.parsing import TextParser
-from tcopt.support.phases import Phase
+from tcopt.support.pipelines.phases import Phase
+from tcopt.support.syntax.parsing import TextParser
 from tcopt.tuner.arguments import WORKSPACE, Argument
 from tcopt.tuner.measure.outcomes import COMPILE_ERROR, INVALID, CandidateFailed
 from tcopt.tuner.measure.sequences import parse_sequence

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.support.closeness import Tolerance, allowed_error, is_step
+from tcopt.support.data.closeness import Tolerance, allowed_error, is_step
 from tcopt.tuner.measure.workload import Workload
 
 Array = NDArray[Any]

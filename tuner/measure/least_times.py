@@ -13,7 +13,7 @@ from tcopt.backends.llvm.limits import copy_gbps, peak_gflops
 from tcopt.backends.llvm.machine.host import default_target
 from tcopt.compiler.passes import shared_context
 from tcopt.dialects import te
-from tcopt.support.parsing import TextParser
+from tcopt.support.syntax.parsing import TextParser
 from tcopt.tuner.arguments import OUTPUT
 from tcopt.tuner.measure.workload import Workload
 from tcopt.tuner.tasks import Task

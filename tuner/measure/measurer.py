@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, Self
 
-from tcopt.support.cores import default_threads
+from tcopt.support.processes.cores import default_threads
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.builders import Builder, Built, LocalBuilders
 from tcopt.tuner.measure.least_times import amounts_of, measured_again, on_this_machine

@@ -17,8 +17,8 @@ from tcopt.backends.llvm.machine.host import host_target
 from tcopt.backends.llvm.machine.machine import assemble_object
 from tcopt.backends.llvm.pool.text import THREADS_VARIABLE
 from tcopt.backends.llvm.stop_flag import StopFlag
-from tcopt.support.alignment import ALIGNMENT
-from tcopt.support.guarded_memory import PAGE, Region, map_region
+from tcopt.support.machines.alignment import ALIGNMENT
+from tcopt.support.processes.guarded_memory import PAGE, Region, map_region
 from tcopt.tuner.arguments import INPUT, OUTPUT, WEIGHT, Argument, dtype_of
 from tcopt.tuner.measure.device_memory import CANARY, CANARY_BYTES
 from tcopt.tuner.measure.held_arguments import HeldArguments

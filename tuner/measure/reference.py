@@ -27,9 +27,9 @@ from tcopt.compiler.passes import shared_context
 from tcopt.dialects import te
 from tcopt.dialects.float_precision import precision_of, rounds
 from tcopt.interpreters.te import run_func
-from tcopt.support.dtypes import named_dtype
+from tcopt.support.data.dtypes import named_dtype
 from tcopt.support.errors import InputError
-from tcopt.support.parsing import TextParser
+from tcopt.support.syntax.parsing import TextParser
 from tcopt.tuner.arguments import OUTPUT, Argument
 from tcopt.tuner.measure.values import SETS, make_values
 

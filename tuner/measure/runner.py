@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tcopt.support.child_memory import memory_for_child
-from tcopt.support.child_process import ChildDied, ChildLate, ChildProcess
 from tcopt.support.errors import InputError, ResourceError, UnsupportedError
-from tcopt.support.messages import Part, pack, unpack
+from tcopt.support.processes.child_process import ChildDied, ChildLate, ChildProcess
+from tcopt.support.processes.messages import Part, pack, unpack
+from tcopt.tuner.measure.child_memory import memory_for_child
 from tcopt.tuner.measure.outcomes import CRASH, RUN_TIMEOUT, WRONG, CandidateFailed
 from tcopt.tuner.measure.values import SETS
 from tcopt.tuner.measure.workload import Code, Workload

@@ -25,10 +25,10 @@ import sys
 import time
 from typing import IO, Any
 
-from tcopt.support.child_memory import limit_memory
 from tcopt.support.errors import TcoptError
-from tcopt.support.guarded_memory import Region, on_fault
-from tcopt.support.messages import listen, pack, send, unpack
+from tcopt.support.processes.guarded_memory import Region, on_fault
+from tcopt.support.processes.messages import listen, pack, send, unpack
+from tcopt.tuner.measure.child_memory import limit_memory
 from tcopt.tuner.measure.closeness import output_error
 from tcopt.tuner.measure.device_memory import WorkloadMemory
 from tcopt.tuner.measure.workload import Code, Workload
@@ -159,7 +159,7 @@ def _memory_on(device: str, workload: Workload) -> WorkloadMemory:
         from tcopt.tuner.measure.native_memory import NativeMemory
 
         return NativeMemory(workload)
-    from tcopt.support.target_registry import target_named
+    from tcopt.support.registries.target_registry import target_named
     from tcopt.tuner.measure.launched_memory import LaunchedMemory
 
     kind: Any = target_named(device)

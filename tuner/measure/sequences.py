@@ -10,7 +10,7 @@ from tcopt.dialects import loop
 from tcopt.dialects.sched import SequenceOp
 from tcopt.schedules.api.apply import apply_sequence
 from tcopt.support.errors import InputError
-from tcopt.support.parsing import LocatedParser
+from tcopt.support.syntax.parsing import LocatedParser
 
 
 def parse_sequence(text: str) -> SequenceOp:

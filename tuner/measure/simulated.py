@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tcopt.support.target_registry import target_named
+from tcopt.support.registries.target_registry import target_named
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.builders import LocalBuilders
 from tcopt.tuner.measure.measurer import (

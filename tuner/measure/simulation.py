@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from tcopt.compiler.passes import shared_context
 from tcopt.dialects.target import TargetFacts
 from tcopt.support.errors import TcoptError
-from tcopt.support.parsing import TextParser
-from tcopt.support.target_registry import target_named
+from tcopt.support.registries.target_registry import target_named
+from tcopt.support.syntax.parsing import TextParser
 from tcopt.tuner.arguments import OUTPUT
 from tcopt.tuner.measure.closeness import output_error
 from tcopt.tuner.measure.outcomes import WRONG, CandidateFailed

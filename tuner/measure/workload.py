@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.support.messages import pack, unpack
+from tcopt.support.processes.messages import pack, unpack
 from tcopt.tuner.arguments import OUTPUT, Argument, argument_of, dtype_of
 
 Array = NDArray[Any]

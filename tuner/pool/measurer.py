@@ -12,7 +12,7 @@ from typing import Any
 
 from tcopt.compiler.fingerprint import fingerprint
 from tcopt.support.errors import BackendError, InputError
-from tcopt.support.messages import pack, unpack
+from tcopt.support.processes.messages import pack, unpack
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.builders import (
     Builder,

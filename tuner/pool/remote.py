@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tcopt.compiler.fingerprint import fingerprint
-from tcopt.support.cores import default_threads
-from tcopt.support.messages import pack, unpack
+from tcopt.support.processes.cores import default_threads
+from tcopt.support.processes.messages import pack, unpack
 from tcopt.tuner.measure.builders import LocalBuilders
 from tcopt.tuner.measure.least_times import Amounts, measured_again, on_this_machine
 from tcopt.tuner.measure.outcomes import LOST, CandidateFailed, Outcome

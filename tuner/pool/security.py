@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tcopt.support.errors import BackendError, InputError, UnsupportedError
-from tcopt.support.private_files import make_private, private_path, read_private
+from tcopt.support.files.private_files import make_private, private_path, read_private
 
 KEY_NAME = "pool.pem"
 """Name of the key file in `$XDG_STATE_HOME/tcopt`, by default `~/.local/state/tcopt`."""

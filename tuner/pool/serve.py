@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tcopt.support.errors import BackendError, InputError
-from tcopt.support.private_files import private_folder
+from tcopt.support.files.private_files import private_folder
 from tcopt.tuner.pool.security import (
     Certificates,
     check_address,

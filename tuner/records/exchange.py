@@ -15,7 +15,7 @@ from sqlalchemy import JSON, Boolean, Column, Integer, String, Table, select
 
 from tcopt.schedules.tuning.workloads import key_of
 from tcopt.support.errors import InputError, TcoptError
-from tcopt.support.files import cannot_read, open_file, write_output
+from tcopt.support.files.access import cannot_read, open_file, write_output
 from tcopt.tuner.records.lines import FORMAT, NAMED, Rows, lines_of
 from tcopt.tuner.records.schema import SCHEDULE, TRIAL, WORKLOAD
 from tcopt.tuner.records.store import Store

@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from tcopt.backends.llvm.emit.types import DOUBLE, FLOAT, HALF, I1, PTR, LlvmType, llvm_type
-from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.data.dtypes import numpy_dtype
 from tcopt.support.memo import memo
 
 Number = int | float

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from tcopt.backends.identifiers import distinct
 from tcopt.support.errors import UnsupportedError
-from tcopt.support.identifiers import distinct
 
 _C_FUNCTION = re.compile(r"[A-Za-z_][A-Za-z0-9_.$]*", re.ASCII)
 _OF_THE_POOL = ("parallel", "num_threads", "set_threads")

@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from tcopt.support.dtypes import is_narrow
+from tcopt.support.data.dtypes import is_narrow
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.memo import memo, on_clear
 

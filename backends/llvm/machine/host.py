@@ -12,10 +12,10 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 
-from tcopt.support.cores import usable_cores
-from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError
-from tcopt.support.target_registry import HOST_KIND, target_named
+from tcopt.support.machines.cpu_target import CpuTarget
+from tcopt.support.processes.cores import usable_cores
+from tcopt.support.registries.target_registry import HOST_KIND, target_named
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 CPU_ENVIRONMENT = "TCOPT_CPU"

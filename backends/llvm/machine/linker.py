@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tcopt.backends.llvm.machine.host import host_target
-from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import BackendError
-from tcopt.support.files import as_path, write_output
+from tcopt.support.files.access import as_path, write_output
+from tcopt.support.machines.cpu_target import CpuTarget
 
 _NATIVE = (("cc",), ("gcc",), ("clang",))
 _OPTIONS = ("-lm", "-lpthread")

@@ -8,9 +8,9 @@ from functools import cache, lru_cache
 
 import llvmlite.binding as llvm
 
-from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import BackendError, InputError
-from tcopt.support.memory import can_map
+from tcopt.support.machines.cpu_target import CpuTarget
+from tcopt.support.processes.memory import can_map
 
 CODEGEN_LEVEL = 2
 """LLVM's code generation level; no IR passes are run before it."""

@@ -28,8 +28,8 @@ from tcopt.backends.llvm.emit.types import byte_size, is_bool, llvm_type, memory
 from tcopt.backends.llvm.ops.scf import counted_loop
 from tcopt.backends.strides import static_strides
 from tcopt.dialects.memref_ import PrefetchOp
-from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import UnsupportedError
+from tcopt.support.machines.alignment import ALIGNMENT
 
 
 def memref_type(value: SSAValue) -> MemRefType[Attribute]:

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from tcopt.backends.llvm.machine.machine import assemble_object, data_layout
-from tcopt.support.cpu_target import CpuTarget
+from tcopt.support.machines.cpu_target import CpuTarget
 
 PARALLEL_SYMBOL = "tcopt_parallel"
 """`void tcopt_parallel(void (*fn)(void *, int64_t, int64_t), void *ctx, int64_t total,

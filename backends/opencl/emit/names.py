@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from tcopt.support.identifiers import distinct, identifier
+from tcopt.backends.identifiers import distinct, identifier
 
 _WORDS = (
     "auto bool break case char complex const constant continue default do double else enum extern "

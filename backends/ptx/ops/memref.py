@@ -10,7 +10,7 @@ from tcopt.backends.llvm.ops.memref import memref_bytes, memref_type
 from tcopt.backends.ptx.emitter import ROLLED, SHARED, KernelEmitter
 from tcopt.backends.ptx.registry import emits_ptx
 from tcopt.passes.kernel.lowering.thread_axes import SHARED_SPACE
-from tcopt.support.alignment import ALIGNMENT
+from tcopt.support.machines.alignment import ALIGNMENT
 
 _THREAD_ALIGNMENT = 16
 """Bytes of the widest access of a thread."""

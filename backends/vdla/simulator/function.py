@@ -21,7 +21,7 @@ from tcopt.dialects.vdla.stream import MICRO_OPS, Alu, Compute, Gemm, Instructio
 from tcopt.dialects.vdla.tasks.faults import fault
 from tcopt.dialects.vdla.tasks.indices import Indices, step_indices
 from tcopt.support.errors import InputError
-from tcopt.support.stop_checks import check_stop
+from tcopt.support.processes.stop_checks import check_stop
 
 Array = NDArray[Any]
 Plans = dict[tuple[Any, ...], Any]

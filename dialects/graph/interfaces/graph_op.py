@@ -39,7 +39,7 @@ from tcopt.dialects.graph.types import (
     zeros,
 )
 from tcopt.dialects.te import api as te
-from tcopt.support.quick_ir import init_op
+from tcopt.support.ir.quick_ir import init_op
 
 
 class GraphOp(

@@ -22,7 +22,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tcopt.dialects.graph.attributes import UNIT, floats, ints
-from tcopt.support.literals import float_text, parse_number
+from tcopt.support.ir.literals import float_text, parse_number
 
 
 def print_operands(printer: Printer, operands: Sequence[SSAValue]) -> None:

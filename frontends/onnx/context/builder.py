@@ -34,8 +34,8 @@ from tcopt.frontends.onnx.model.errors import MissingValuesError
 from tcopt.frontends.onnx.model.initializers import Weight
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.model.tensors import TensorReader
+from tcopt.support.data.strings import TEXT, StringTable, is_text, strings_in
 from tcopt.support.errors import ImportModelError, UnsupportedError
-from tcopt.support.strings import TEXT, StringTable, is_text, strings_in
 
 # Shape computations are short; anything above a limit is data and is not folded.
 FLOAT_FOLD_LIMIT = 16

@@ -364,7 +364,7 @@ class NodeContext:
         element: Attribute | None = None,
         **settings: Any,
     ) -> SSAValue:
-        """Call a host function, see `support.host_functions`; return its result.
+        """Call a host function, see `support.host.host_functions`; return its result.
 
         Args:
             element: element type of the result; None for strings.

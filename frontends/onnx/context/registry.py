@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, TypeVar
 from xdsl.ir import SSAValue
 
 from tcopt.support.errors import InputError
-from tcopt.support.registration import Registry
+from tcopt.support.registries.registration import Registry
 
 if TYPE_CHECKING:
     from tcopt.frontends.onnx.context.context import NodeContext

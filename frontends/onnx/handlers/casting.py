@@ -21,7 +21,7 @@ from tcopt.dialects import graph
 from tcopt.dialects.graph.types import element_of, is_float, numpy_dtype
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
-from tcopt.support.dtypes import is_narrow
+from tcopt.support.data.dtypes import is_narrow
 
 _BYTE = element_of(np.dtype(np.uint8))
 _MANTISSA = 23

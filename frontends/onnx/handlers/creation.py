@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.model.types import numpy_dtype
-from tcopt.support.strings import TEXT, array_of_texts, is_text
+from tcopt.support.data.strings import TEXT, array_of_texts, is_text
 
 
 @handler("Constant")

@@ -14,7 +14,7 @@ from tcopt.frontends.onnx.handlers.casting import cast
 from tcopt.frontends.onnx.handlers.indexing import check_range
 from tcopt.frontends.onnx.handlers.label_encoder import positions
 from tcopt.frontends.onnx.handlers.shaping import reshaped
-from tcopt.support.strings import TEXT
+from tcopt.support.data.strings import TEXT
 
 
 @handler("ai.onnx.ml.ArrayFeatureExtractor")

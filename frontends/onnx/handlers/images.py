@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 from tcopt.dialects.graph.types import element_of
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
-from tcopt.support.host_functions.images import FORMATS, check_library
+from tcopt.support.host.host_functions.images import FORMATS, check_library
 
 
 @handler("ImageDecoder")

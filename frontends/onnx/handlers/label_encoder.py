@@ -12,7 +12,7 @@ from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast
 from tcopt.frontends.onnx.handlers.shaping import reshaped
-from tcopt.support.strings import TEXT, is_text
+from tcopt.support.data.strings import TEXT, is_text
 
 _TABLE_LIMIT = 1 << 16
 """Maximum range of integer keys for a table lookup; otherwise all keys are compared."""

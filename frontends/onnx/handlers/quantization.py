@@ -17,7 +17,7 @@ from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import byte_like, cast, converted, plain
 from tcopt.frontends.onnx.handlers.shaping import reshaped
 from tcopt.frontends.onnx.model.types import element_type
-from tcopt.support.dtypes import is_narrow
+from tcopt.support.data.dtypes import is_narrow
 
 
 def scalar(ctx: NodeContext, value: SSAValue) -> SSAValue:

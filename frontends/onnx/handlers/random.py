@@ -22,7 +22,7 @@ from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast, plain
 from tcopt.frontends.onnx.handlers.shaping import reshaped
-from tcopt.support.random_keys import key_of
+from tcopt.support.data.random_keys import key_of
 
 _MANTISSA: dict[Attribute, int] = {f32: 24, f16: 11, bf16: 8}
 _HIGH_BITS, _LOW_BITS = 27, 26

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
 from tcopt.frontends.onnx.context.context import NodeContext
-from tcopt.support.strings import TEXT, is_text
+from tcopt.support.data.strings import TEXT, is_text
 
 _WINITZKI = 0.147
 _WINITZKI_PI = 3.14159

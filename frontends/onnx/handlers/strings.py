@@ -13,9 +13,9 @@ from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.label_encoder import positions
 from tcopt.frontends.onnx.handlers.selection import nonzero_indices
 from tcopt.frontends.onnx.handlers.shaping import reshaped
+from tcopt.support.data.strings import TEXT
 from tcopt.support.errors import InputError
-from tcopt.support.host_functions.matching import matcher_of
-from tcopt.support.strings import TEXT
+from tcopt.support.host.host_functions.matching import matcher_of
 
 
 @handler("StringConcat")

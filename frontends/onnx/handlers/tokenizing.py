@@ -9,9 +9,9 @@ from xdsl.ir import SSAValue
 from tcopt.dialects import graph
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
+from tcopt.support.data.strings import TEXT
 from tcopt.support.errors import InputError
-from tcopt.support.host_functions.tokens import Tokens
-from tcopt.support.strings import TEXT
+from tcopt.support.host.host_functions.tokens import Tokens
 
 
 @handler("com.microsoft.Tokenizer")

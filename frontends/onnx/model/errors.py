@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tcopt.support.data.structures import Kind
 from tcopt.support.errors import ImportModelError, InputError, UnsupportedError
-from tcopt.support.structures import Kind
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue

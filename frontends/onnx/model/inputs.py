@@ -12,9 +12,9 @@ from xdsl.ir import Attribute
 
 from tcopt.frontends.onnx.model.errors import Dimension, MissingShapesError
 from tcopt.frontends.onnx.model.types import declared_dtype, declared_element, tensor_declaration
+from tcopt.support.data.strings import is_text
+from tcopt.support.data.structures import Kind
 from tcopt.support.errors import ImportModelError, InputError, UnsupportedError
-from tcopt.support.strings import is_text
-from tcopt.support.structures import Kind
 
 
 @dataclass

@@ -18,8 +18,8 @@ from tcopt.frontends.onnx.model.values import (
     SequenceValue,
     Value,
 )
+from tcopt.support.data.structures import Count, Kind, tensor_names
 from tcopt.support.errors import ImportModelError, InputError
-from tcopt.support.structures import Count, Kind, tensor_names
 
 Shapes = Mapping[str, Any]
 """Shapes by input name: for a sequence a list of shapes, for an absent optional None."""

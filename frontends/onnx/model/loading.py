@@ -15,7 +15,7 @@ from tcopt.frontends.onnx.model.node_facts import STANDARD_DOMAINS
 from tcopt.frontends.onnx.model.tensors import TensorReader
 from tcopt.frontends.onnx.model.wire import cut_weights
 from tcopt.support.errors import ImportModelError, InputError, TcoptError, UnsupportedError
-from tcopt.support.files import as_path, open_file
+from tcopt.support.files.access import as_path, open_file
 
 OLDEST_IR = 3
 OLDEST_OPSET = 1

@@ -13,10 +13,10 @@ from tcopt.frontends.onnx.model.inputs import ModelInput, declared_dims
 from tcopt.frontends.onnx.model.lists import described
 from tcopt.frontends.onnx.model.types import element_type, tensor_declaration
 from tcopt.frontends.onnx.model.values import MapsValue, OptionalValue, SequenceValue, Value
+from tcopt.support.data.shape_text import shape_text
+from tcopt.support.data.strings import TEXT_NAME
+from tcopt.support.data.structures import Count, Kind, tensor_names
 from tcopt.support.errors import ImportModelError, UnsupportedError
-from tcopt.support.shape_text import shape_text
-from tcopt.support.strings import TEXT_NAME
-from tcopt.support.structures import Count, Kind, tensor_names
 
 Results = list[tuple[str, SSAValue]]
 """Values of the graph, with the names of the outputs."""

@@ -11,9 +11,9 @@ import numpy as np
 from onnx import SparseTensorProto, TensorProto, numpy_helper
 
 from tcopt.frontends.onnx.model.types import declared_dtype, elements_per_byte
+from tcopt.support.data.strings import array_of_texts, is_text
 from tcopt.support.errors import ImportModelError, UnsupportedError
-from tcopt.support.files import open_file
-from tcopt.support.strings import array_of_texts, is_text
+from tcopt.support.files.access import open_file
 
 _NAME_LIMIT = 4096
 _MOST_DIGITS = 18

@@ -9,9 +9,9 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import Attribute
 
 from tcopt.dialects.graph.types import element_of
+from tcopt.support.data.strings import TEXT
+from tcopt.support.data.structures import Kind
 from tcopt.support.errors import UnsupportedError
-from tcopt.support.strings import TEXT
-from tcopt.support.structures import Kind
 
 _DTYPES: dict[int, np.dtype] = {
     TensorProto.FLOAT: np.dtype(np.float32),

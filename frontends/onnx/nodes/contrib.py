@@ -22,7 +22,7 @@ from tcopt.frontends.onnx.nodes.contrib_schema import (
 from tcopt.frontends.onnx.nodes.microsoft import find_microsoft_schema
 from tcopt.frontends.onnx.nodes.qonnx import find_qonnx_schema
 from tcopt.support.errors import InputError
-from tcopt.support.registration import Registry
+from tcopt.support.registries.registration import Registry
 
 SCHEMAS: Registry[str, ContribSchema] = Registry("schema of operator")
 """Registered schemas of operators of other domains, by domain and name."""

@@ -46,7 +46,7 @@ from tcopt.support.errors import (
     TcoptError,
     UnsupportedError,
 )
-from tcopt.support.registration import foreign_code
+from tcopt.support.registries.registration import foreign_code
 
 
 class NodeImporter:

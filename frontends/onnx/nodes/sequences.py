@@ -18,8 +18,8 @@ from tcopt.frontends.onnx.model.values import (
     Value,
     Values,
 )
-from tcopt.support.registration import Registry
-from tcopt.support.strings import TEXT
+from tcopt.support.data.strings import TEXT
+from tcopt.support.registries.registration import Registry
 
 _Handler = Callable[[NodeContext, Values], Value]
 SEQUENCE_HANDLERS: Registry[str, _Handler] = Registry("handler of operator on sequences")

@@ -29,7 +29,7 @@ from tcopt.frontends.onnx.model.values import (
     Value,
 )
 from tcopt.frontends.onnx.nodes.subgraphs import used_names
-from tcopt.support.structures import Kind, tensor_names
+from tcopt.support.data.structures import Kind, tensor_names
 
 _GIVEN_LIMIT = 64
 """If the inputs that a value depends on have at most this many elements, they are shapes, sizes and

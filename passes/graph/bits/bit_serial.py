@@ -41,8 +41,8 @@ from tcopt.passes.graph.folding.constants import Constants
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.passes.graph.winograd.exact_tiles import ExactTiles, resident_bytes
 from tcopt.support.errors import PassFailedError
+from tcopt.support.ir.rewriting import function_bodies, rewrite
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import function_bodies, rewrite
 
 AUTO, POPCOUNT, LOOKUP, NEVER = "auto", "popcount", "lookup", "never"
 LEAST_GAIN = 0.05

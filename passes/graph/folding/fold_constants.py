@@ -17,7 +17,7 @@ from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.scan import ScanOp
 from tcopt.dialects.graph.types import Array, bytes_of, numpy_dtype, type_of, zeros
 from tcopt.passes.graph.folding.constants import Constants, EraseUnusedConstant
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
 
 GROWTH = 4
 """Maximum size of a result relative to its operands; small results may exceed it."""

@@ -21,9 +21,9 @@ from tcopt.dialects.graph.interfaces import GraphOp, LinearWeight
 from tcopt.dialects.graph.types import Array, element_type, is_float
 from tcopt.passes.graph.folding.constants import Constants, EraseUnusedConstant
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, STRICT
+from tcopt.support.arithmetic.reachability import Reaches
 from tcopt.support.errors import PassFailedError
-from tcopt.support.reachability import Reaches
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
 
 
 @dataclass

@@ -17,7 +17,7 @@ from tcopt.dialects.graph.interfaces import GraphOp, Simplify
 from tcopt.dialects.graph.shape import BroadcastToOp, ReshapeOp
 from tcopt.dialects.graph.types import broadcast_shapes, shape_of
 from tcopt.passes.canonicalize import EraseDead, Fold
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
 
 
 class DropBroadcast(RewritePattern):

@@ -19,8 +19,8 @@ from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.slice import ConcatOp
 from tcopt.dialects.graph.types import shape_of
 from tcopt.dialects.target import cpu_target_of
+from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import rewrite
 
 _FEWEST = 3
 """Minimum number of parts for copying: selecting one of two parts for each element is cheaper than

@@ -28,8 +28,8 @@ from tcopt.passes.graph.fusion.permuted_stores import (
     stores_apart,
     stores_vectors,
 )
+from tcopt.support.ir.rewriting import function_bodies, move, rewrite
 from tcopt.support.remarks import listening
-from tcopt.support.rewriting import function_bodies, move, rewrite
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from tcopt.dialects.target.thread_costs import LAUNCH
 from tcopt.dialects.te import api as te
 from tcopt.dialects.te.expr import Axis, Read
 from tcopt.dialects.te.tensor import Stage, Tensor
-from tcopt.support.affine import extents_to_ranges, simplify, substitute
-from tcopt.support.permutations import inverse_permutation, stride_in_groups
+from tcopt.support.arithmetic.affine import extents_to_ranges, simplify, substitute
+from tcopt.support.arithmetic.permutations import inverse_permutation, stride_in_groups
 
 SQUARE = 4
 """Number of vectors that are transposed together in registers before storing."""

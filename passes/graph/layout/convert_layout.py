@@ -34,8 +34,8 @@ from tcopt.passes.graph.layout.kept_dims import keep_dims
 from tcopt.passes.graph.layout.layout_cost import plain_ops
 from tcopt.passes.graph.layout.plain_results import stays_plain
 from tcopt.support.errors import PassFailedError
+from tcopt.support.ir.rewriting import erase, insert, rewrite, take_choices
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import erase, insert, rewrite, take_choices
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Block, SSAValue
 
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.support.rewriting import replace, take_choices
+from tcopt.support.ir.rewriting import replace, take_choices
 
 
 def keep_dims(body: Block) -> None:

@@ -16,7 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.types import shape_of
-from tcopt.support.minimum_cut import UNLIMITED, Network
+from tcopt.support.arithmetic.minimum_cut import UNLIMITED, Network
 
 PLAIN_WINDOW = 2
 """Extra cost of one operation of a window on plain data, in units of one moved element."""

@@ -22,8 +22,8 @@ from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.pad import PadOp
 from tcopt.dialects.graph.slice import ConcatOp, SliceOp
 from tcopt.dialects.graph.types import element_type, shape_of
+from tcopt.support.ir.rewriting import function_bodies, rewrite
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import function_bodies, rewrite
 
 
 @dataclass(frozen=True)

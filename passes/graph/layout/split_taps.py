@@ -18,8 +18,8 @@ from tcopt.dialects.graph.sum_taps import SumTapsOp
 from tcopt.dialects.graph.types import element_type, shape_of
 from tcopt.dialects.target import CpuTargetAttr, cpu_target_of
 from tcopt.passes.graph.layout.channel_blocks import block_of
+from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import rewrite
 
 LEAST_GAIN = 1.25
 """Minimum estimated speed-up."""

@@ -19,7 +19,7 @@ from tcopt.dialects.graph.types import element_type, shape_of
 from tcopt.dialects.te import api as te
 from tcopt.dialects.te.expr import Axis, ComputedIndex, Expr, Index, Read
 from tcopt.dialects.te.tensor import Stage, Tensor, children
-from tcopt.support.affine import simplify
+from tcopt.support.arithmetic.affine import simplify
 
 Followed = tuple[int | None, ...]
 """For each axis of a tensor, the axis of the result that it follows; None if all of it is read."""

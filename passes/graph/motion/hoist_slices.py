@@ -18,8 +18,8 @@ from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.slice import SliceOp
 from tcopt.dialects.graph.types import element_type, shape_of, tensor
 from tcopt.passes.graph.motion.followed_axes import followed_axes
+from tcopt.support.ir.rewriting import erase, function_bodies, rewrite
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import erase, function_bodies, rewrite
 
 PART = 2
 """Minimum reduction of an op's result, as a factor: the work saved must outweigh the slices of its

@@ -22,9 +22,9 @@ from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.slice import SliceOp
 from tcopt.dialects.graph.types import bytes_of, shape_of, type_of
 from tcopt.passes.graph.folding.constants import Constants
-from tcopt.support.alignment import ALIGNMENT
+from tcopt.support.ir.rewriting import function_bodies, rewrite
+from tcopt.support.machines.alignment import ALIGNMENT
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import function_bodies, rewrite
 
 
 class MergeColumns(RewritePattern):

@@ -21,9 +21,9 @@ from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.slice import ConcatOp, SliceOp
 from tcopt.dialects.graph.types import bytes_of, numpy_dtype, shape_of, type_of
-from tcopt.support.alignment import ALIGNMENT
+from tcopt.support.ir.rewriting import function_bodies, move_before, rewrite
+from tcopt.support.machines.alignment import ALIGNMENT
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import function_bodies, move_before, rewrite
 
 FEW_ROWS = 16
 """Maximum number of rows of a contraction that is bound by loading its weights."""

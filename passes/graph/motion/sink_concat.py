@@ -15,7 +15,7 @@ from tcopt.dialects.graph.constant import ConstantOp, ConstantValues
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.slice import ConcatOp, SliceOp
 from tcopt.dialects.graph.types import shape_of
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
 
 
 class SinkConcat(RewritePattern):

@@ -15,8 +15,8 @@ from tcopt.dialects.graph.matmul import FEW_ROWS
 from tcopt.dialects.graph.types import element_type
 from tcopt.dialects.intrinsics import Intrinsic, find_dot
 from tcopt.dialects.target import TargetFacts
-from tcopt.support.matmul_tiles import best_tile
-from tcopt.support.pure_values import insert_once
+from tcopt.support.ir.pure_values import insert_once
+from tcopt.support.machines.matmul_tiles import best_tile
 from tcopt.support.remarks import remark
 
 

@@ -15,8 +15,8 @@ from tcopt.dialects.graph.types import element_type
 from tcopt.dialects.intrinsics import find_dot
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.packing.computed_panels import PackComputedMatmul
+from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import rewrite
 
 
 @dataclass

@@ -20,10 +20,10 @@ from tcopt.dialects.intrinsics import byte_group
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.layout.channel_blocks import is_of_bytes
 from tcopt.passes.graph.packing.computed_panels import PackComputedMatmul
-from tcopt.support.matmul_tiles import best_tile
-from tcopt.support.pure_values import insert_once
+from tcopt.support.ir.pure_values import insert_once
+from tcopt.support.ir.rewriting import rewrite
+from tcopt.support.machines.matmul_tiles import best_tile
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import rewrite
 
 
 @dataclass

@@ -33,12 +33,12 @@ from tcopt.passes.graph.placement.blocks import layout_of, lies_as, plain_source
 from tcopt.passes.graph.placement.read_outs import follow_read_out
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, FAST
+from tcopt.support.arithmetic.minimum_cut import UNLIMITED, Network
 from tcopt.support.errors import PassFailedError
+from tcopt.support.ir.rewriting import function_bodies, rewrite
 from tcopt.support.locations import describe_location, nearest_location
-from tcopt.support.minimum_cut import UNLIMITED, Network
 from tcopt.support.placement import warn_of_placement
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import function_bodies, rewrite
 
 HOST_PRODUCTS = 6
 """Multiply-adds of the host per cycle of the accelerator: in figure 21 of the TVM paper, the ARM

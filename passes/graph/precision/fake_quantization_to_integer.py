@@ -32,8 +32,8 @@ from tcopt.dialects.graph.types import Array, element_type, is_float, numpy_dtyp
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, FAST
 from tcopt.support.errors import PassFailedError
+from tcopt.support.ir.rewriting import erase_unused, function_bodies, rewrite, take_choices
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import erase_unused, function_bodies, rewrite, take_choices
 
 _SCALES = 65536
 """Maximum number of elements of scales and zero points that are evaluated."""

@@ -27,7 +27,7 @@ from tcopt.dialects.graph.histogram import HistogramOp
 from tcopt.dialects.graph.reduce import ReduceOp
 from tcopt.dialects.graph.types import element_type, is_float, shape_of
 from tcopt.support.errors import PassFailedError
-from tcopt.support.rewriting import insert
+from tcopt.support.ir.rewriting import insert
 
 _OUTPUTS, _CHECKS = "graph.outputs", "graph.checks"
 WHOLE = "all"

@@ -13,7 +13,7 @@ from tcopt.dialects.graph.interfaces import GraphOp, Limits
 from tcopt.dialects.graph.quantize import QuantizerOp, is_quantized
 from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
 from tcopt.passes.graph.folding.constants import Constants
-from tcopt.support.dtypes import is_narrow
+from tcopt.support.data.dtypes import is_narrow
 
 
 class IntegerRanges:

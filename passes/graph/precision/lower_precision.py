@@ -18,9 +18,9 @@ from tcopt.dialects.intrinsics import added_at_once
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.packing.computed_panels import computed_panels
 from tcopt.support.errors import PassFailedError
-from tcopt.support.pure_values import insert_once
+from tcopt.support.ir.pure_values import insert_once
+from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import rewrite
 
 NARROW_TYPES: dict[str, Attribute] = {"bf16": bf16, "f16": f16}
 """Element types to which operands can be rounded, by name."""

@@ -36,8 +36,8 @@ from tcopt.passes.graph.precision.byte_products import (
     narrow_product,
 )
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
+from tcopt.support.ir.rewriting import erase, function_bodies, rewrite, take_choices
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import erase, function_bodies, rewrite, take_choices
 
 
 @dataclass(frozen=True)

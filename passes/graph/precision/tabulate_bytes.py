@@ -20,8 +20,8 @@ from tcopt.dialects.graph.quantize import DequantizeOp, QuantizeOp, is_quantized
 from tcopt.dialects.graph.types import Array, element_type, numpy_dtype, shape_of
 from tcopt.dialects.target import accelerator_of, target_facts_of
 from tcopt.passes.graph.folding.constants import Constants
+from tcopt.support.ir.rewriting import erase_unused, function_bodies, rewrite
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import erase_unused, function_bodies, rewrite
 
 CHOOSES_BYTES = (
     frozenset({"x86_64", "avx512vbmi"}),

@@ -22,9 +22,9 @@ from tcopt.dialects.intrinsics import find_dot
 from tcopt.dialects.target import target_facts_of
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, FAST
 from tcopt.support.errors import PassFailedError
-from tcopt.support.pure_values import insert_once
+from tcopt.support.ir.pure_values import insert_once
+from tcopt.support.ir.rewriting import erase_unused, function_bodies, rewrite
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import erase_unused, function_bodies, rewrite
 
 LEAST_USES = 2
 """Minimum average number of products of an operand's element for widening it in advance; otherwise

@@ -11,8 +11,8 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from tcopt.dialects.graph.reduce import ReductionOp
 from tcopt.dialects.graph.tuning import PARTS, PREFIX, tuned
+from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import rewrite
 
 
 class SplitReduction(RewritePattern):

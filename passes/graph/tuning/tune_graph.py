@@ -18,9 +18,9 @@ from xdsl.passes import ModulePass
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.tuning import CHOICES, ONLY_ZERO, PREFIX
 from tcopt.support.errors import InputError, PassFailedError
-from tcopt.support.files import cannot_read, open_file
-from tcopt.support.origins import node_names
-from tcopt.support.rewriting import function_bodies
+from tcopt.support.files.access import cannot_read, open_file
+from tcopt.support.ir.origins import node_names
+from tcopt.support.ir.rewriting import function_bodies
 
 Table = Mapping[str, Mapping[str, int]]
 """Choices by the name of the node that an op originates from."""

@@ -15,8 +15,8 @@ from tcopt.dialects.graph.conv_phases import phases_of, vector_products
 from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
 from tcopt.dialects.graph.slice import SliceOp
 from tcopt.dialects.target import target_facts_of
+from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import rewrite
 
 
 @dataclass

@@ -17,7 +17,7 @@ from tcopt.dialects.graph.conv import ConvOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.slice import SliceOp
 from tcopt.dialects.graph.types import shape_of
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
 
 
 class GatherPixels(RewritePattern):

@@ -13,8 +13,8 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from tcopt.dialects.graph.group import GroupOp
 from tcopt.dialects.graph.pool import PoolOp
 from tcopt.dialects.target import target_facts_of
+from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import rewrite
 
 STORED = 2
 """Cost of storing and loading an intermediate element, in units of one window element."""

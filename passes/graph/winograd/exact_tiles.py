@@ -18,7 +18,7 @@ from tcopt.dialects.intrinsics import added_at_once
 from tcopt.dialects.target import TargetFacts
 from tcopt.dialects.target.convolution_costs import ConvolutionCosts, Layer
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
-from tcopt.support.winograd_tables import tiles_of
+from tcopt.support.arithmetic.winograd_tables import tiles_of
 
 MOST_PLACES = 8
 """Maximum number of products of a tile's row, over all phases: transforms are unrolled, and their

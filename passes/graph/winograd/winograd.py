@@ -31,10 +31,10 @@ from tcopt.passes.graph.winograd.exact_tiles import (
     written_out,
 )
 from tcopt.support.accuracy import ACCURACIES, PRECISE, PRECISIONS
+from tcopt.support.arithmetic.winograd_tables import TILES
 from tcopt.support.errors import PassFailedError
+from tcopt.support.ir.rewriting import function_bodies, rewrite
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import function_bodies, rewrite
-from tcopt.support.winograd_tables import TILES
 
 ALLOWED = {"strict": 4, "default": 6, "fast": 8}
 """Maximum number of products of a tile's row at each accuracy; see docs/accuracy.md for the errors.

@@ -28,7 +28,7 @@ from tcopt.dialects.vector_ import ScatterOp
 from tcopt.passes.kernel.accesses.constant_vectors import base_and_offset, constant_step
 from tcopt.passes.kernel.accesses.lane_layouts import constant_prefix
 from tcopt.passes.kernel.cleanup.effects import accessed
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
 
 _LARGEST_STEP = 8
 """Maximum step of the scatters to replace: each stored vector takes a shuffle per scatter."""

@@ -16,7 +16,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.arith_ import SelectOp
 from tcopt.dialects.target import thread_blocks_of
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
 
 MOST_OPS = 24
 """Maximum number of ops under a condition that counts as a copy."""

@@ -31,8 +31,8 @@ from tcopt.passes.kernel.accesses.constant_vectors import base_and_offset, const
 from tcopt.passes.kernel.accesses.lane_layouts import constant_prefix
 from tcopt.passes.kernel.accesses.register_squares import CHUNK_BITS, transpose_chunks
 from tcopt.passes.kernel.cleanup.effects import accessed, effects_of
-from tcopt.support.literals import number_attr
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.literals import number_attr
+from tcopt.support.ir.rewriting import rewrite
 
 _FEWEST_COLUMNS = 4
 """Minimum number of gathers to replace."""

@@ -30,7 +30,7 @@ from tcopt.passes.kernel.accesses.constant_vectors import base_and_offset, const
 from tcopt.passes.kernel.accesses.lane_layouts import constant_prefix
 from tcopt.passes.kernel.accesses.register_squares import CHUNK_BITS, transpose_chunks
 from tcopt.passes.kernel.cleanup.effects import accessed
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
 
 
 class TransposeScatters(RewritePattern):

@@ -19,7 +19,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.gpu_kernels import KERNEL
 from tcopt.interpreters.kernel import run_kernel
-from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.data.dtypes import numpy_dtype
 
 
 @dataclass(frozen=True)

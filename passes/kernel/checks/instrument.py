@@ -28,8 +28,8 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.memory_sizes import memref_bytes
 from tcopt.dialects.profile import ClockOp
-from tcopt.support.origins import call_origin
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.origins import call_origin
+from tcopt.support.ir.rewriting import rewrite
 
 PROFILE = "tcopt.profile"
 """The attribute of @main that describes each timed call."""

@@ -22,8 +22,8 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.utils.hints import isa
 
 from tcopt.support.errors import UnsupportedError
-from tcopt.support.registry import DIALECTS
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
+from tcopt.support.registries.registry import DIALECTS
 
 OPERATION = "tcopt.op"
 """Attribute of a declaration: name of the op whose calls refer to it."""

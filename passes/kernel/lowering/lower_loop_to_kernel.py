@@ -42,10 +42,10 @@ from tcopt.passes.kernel.lowering.thread_private import drop_thread_dimensions
 from tcopt.passes.loop.analysis.contraction import contraction
 from tcopt.passes.loop.bufferize.hoist_workspace import STACK_BYTES
 from tcopt.passes.loop.unroll.table_folds import WRAPS, constant_index, is_integral, splat
-from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import PassFailedError
-from tcopt.support.pure_values import is_pure
-from tcopt.support.quick_ir import erase_op, keep_name, walk_ops
+from tcopt.support.ir.pure_values import is_pure
+from tcopt.support.ir.quick_ir import erase_op, keep_name, walk_ops
+from tcopt.support.machines.alignment import ALIGNMENT
 
 
 @dataclass(frozen=True)

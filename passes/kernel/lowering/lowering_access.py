@@ -35,7 +35,7 @@ from tcopt.passes.kernel.accesses.lane_layouts import (
     memref_type,
 )
 from tcopt.passes.kernel.lowering.lowering_levels import NO_OVERFLOW, LevelWriter
-from tcopt.support.quick_ir import new_op
+from tcopt.support.ir.quick_ir import new_op
 
 _SHUFFLED_STRIDES = (2, 3, 4)
 _SMALL = 1 << 30

@@ -22,7 +22,7 @@ from tcopt.dialects import loop
 from tcopt.dialects.gpu_kernels import BLOCK_SIZE, GRID_SIZE, KERNEL, SHARED_SPACE, sizes_of
 from tcopt.passes.kernel.lowering.lowering_levels import LevelWriter
 from tcopt.support.errors import PassFailedError
-from tcopt.support.grids import LARGEST_GRID
+from tcopt.support.machines.grids import LARGEST_GRID
 
 __all__ = ["BLOCK_SIZE", "GRID_SIZE", "KERNEL", "SHARED_SPACE", "Grid", "sizes_of"]
 

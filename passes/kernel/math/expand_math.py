@@ -27,8 +27,8 @@ from tcopt.dialects.target import target_facts_of
 from tcopt.passes.kernel.math.polynomials.builder import FloatBuilder, expansions, wide_expansions
 from tcopt.passes.kernel.math.polynomials.power import expand_power
 from tcopt.support.errors import InputError
-from tcopt.support.pure_values import PureValues
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.pure_values import PureValues
+from tcopt.support.ir.rewriting import rewrite
 
 
 class _Builders:

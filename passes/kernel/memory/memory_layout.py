@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tcopt.support.alignment import ALIGNMENT
+from tcopt.support.machines.alignment import ALIGNMENT
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects.loop import SliceOp, WeightOp
 from tcopt.dialects.memory_sizes import memref_bytes
 from tcopt.passes.kernel.memory.memory_layout import Request, aligned, live_bytes, place
-from tcopt.support.rewriting import erase, rewrite
+from tcopt.support.ir.rewriting import erase, rewrite
 
 _VIEWS = (
     memref.ReinterpretCastOp,

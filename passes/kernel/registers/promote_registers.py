@@ -23,7 +23,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects import arith_, vector_
 from tcopt.passes.kernel.registers.register_slots import Promotion, Slot, SlotAccess, analyse
-from tcopt.support.rewriting import erase
+from tcopt.support.ir.rewriting import erase
 
 _Values = dict[Slot, SSAValue]
 

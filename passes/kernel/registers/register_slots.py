@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, NoneAttr, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.hints import isa
 
-from tcopt.support.quick_ir import ops_of
+from tcopt.support.ir.quick_ir import ops_of
 
 _MOST_SLOTS = 512
 """Maximum number of separately accessed parts of a promoted buffer."""

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from tcopt.dialects import loop
-from tcopt.support.affine import Atom, Dim, FloorDiv, LinearSum, Range, linear_sum
+from tcopt.support.arithmetic.affine import Atom, Dim, FloorDiv, LinearSum, Range, linear_sum
 
 Values = Mapping[SSAValue, int]
 """The variables of unrolled loops, with their current values."""

@@ -32,8 +32,8 @@ from tcopt.passes.loop.accelerator.writing_out import (
     is_for_accelerator,
 )
 from tcopt.support.errors import UnsupportedError
+from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.locations import nearest_location
-from tcopt.support.rewriting import rewrite
 
 
 @dataclass(frozen=True)

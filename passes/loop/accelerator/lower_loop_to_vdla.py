@@ -31,8 +31,8 @@ from tcopt.passes.loop.accelerator.micro_ops import kernels_of
 from tcopt.passes.loop.accelerator.program_writer import ProgramWriter
 from tcopt.passes.loop.accelerator.transfers import outside_of, tiles_of
 from tcopt.passes.loop.accelerator.writing_out import WritingOut, is_for_accelerator
+from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.locations import nearest_location
-from tcopt.support.rewriting import rewrite
 
 
 @dataclass

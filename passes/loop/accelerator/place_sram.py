@@ -19,8 +19,8 @@ from tcopt.dialects.loop.memory import PLACES
 from tcopt.dialects.target import target_facts_of
 from tcopt.dialects.target.hardware import PlacedMemory
 from tcopt.support.errors import UnsupportedError
-from tcopt.support.literals import number_list
-from tcopt.support.quick_ir import walk_ops
+from tcopt.support.ir.literals import number_list
+from tcopt.support.ir.quick_ir import walk_ops
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from tcopt.dialects.target import TargetFacts
 from tcopt.passes.loop.accelerator.forms import Form
 from tcopt.passes.loop.accelerator.instruction_nests import Nest, Work, nest_at
 from tcopt.support.errors import UnsupportedError
-from tcopt.support.quick_ir import keep_name
+from tcopt.support.ir.quick_ir import keep_name
 
 
 def is_for_accelerator(function: loop.FuncOp) -> bool:

@@ -17,7 +17,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 
 from tcopt.dialects import loop
 from tcopt.dialects.loop.analysis import buffer_shape
-from tcopt.support.affine import (
+from tcopt.support.arithmetic.affine import (
     UNBOUNDED,
     Dim,
     FloorDiv,
@@ -31,7 +31,7 @@ from tcopt.support.affine import (
     sum_range,
     to_expr,
 )
-from tcopt.support.literals import segment_sizes
+from tcopt.support.ir.literals import segment_sizes
 
 Operands = Sequence[SSAValue]
 Environment = Mapping[SSAValue, tuple[AffineExpr, Operands]]

@@ -6,7 +6,7 @@ from xdsl.ir import Operation
 
 from tcopt.dialects import loop
 from tcopt.passes.loop.analysis.indexing import Knowledge
-from tcopt.support.quick_ir import walk_ops
+from tcopt.support.ir.quick_ir import walk_ops
 
 
 def knowledge_at(op: Operation) -> Knowledge:

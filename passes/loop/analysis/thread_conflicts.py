@@ -32,7 +32,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects import loop
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.passes.loop.analysis.indexing import Knowledge
-from tcopt.support.affine import Atom, Dim, LinearSum, Mod, to_expr, used_dims
+from tcopt.support.arithmetic.affine import Atom, Dim, LinearSum, Mod, to_expr, used_dims
 
 _MOST_WORK = 1 << 22
 """Maximum number of thread positions to enumerate for a pair of accesses."""

@@ -14,7 +14,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from tcopt.dialects import loop
 from tcopt.dialects.table import ScaleOp
 from tcopt.passes.loop.analysis.contraction import contraction
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
 
 
 class FuseMultiplyAdd(RewritePattern):

@@ -10,8 +10,8 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.traits import is_side_effect_free
 
 from tcopt.dialects import loop
-from tcopt.support.access_syntax import unique_operands
-from tcopt.support.rewriting import move, move_before
+from tcopt.support.ir.rewriting import move, move_before
+from tcopt.support.syntax.access_syntax import unique_operands
 
 Condition = tuple[AffineMap, tuple[SSAValue, ...], int]
 """An expression over index values, and its extent."""

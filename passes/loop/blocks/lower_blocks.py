@@ -28,8 +28,8 @@ from tcopt.passes.loop.analysis.surroundings import knowledge_at
 from tcopt.passes.loop.blocks.guards import HoistGuards, JoinGuards, MergeNestedGuard
 from tcopt.passes.loop.blocks.tails import split_tails
 from tcopt.passes.loop.edits.substitution import substitute_values
-from tcopt.support.affine import Dim, coarser, linear_sum, sum_range, used_dims
-from tcopt.support.rewriting import inline, move, move_before, replace, rewrite
+from tcopt.support.arithmetic.affine import Dim, coarser, linear_sum, sum_range, used_dims
+from tcopt.support.ir.rewriting import inline, move, move_before, replace, rewrite
 
 
 class SimplifyAccess(RewritePattern):

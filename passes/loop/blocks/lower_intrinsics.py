@@ -15,8 +15,8 @@ from xdsl.utils.hints import isa
 from tcopt.dialects import loop
 from tcopt.dialects.intrinsics import intrinsic
 from tcopt.dialects.loop.intrin import Tile
-from tcopt.support.access_syntax import unique_operands
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
+from tcopt.support.syntax.access_syntax import unique_operands
 
 
 class LowerIntrinsic(RewritePattern):

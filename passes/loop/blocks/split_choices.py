@@ -23,7 +23,7 @@ from tcopt.passes.loop.analysis.indexing import IndexedOp, Knowledge, simplify_a
 from tcopt.passes.loop.analysis.surroundings import knowledge_at, ranges_inside
 from tcopt.passes.loop.edits.dead_code import erase_dead_ops
 from tcopt.passes.loop.edits.ranges import split_off
-from tcopt.support.affine import (
+from tcopt.support.arithmetic.affine import (
     Dim,
     LinearSum,
     Range,
@@ -32,8 +32,8 @@ from tcopt.support.affine import (
     to_expr,
     used_dims,
 )
-from tcopt.support.quick_ir import walk_ops
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.quick_ir import walk_ops
+from tcopt.support.ir.rewriting import rewrite
 
 _MOST_PARTS = 5
 """Maximum number of loops that one loop becomes."""

@@ -18,7 +18,7 @@ from xdsl.rewriter import InsertPoint
 from tcopt.dialects import loop
 from tcopt.dialects.loop.border import Side
 from tcopt.dialects.target import VectorUnits, target_facts_of
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
 
 
 @dataclass

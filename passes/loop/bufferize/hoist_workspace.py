@@ -15,8 +15,8 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from tcopt.dialects import loop
 from tcopt.dialects.memory_sizes import memref_bytes
 from tcopt.passes.loop.analysis.calls import calls_by_name
-from tcopt.support.alignment import ALIGNMENT
-from tcopt.support.rewriting import insert, replace, rewrite
+from tcopt.support.ir.rewriting import insert, replace, rewrite
+from tcopt.support.machines.alignment import ALIGNMENT
 
 STACK_BYTES = 64 * 1024
 """Maximum size of buffers on a thread's stack."""

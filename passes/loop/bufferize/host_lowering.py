@@ -39,8 +39,8 @@ from tcopt.passes.loop.bufferize.overwrites import find_overwrites
 from tcopt.passes.loop.bufferize.stage_nests import AnyMemRef, copy_function, memref_of
 from tcopt.passes.loop.bufferize.time_loops import TimeLoop
 from tcopt.support.errors import PassFailedError
+from tcopt.support.ir.rewriting import erase
 from tcopt.support.locations import set_location
-from tcopt.support.rewriting import erase
 
 
 class HostLowering:

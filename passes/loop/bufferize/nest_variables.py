@@ -33,8 +33,7 @@ from tcopt.dialects.graph.types import shape_of
 from tcopt.dialects.table import ScaleOp
 from tcopt.dialects.te.access import index_ranges
 from tcopt.passes.te.te_inline import is_contraction, uses_table
-from tcopt.support.access_syntax import unique_operands
-from tcopt.support.affine import (
+from tcopt.support.arithmetic.affine import (
     Dim,
     FloorDiv,
     LinearSum,
@@ -44,7 +43,8 @@ from tcopt.support.affine import (
     simplify,
     substitute,
 )
-from tcopt.support.permutations import inverse_permutation
+from tcopt.support.arithmetic.permutations import inverse_permutation
+from tcopt.support.syntax.access_syntax import unique_operands
 
 
 @dataclass(frozen=True)

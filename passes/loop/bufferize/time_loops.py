@@ -20,8 +20,8 @@ from tcopt.dialects.graph.scan import ScanOp
 from tcopt.dialects.memory_sizes import memref_bytes
 from tcopt.passes.loop.bufferize.joins import is_join, is_read_whole, origin_of, producer_of
 from tcopt.passes.loop.bufferize.stage_nests import AnyMemRef, memref_of
-from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import PassFailedError
+from tcopt.support.machines.alignment import ALIGNMENT
 
 if TYPE_CHECKING:
     from tcopt.passes.loop.bufferize.host_lowering import HostLowering

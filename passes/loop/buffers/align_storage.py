@@ -16,8 +16,8 @@ from xdsl.utils.hints import isa
 from tcopt.dialects import loop
 from tcopt.dialects.loop.memory import STORAGE_ALIGN
 from tcopt.passes.loop.analysis.indexing import set_access
-from tcopt.support.literals import integers
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.literals import integers
+from tcopt.support.ir.rewriting import rewrite
 
 
 class AlignStorage(RewritePattern):

@@ -39,10 +39,10 @@ from tcopt.dialects.loop.analysis import (
 )
 from tcopt.passes.loop.analysis.indexing import Knowledge, set_access
 from tcopt.passes.loop.edits.dead_code import erase_dead_buffers
-from tcopt.support.access_syntax import unique_operands
-from tcopt.support.affine import used_dims
-from tcopt.support.quick_ir import walk_ops
-from tcopt.support.rewriting import move_before, rewrite
+from tcopt.support.arithmetic.affine import used_dims
+from tcopt.support.ir.quick_ir import walk_ops
+from tcopt.support.ir.rewriting import move_before, rewrite
+from tcopt.support.syntax.access_syntax import unique_operands
 
 
 class CompactBuffer(RewritePattern):

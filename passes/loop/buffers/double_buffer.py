@@ -22,7 +22,7 @@ from tcopt.passes.loop.analysis.indexing import Knowledge
 from tcopt.passes.loop.edits.dead_code import erase_dead_ops
 from tcopt.passes.loop.edits.dimensions import AccessOp, accesses_of, add_dimension, reshape
 from tcopt.passes.loop.edits.substitution import substitute_values
-from tcopt.support.rewriting import insert, replace, rewrite
+from tcopt.support.ir.rewriting import insert, replace, rewrite
 
 _MOST_STAGED = 64
 """Maximum elements that a thread holds in registers between fetching and storing them."""

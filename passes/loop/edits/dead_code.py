@@ -8,9 +8,9 @@ from xdsl.ir import Block, Operation
 from xdsl.traits import IsTerminator, is_side_effect_free
 
 from tcopt.dialects import loop
-from tcopt.support.pure_values import is_pure
-from tcopt.support.quick_ir import erase_op
-from tcopt.support.rewriting import erase
+from tcopt.support.ir.pure_values import is_pure
+from tcopt.support.ir.quick_ir import erase_op
+from tcopt.support.ir.rewriting import erase
 
 
 def erase_dead_buffers(function: loop.FuncOp) -> None:

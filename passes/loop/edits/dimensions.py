@@ -12,8 +12,8 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.passes.loop.analysis.indexing import set_access
-from tcopt.support.access_syntax import unique_operands
-from tcopt.support.affine import substitute
+from tcopt.support.arithmetic.affine import substitute
+from tcopt.support.syntax.access_syntax import unique_operands
 
 AccessOp = loop.LoadOp | loop.StoreOp
 

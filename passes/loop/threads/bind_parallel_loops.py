@@ -15,7 +15,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from tcopt.dialects import loop
 from tcopt.dialects.target import thread_blocks_of
-from tcopt.support.rewriting import move, rewrite
+from tcopt.support.ir.rewriting import move, rewrite
 
 _LIKELY_THREADS = 64
 """Number of threads of a block that suffices if each does independent work."""

@@ -23,10 +23,10 @@ from tcopt.dialects.simt import ExchangeRowsOp, MmaOp, MmaSyncOp
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.loop.analysis.indexing import Knowledge, set_access
 from tcopt.passes.loop.analysis.surroundings import ranges_inside
-from tcopt.support.access_syntax import unique_operands
-from tcopt.support.affine import linear_sum, substitute
+from tcopt.support.arithmetic.affine import linear_sum, substitute
 from tcopt.support.errors import PassFailedError
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
+from tcopt.support.syntax.access_syntax import unique_operands
 
 ROWS, COLUMNS = 16, 8
 """Shape of a tile of accumulators."""

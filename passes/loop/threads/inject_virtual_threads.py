@@ -23,7 +23,7 @@ from tcopt.passes.loop.edits.dimensions import (
     add_tile_dimension,
     reshape,
 )
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
 
 _MOST_COPIES = 32
 """Maximum number of virtual threads that are unrolled."""

@@ -24,7 +24,7 @@ from tcopt.passes.loop.analysis.thread_conflicts import (
     ThreadAccess,
 )
 from tcopt.support.errors import PassFailedError
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
 
 
 @dataclass

@@ -19,7 +19,7 @@ from tcopt.dialects.loop.updates import Update, update_of
 from tcopt.dialects.simt import ShuffleOp
 from tcopt.dialects.target import ThreadBlocks, thread_blocks_of
 from tcopt.support.errors import PassFailedError
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
 
 
 @dataclass(frozen=True)

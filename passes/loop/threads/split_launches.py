@@ -17,8 +17,8 @@ from tcopt.dialects.target import thread_blocks_of
 from tcopt.dialects.te.names import symbols_of, unique_name
 from tcopt.passes.loop.analysis.calls import calls_by_name
 from tcopt.support.errors import PassFailedError
+from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.locations import is_known
-from tcopt.support.rewriting import rewrite
 
 
 @dataclass

@@ -12,7 +12,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
-from tcopt.support.quick_ir import new_op
+from tcopt.support.ir.quick_ir import new_op
 
 Properties = dict[str, Attribute]
 

@@ -18,8 +18,8 @@ from xdsl.utils.type import get_element_type_or_self
 
 from tcopt.dialects import loop
 from tcopt.dialects.table import ScaleOp
+from tcopt.support.ir.quick_ir import new_op
 from tcopt.support.memo import memo
-from tcopt.support.quick_ir import new_op
 
 WRAPS = {"overflowFlags": arith.IntegerOverflowAttr("none")}
 """Properties of integer products and differences."""

@@ -13,7 +13,7 @@ from tcopt.dialects import loop
 from tcopt.passes.loop.analysis.surroundings import knowledge_at
 from tcopt.passes.loop.edits.dead_code import erase_dead_ops
 from tcopt.passes.loop.unroll.unrolling import Unroller
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.rewriting import rewrite
 
 
 class UnrollLoop(RewritePattern):

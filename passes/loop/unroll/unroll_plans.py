@@ -14,7 +14,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects import loop
 from tcopt.passes.loop.analysis.indexing import IndexedOp, Knowledge
 from tcopt.passes.loop.unroll.store_forwarding import Piece, is_private, piece_at, piece_length
-from tcopt.support.affine import (
+from tcopt.support.arithmetic.affine import (
     Atom,
     Dim,
     LinearSum,
@@ -24,8 +24,8 @@ from tcopt.support.affine import (
     to_expr,
     used_dims,
 )
-from tcopt.support.literals import segment_sizes
-from tcopt.support.pure_values import is_pure
+from tcopt.support.ir.literals import segment_sizes
+from tcopt.support.ir.pure_values import is_pure
 
 
 class UnrolledAccess(NamedTuple):

@@ -27,8 +27,8 @@ from tcopt.passes.loop.unroll.store_forwarding import Piece, StoreForwarding
 from tcopt.passes.loop.unroll.table_folds import TableFolds
 from tcopt.passes.loop.unroll.unroll_plans import AccessPlan, PlainPlan, UnrolledAccess, plan_access
 from tcopt.support.errors import PassFailedError
+from tcopt.support.ir.quick_ir import append_ops, copy_name, new_op
 from tcopt.support.memo import memo
-from tcopt.support.quick_ir import append_ops, copy_name, new_op
 
 _Handler = Callable[[Any, list[Operation]], None]
 

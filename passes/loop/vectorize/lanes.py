@@ -31,8 +31,7 @@ from tcopt.dialects.table import ScaleOp
 from tcopt.dialects.vector_ import ReductionOp
 from tcopt.passes.loop.analysis.indexing import Knowledge, is_inside
 from tcopt.passes.loop.analysis.lane_conflicts import NotVectorizable, check_lanes_independent
-from tcopt.support.access_syntax import unique_operands
-from tcopt.support.affine import (
+from tcopt.support.arithmetic.affine import (
     Dim,
     LinearSum,
     linear_sum,
@@ -40,9 +39,10 @@ from tcopt.support.affine import (
     to_expr,
     used_dims,
 )
-from tcopt.support.literals import number_attr
+from tcopt.support.ir.literals import number_attr
+from tcopt.support.ir.quick_ir import new_op
 from tcopt.support.memo import memo
-from tcopt.support.quick_ir import new_op
+from tcopt.support.syntax.access_syntax import unique_operands
 
 __all__ = ["LaneRewriter", "NotVectorizable"]
 

@@ -13,8 +13,8 @@ from tcopt.dialects import loop
 from tcopt.passes.loop.analysis.surroundings import knowledge_at
 from tcopt.passes.loop.edits.dead_code import erase_dead_ops
 from tcopt.passes.loop.vectorize.lanes import LaneRewriter, NotVectorizable
-from tcopt.support.quick_ir import walk_ops
-from tcopt.support.rewriting import rewrite
+from tcopt.support.ir.quick_ir import walk_ops
+from tcopt.support.ir.rewriting import rewrite
 
 _VECTORIZED = loop.LoopKind.VECTORIZED
 

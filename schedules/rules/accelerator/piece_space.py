@@ -26,7 +26,7 @@ from tcopt.schedules.spaces.space import (
     Point,
     Space,
 )
-from tcopt.support.columns import ceil_div, is_column, most, where
+from tcopt.support.arithmetic.columns import ceil_div, is_column, most, where
 from tcopt.support.errors import InputError
 
 OUTPUTS_OUTSIDE, PIXELS_OUTSIDE = 0, 1

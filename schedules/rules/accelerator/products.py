@@ -16,7 +16,7 @@ from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, match
 from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.rule import Declined
-from tcopt.support.columns import Column
+from tcopt.support.arithmetic.columns import Column
 
 
 @dataclass(frozen=True)

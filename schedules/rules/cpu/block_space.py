@@ -22,7 +22,7 @@ from tcopt.schedules.spaces.space import (
     Point,
     Space,
 )
-from tcopt.support.columns import ceil_div, where
+from tcopt.support.arithmetic.columns import ceil_div, where
 
 MOST_PARALLEL = 3
 """Maximum number of outer loops that are fused into one parallel loop."""

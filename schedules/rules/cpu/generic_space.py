@@ -28,7 +28,7 @@ from tcopt.schedules.spaces.space import (
     Point,
     Space,
 )
-from tcopt.support.columns import ceil_div, most, where
+from tcopt.support.arithmetic.columns import ceil_div, most, where
 
 SPATIAL_LEVELS = 4
 """Number of loops of a spatial variable."""

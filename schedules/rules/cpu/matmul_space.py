@@ -23,9 +23,9 @@ from tcopt.schedules.spaces.space import (
     Point,
     Space,
 )
-from tcopt.support.alignment import ALIGNMENT
-from tcopt.support.columns import ceil_div, where
-from tcopt.support.matmul_tiles import MAX_ROWS, MatmulTile, best_tile, fits, tile_cost
+from tcopt.support.arithmetic.columns import ceil_div, where
+from tcopt.support.machines.alignment import ALIGNMENT
+from tcopt.support.machines.matmul_tiles import MAX_ROWS, MatmulTile, best_tile, fits, tile_cost
 
 STEPS = (1, 2, 4, 8)
 """Candidate numbers of unrolled reduction steps."""

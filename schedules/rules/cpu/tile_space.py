@@ -52,7 +52,7 @@ from tcopt.schedules.spaces.space import (
     Point,
     Space,
 )
-from tcopt.support.columns import ceil_div, where
+from tcopt.support.arithmetic.columns import ceil_div, where
 
 UNROLLED_PRODUCTS = 108
 """Maximum multiply-adds for which the innermost reduce loops are unrolled. Larger tiles gain

@@ -15,7 +15,7 @@ from math import ceil
 import numpy as np
 
 from tcopt.schedules.rules.cpu.facts import CpuFacts
-from tcopt.support.columns import Column, ceil_div, is_column, most, nearest, where
+from tcopt.support.arithmetic.columns import Column, ceil_div, is_column, most, nearest, where
 from tcopt.support.memo import memo
 
 LATENCY = 5.5

@@ -9,7 +9,7 @@ import numpy as np
 
 from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.rules.cpu.tiles import Tile, TileProblem, candidate_tiles, estimate
-from tcopt.support.columns import Column, ceil_div, least, most, nearest, where
+from tcopt.support.arithmetic.columns import Column, ceil_div, least, most, nearest, where
 from tcopt.support.memo import memo
 
 L2_RATE = 20.0

@@ -36,7 +36,7 @@ from tcopt.schedules.spaces.space import (
     Point,
     Space,
 )
-from tcopt.support.columns import ceil_div, where
+from tcopt.support.arithmetic.columns import ceil_div, where
 
 TRANSFORM_WORK = 6
 """Approximate scalar operations per element of a transformed tile."""

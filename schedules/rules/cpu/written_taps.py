@@ -21,7 +21,7 @@ from tcopt.dialects.graph.windows import MOST_WRITTEN_TAPS
 from tcopt.dialects.loop import LoadOp
 from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
 from tcopt.schedules.analysis.patterns import BlockPattern
-from tcopt.support.affine import Dim, linear_sum, sum_range
+from tcopt.support.arithmetic.affine import Dim, linear_sum, sum_range
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from xdsl.ir import Attribute
 
 from tcopt.dialects.target import TargetFacts, ThreadBlocks
 from tcopt.schedules.rules.rule import target_facts
-from tcopt.support.columns import Column, least, most
+from tcopt.support.arithmetic.columns import Column, least, most
 from tcopt.support.errors import UnsupportedError
 
 WORD_BITS = 32

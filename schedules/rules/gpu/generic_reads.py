@@ -12,7 +12,7 @@ from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.operands import BYTE
 from tcopt.schedules.spaces.space import Column
 from tcopt.schedules.state.state import buffers_read, buffers_written
-from tcopt.support.columns import ceil_div, most, where
+from tcopt.support.arithmetic.columns import ceil_div, most, where
 
 
 @dataclass(frozen=True)

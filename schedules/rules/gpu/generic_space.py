@@ -35,7 +35,7 @@ from tcopt.schedules.spaces.space import (
     Point,
     Space,
 )
-from tcopt.support.columns import ceil_div, least, most, where
+from tcopt.support.arithmetic.columns import ceil_div, least, most, where
 
 VIRTUAL, THREADS, PLACES, ELEMENTS = 1, 2, 3, 4
 """Levels of a spatial variable inside of the block level."""

@@ -24,7 +24,7 @@ from tcopt.schedules.spaces.space import (
     Point,
     Space,
 )
-from tcopt.support.columns import ceil_div, least, where
+from tcopt.support.arithmetic.columns import ceil_div, least, where
 
 THREADS = (32, 64, 128, 256, 512, 1024)
 """Candidate numbers of threads per block."""

@@ -38,7 +38,7 @@ from tcopt.schedules.spaces.space import (
     Point,
     Space,
 )
-from tcopt.support.columns import ceil_div, least, most, where
+from tcopt.support.arithmetic.columns import ceil_div, least, most, where
 
 THREAD, BLOCK = 0, 1
 """Whether a thread or a block computes a row."""

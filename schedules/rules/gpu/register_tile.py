@@ -43,7 +43,7 @@ from tcopt.schedules.spaces.space import (
     Point,
     Space,
 )
-from tcopt.support.columns import ceil_div, where
+from tcopt.support.arithmetic.columns import ceil_div, where
 from tcopt.support.remarks import remark
 
 MOST_ROWS = 8

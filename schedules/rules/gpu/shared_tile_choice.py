@@ -13,7 +13,7 @@ from tcopt.schedules.analysis.dots import Dot, steps_of
 from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, access_bits
 from tcopt.schedules.rules.gpu.facts import LIKELY_THREADS, GpuFacts
 from tcopt.schedules.rules.gpu.register_tile import column_lanes
-from tcopt.support.columns import Column, ceil_div, least, most, where
+from tcopt.support.arithmetic.columns import Column, ceil_div, least, most, where
 
 FETCH = 8.0
 """Approximate cost of moving one word to shared memory, in multiply-adds."""

@@ -21,7 +21,7 @@ from tcopt.schedules.spaces.space import (
     Point,
     Space,
 )
-from tcopt.support.columns import ceil_div, is_column
+from tcopt.support.arithmetic.columns import ceil_div, is_column
 
 _Ask = Callable[[TileCosts, SharedTile, GpuFacts], Column]
 

@@ -32,7 +32,7 @@ from tcopt.schedules.spaces.space import (
     Point,
     Space,
 )
-from tcopt.support.columns import ceil_div, least, most, where
+from tcopt.support.arithmetic.columns import ceil_div, least, most, where
 
 
 class SharingSpace(Space):

@@ -30,7 +30,7 @@ from tcopt.schedules.spaces.space import (
     Point,
     Space,
 )
-from tcopt.support.columns import ceil_div, is_column, where
+from tcopt.support.arithmetic.columns import ceil_div, is_column, where
 
 MATRICES = ("down", "along", "across")
 """Knobs for the matrices of a warp: along rows, spans and columns."""

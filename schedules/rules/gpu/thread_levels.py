@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tcopt.schedules.spaces.space import Column, LoopLevel, NestKind
-from tcopt.support.columns import ceil_div, least
+from tcopt.support.arithmetic.columns import ceil_div, least
 
 
 def deal(

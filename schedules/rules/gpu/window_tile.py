@@ -50,7 +50,7 @@ from tcopt.schedules.spaces.space import (
     Space,
 )
 from tcopt.schedules.state.state import buffers_read
-from tcopt.support.columns import ceil_div, where
+from tcopt.support.arithmetic.columns import ceil_div, where
 from tcopt.support.remarks import remark
 
 MOST_ROWS = 8

@@ -42,7 +42,7 @@ from tcopt.schedules.rules.vdla.epilogue import (
 from tcopt.schedules.rules.vdla.layouts import Layout, element_of
 from tcopt.schedules.rules.vdla.tiles import load_of, piece_sizes, pixel_sizes
 from tcopt.schedules.state.state import alloc_of
-from tcopt.support.affine import linear_sum
+from tcopt.support.arithmetic.affine import linear_sum
 from tcopt.support.remarks import remark
 
 _SLOTS = 2

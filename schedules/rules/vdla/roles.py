@@ -16,7 +16,7 @@ from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.rule import Declined
 from tcopt.schedules.rules.vdla.epilogue import Epilogue, find_epilogue
 from tcopt.schedules.rules.vdla.layouts import Layout, element_of
-from tcopt.support.affine import linear_sum
+from tcopt.support.arithmetic.affine import linear_sum
 
 
 @dataclass(frozen=True)

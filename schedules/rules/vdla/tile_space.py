@@ -32,7 +32,7 @@ from tcopt.schedules.spaces.space import (
     Point,
     Space,
 )
-from tcopt.support.columns import ceil_div, least, most, where
+from tcopt.support.arithmetic.columns import ceil_div, least, most, where
 
 OUTPUTS_OUTSIDE, PIXELS_OUTSIDE = 0, 1
 """The orders of the loops over pieces."""

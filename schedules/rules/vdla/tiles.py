@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from tcopt.schedules.rules.vdla.roles import Layout, Roles
-from tcopt.support.columns import Column, ceil_div, least, where
+from tcopt.support.arithmetic.columns import Column, ceil_div, least, where
 
 _MOST_PAD = 15
 

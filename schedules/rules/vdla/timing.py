@@ -17,7 +17,7 @@ from tcopt.schedules.rules.vdla.epilogue import STORE, Step, step_cycles
 from tcopt.schedules.rules.vdla.layouts import Layout
 from tcopt.schedules.rules.vdla.roles import Roles
 from tcopt.schedules.rules.vdla.tiles import Load, Tile, load_of, sizes_of
-from tcopt.support.columns import Column, ceil_div, most, where
+from tcopt.support.arithmetic.columns import Column, ceil_div, most, where
 
 _INSTRUCTION_BYTES = 16
 _MICRO_OP_BYTES = 4

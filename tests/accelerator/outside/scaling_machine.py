@@ -33,8 +33,8 @@ from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.accelerator.contraction import MatrixContraction
 from tcopt.schedules.rules.rule import schedule_rule
-from tcopt.support.registration import Registry
-from tcopt.support.target_registry import register_target
+from tcopt.support.registries.registration import Registry
+from tcopt.support.registries.target_registry import register_target
 from tcopt.targets.accelerator import AcceleratorKind
 
 SIZE = 16

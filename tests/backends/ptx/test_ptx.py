@@ -13,13 +13,13 @@ from xdsl.dialects.builtin import ModuleOp
 import tcopt
 from models import convolutional, transformers
 from models.quantized import quantized
+from tcopt.backends.ptx.cuda_files import LIBDEVICE_ENVIRONMENT, PTXAS_ENVIRONMENT, find_ptxas
 from tcopt.backends.ptx.ptxas import KernelResources, assemble
 from tcopt.backends.ptx.source import write_ptx
 from tcopt.compiler import lower, pipeline
 from tcopt.dialects.target import TARGET_ATTRIBUTE
 from tcopt.frontends.onnx.importer import import_model
 from tcopt.runtime.device.program import DeviceProgram
-from tcopt.support.cuda_files import LIBDEVICE_ENVIRONMENT, PTXAS_ENVIRONMENT, find_ptxas
 from tcopt.support.errors import InputError, UnsupportedError
 from tcopt.targets import cuda, opencl
 from tcopt.tools import tcopt_compile

@@ -29,13 +29,13 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tcopt.backends.named_gpus import named_gpu
+from tcopt.backends.ptx.cuda_files import find_libdevice
 from tcopt.backends.ptx.source import write_ptx
 from tcopt.dialects import arith_
 from tcopt.dialects.gpu_kernels import BLOCK_SIZE, GRID_SIZE, KERNEL
 from tcopt.interpreters.kernel import run_kernel
 from tcopt.interpreters.ptx.launch import PtxProgram
-from tcopt.support.cuda_files import find_libdevice
-from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.data.dtypes import numpy_dtype
 
 COUNT = 32
 FLOATS, INTEGERS, FLAG = (f16, bf16, f32, f64), (i8, i16, i32, i64), (i1,)

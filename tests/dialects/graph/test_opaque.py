@@ -14,7 +14,7 @@ from tcopt.dialects.graph.types import numpy_dtype, shape_of, type_of
 from tcopt.dialects.loop.computed_indices import is_computed
 from tcopt.dialects.te.scalar import storage_type
 from tcopt.interpreters.loop import run_func
-from tcopt.support.verify import verify
+from tcopt.support.ir.verify import verify
 
 RNG = np.random.default_rng(11)
 

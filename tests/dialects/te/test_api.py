@@ -5,7 +5,7 @@ import pytest
 
 from tcopt.dialects.te import api as te
 from tcopt.interpreters.te import run_func
-from tcopt.support.verify import verify
+from tcopt.support.ir.verify import verify
 
 
 def run(outputs, **arrays):

@@ -15,7 +15,7 @@ from tcopt.dialects.graph.types import element_of, like
 from tcopt.dialects.graph.weights import attach_weights, weights_of
 from tcopt.interpreters import loop, te
 from tcopt.runtime.build import build_program
-from tcopt.support.verify import verify
+from tcopt.support.ir.verify import verify
 
 FLOATS = ["float4_e2m1fn", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"]
 INTEGERS = ["int2", "uint2", "int4", "uint4"]

@@ -25,6 +25,7 @@ from xdsl.printer import Printer
 import tcopt
 from machines.opencl_device import needs_device
 from running.examples import examples
+from tcopt.backends.identifiers import comment, distinct, identifier
 from tcopt.backends.llvm.emit.names import entry_symbol, external_symbol, global_symbol, symbol_of
 from tcopt.backends.llvm.jit import compile_module, external_names
 from tcopt.backends.llvm.module import emit_module
@@ -34,8 +35,7 @@ from tcopt.compiler import lower, pipeline
 from tcopt.compiler.passes import shared_context
 from tcopt.frontends.onnx import import_model
 from tcopt.support.errors import TcoptError, UnsupportedError
-from tcopt.support.identifiers import comment, distinct, identifier
-from tcopt.support.parsing import TextParser
+from tcopt.support.syntax.parsing import TextParser
 
 TOKEN = "INJECTED"
 NASTY = (

@@ -14,7 +14,7 @@ import pytest
 import tcopt
 from tcopt.compiler.passes import run_passes
 from tcopt.frontends.onnx import import_model
-from tcopt.support.plugins import load_plugins, unload
+from tcopt.support.registries.plugins import load_plugins, unload
 
 PLUGIN = '''
 from typing import ClassVar

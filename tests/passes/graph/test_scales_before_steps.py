@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 import tcopt
 from tcopt.dialects.graph.binary import AddOp, DivOp
 from tcopt.passes.graph.folding.fold_scale import FoldScalePass
-from tcopt.support.parsing import LocatedParser
-from tcopt.support.running import new_context
+from tcopt.support.pipelines.running import new_context
+from tcopt.support.syntax.parsing import LocatedParser
 
 DIVIDED = """func.func @main(%x: tensor<4x64xf32>) -> tensor<4x64xTYPE> {
   %c = graph.constant dense<CONSTANT> : tensor<f32>

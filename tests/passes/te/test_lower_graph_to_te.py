@@ -9,9 +9,9 @@ from tcopt.dialects.te import CallOp, FuncOp
 from tcopt.interpreters.te import run_module
 from tcopt.passes.te.lower_graph_to_te import LowerGraphToTePass
 from tcopt.support.errors import PassFailedError
-from tcopt.support.parsing import LocatedParser
-from tcopt.support.registry import all_dialects
-from tcopt.support.verify import verify
+from tcopt.support.ir.verify import verify
+from tcopt.support.registries.registry import all_dialects
+from tcopt.support.syntax.parsing import LocatedParser
 
 
 @pytest.fixture

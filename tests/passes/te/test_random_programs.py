@@ -14,7 +14,7 @@ from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.passes.te.axis_groups import find_grouping
 from tcopt.passes.te.regroup import regroup
 from tcopt.passes.te.te_inline import inline_stages
-from tcopt.support.verify import verify
+from tcopt.support.ir.verify import verify
 
 
 def relaxed(count):

@@ -6,7 +6,7 @@ import pytest
 from tcopt.dialects.te import api as te
 from tcopt.interpreters.te import run_func
 from tcopt.passes.te.te_inline import inline_stages
-from tcopt.support.verify import verify
+from tcopt.support.ir.verify import verify
 
 
 def inlined(inputs, outputs, **options):

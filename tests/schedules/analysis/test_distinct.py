@@ -9,7 +9,7 @@ from math import prod
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
 from tcopt.schedules.analysis.distinct import _known_dims
-from tcopt.support.affine import Range, linear_sum
+from tcopt.support.arithmetic.affine import Range, linear_sum
 
 
 def _fused(rng: random.Random) -> tuple[list[AffineExpr], list[Range]]:

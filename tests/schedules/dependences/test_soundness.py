@@ -24,7 +24,7 @@ from tcopt.schedules import Schedule
 from tcopt.schedules.api.apply import apply_sequence
 from tcopt.schedules.dependences.order import Dependences
 from tcopt.support.errors import ScheduleError
-from tcopt.support.verify import verify
+from tcopt.support.ir.verify import verify
 from tcopt.tools.passes.driver import new_context
 
 CONTEXT = new_context()

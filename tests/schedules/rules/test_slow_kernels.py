@@ -29,7 +29,7 @@ from tcopt.schedules import Schedule
 from tcopt.schedules.passes.schedule import SchedulePass, find_schedule
 from tcopt.schedules.rules.cpu.roofline import estimate
 from tcopt.schedules.rules.rule import RULES, Declined, facts_of, rules_for
-from tcopt.support.pipelines import parse_pipeline
+from tcopt.support.pipelines.text import parse_pipeline
 from tcopt.support.remarks import Remark, collect_remarks
 from tcopt.tools import tcopt_check, tcopt_compile
 from tcopt.tools.passes.driver import new_context

@@ -14,7 +14,7 @@ from tcopt.schedules.rules.recorded import recorded_choice
 from tcopt.schedules.rules.rule import facts_of, rules_for
 from tcopt.schedules.spaces.space import Point
 from tcopt.support.errors import InputError, ScheduleError
-from tcopt.support.matmul_tiles import MatmulTile, tile_cost
+from tcopt.support.machines.matmul_tiles import MatmulTile, tile_cost
 
 _LOOP = next(phase for phase in pipeline() if phase.name == "loop")
 RULES = rules_for("cpu")

@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from xdsl.passes import ModulePass
 
 from tcopt.dialects.vdla import LoadOp, GemmOp, Unit
-from tcopt.support.registry import register_pass
+from tcopt.support.registries.registry import register_pass
 
 
 @register_pass

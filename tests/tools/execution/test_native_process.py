@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tcopt.support.child_process import processor_time
 from tcopt.support.errors import BackendError
+from tcopt.support.processes.child_process import processor_time
 from tcopt.tools.execution.native_process import Buffer, NativeFault, NativeProcess, Scalar, Scratch
 
 COPY = """define i64 @f(ptr %x, ptr %y, i64 %count, i64 %from) {

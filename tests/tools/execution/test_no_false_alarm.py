@@ -20,7 +20,7 @@ from tcopt.backends.llvm.ops import arith as emit_arith
 from tcopt.frontends.onnx import import_model
 from tcopt.schedules.primitives import split as split_primitive
 from tcopt.support.errors import MismatchError
-from tcopt.support.pipelines import parse_pipeline
+from tcopt.support.pipelines.text import parse_pipeline
 from tcopt.tools.execution.exec_check import ExecCheck
 from tcopt.tools.execution.work_estimates import MACHINE_CODE, time_limit
 from tcopt.tools.passes.driver import new_context, run_passes

@@ -14,7 +14,7 @@ from faults.planted import Fault
 from faults.runs import Faulty
 from tcopt.dialects import loop
 from tcopt.support.errors import MismatchError
-from tcopt.support.pipelines import parse_pipeline
+from tcopt.support.pipelines.text import parse_pipeline
 from tcopt.tools.execution import traced_run
 from tcopt.tools.execution.exec_check import ExecCheck
 from tcopt.tools.passes.driver import new_context, run_passes

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from xdsl.passes import ModulePass
 
 from tcopt.dialects import te
-from tcopt.support.literals import number_list
+from tcopt.support.ir.literals import number_list
 
 
 @dataclass(frozen=True)

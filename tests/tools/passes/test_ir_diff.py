@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
 
-from tcopt.support.parsing import LocatedParser
+from tcopt.support.syntax.parsing import LocatedParser
 from tcopt.tools.passes.ir_diff import diff, snapshot
 
 

@@ -22,10 +22,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import arith_
+from tcopt.support.ir.pure_values import PureValues
 from tcopt.support.memo import memo
-from tcopt.support.pure_values import PureValues
-from tcopt.support.registration import Registry
-from tcopt.support.registry import import_all
+from tcopt.support.registries.registration import Registry
+from tcopt.support.registries.registry import import_all
 
 Number = SSAValue | float
 Expansion = Callable[["FloatBuilder", SSAValue], SSAValue]

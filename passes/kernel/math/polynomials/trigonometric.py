@@ -16,7 +16,7 @@ from xdsl.utils.type import get_element_type_or_self
 
 from tcopt.dialects import arith_, vector_
 from tcopt.passes.kernel.math.polynomials.builder import FloatBuilder, expands
-from tcopt.support.pure_values import PureValues
+from tcopt.support.ir.pure_values import PureValues
 
 _ROUND = 6755399441055744.0
 """1.5 * 2^52: adding it rounds an f64 to an integer, left in its low bits."""

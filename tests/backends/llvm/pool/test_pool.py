@@ -32,8 +32,8 @@ from tcopt.backends.llvm.machine.machine import (
 from tcopt.backends.llvm.pool import generate
 from tcopt.backends.llvm.pool.process import load_pool, pool_address
 from tcopt.backends.llvm.pool.text import pool_objects, pool_text
-from tcopt.support import cores
-from tcopt.support.cores import default_threads, usable_cores
+from tcopt.support.processes import cores
+from tcopt.support.processes.cores import default_threads, usable_cores
 from tcopt.targets.cpu import MACHINES
 
 # count: increments each cell of its range. nested: opens a region of 8 for each iteration. sizes:

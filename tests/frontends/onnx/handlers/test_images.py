@@ -12,7 +12,7 @@ import pytest
 import tcopt
 from tcopt.frontends.onnx import import_model
 from tcopt.support.errors import InputError, UnsupportedError
-from tcopt.support.host_functions.registry import Form, find_host_function
+from tcopt.support.host.host_functions.registry import Form, find_host_function
 
 
 def model_of(pixels: str) -> onnx.ModelProto:

@@ -13,6 +13,7 @@ from models.checks import run_reference
 from tcopt.frontends.onnx import import_model
 from tcopt.interpreters.graph import run_module
 from tcopt.interpreters.host_calls import module_strings
+from tcopt.support.data.strings import StringTable, strings_in
 from tcopt.support.errors import (
     ImportModelError,
     InputError,
@@ -20,7 +21,6 @@ from tcopt.support.errors import (
     TcoptError,
     UnsupportedError,
 )
-from tcopt.support.strings import StringTable, strings_in
 from tcopt.tools import tcopt_run
 
 

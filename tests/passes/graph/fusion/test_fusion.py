@@ -17,7 +17,7 @@ from tcopt.interpreters.graph import run_module
 from tcopt.passes.graph.folding.fold_scale import FoldScalePass
 from tcopt.passes.graph.folding.fold_shapes import FoldShapesPass
 from tcopt.passes.graph.fusion.fuse_ops import FuseOpsPass
-from tcopt.support.verify import verify
+from tcopt.support.ir.verify import verify
 
 TYPE = tensor((1, 2, 3, 3), f32)
 KINDS = ["conv", "relu", "add", "mul", "softmax", "reshape", "transpose", "scale", "mean"]

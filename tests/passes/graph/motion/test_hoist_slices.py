@@ -16,7 +16,7 @@ from tcopt.dialects.graph import tensor
 from tcopt.interpreters.graph import run_module
 from tcopt.passes.graph.motion.followed_axes import followed_axes
 from tcopt.passes.graph.motion.hoist_slices import HoistSlicesPass
-from tcopt.support.verify import verify
+from tcopt.support.ir.verify import verify
 
 SHAPE = (4, 6, 8)
 SQUARE = np.linspace(-1, 1, 64, dtype="f4").reshape(8, 8)

@@ -15,7 +15,7 @@ from tcopt.backends.llvm.jit import compile_module
 from tcopt.dialects import loop
 from tcopt.dialects.te import api as te
 from tcopt.passes.loop.bufferize.stage_nests import Rounding, lower_function
-from tcopt.support.verify import verify
+from tcopt.support.ir.verify import verify
 
 Array = NDArray[Any]
 EXACT = Rounding(contract=False, reassoc=False)

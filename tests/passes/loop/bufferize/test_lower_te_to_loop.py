@@ -8,9 +8,9 @@ from tcopt.dialects.graph import weights_of
 from tcopt.interpreters.loop import run_module
 from tcopt.passes.loop.bufferize.lower_te_to_loop import LowerTeToLoopPass
 from tcopt.support.errors import PassFailedError
-from tcopt.support.parsing import LocatedParser
-from tcopt.support.registry import all_dialects
-from tcopt.support.verify import verify
+from tcopt.support.ir.verify import verify
+from tcopt.support.registries.registry import all_dialects
+from tcopt.support.syntax.parsing import LocatedParser
 
 DOUBLE = """
 te.func @double(%x: tensor<4xf32>) -> tensor<4xf32> {

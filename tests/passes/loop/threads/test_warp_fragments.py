@@ -13,6 +13,7 @@ from xdsl.ir.affine import AffineConstantExpr
 
 from programs.gpu_programs import LOOP_PASSES, fetch_together, kernel_of, run_on_threads
 from tcopt.backends.named_gpus import named_gpu
+from tcopt.backends.ptx.cuda_files import find_ptxas
 from tcopt.backends.ptx.ptxas import assemble
 from tcopt.backends.ptx.source import write_ptx
 from tcopt.dialects import loop
@@ -23,7 +24,6 @@ from tcopt.dialects.te import api as te
 from tcopt.interpreters.kernel_warps import WARP_RULES
 from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.schedules import Schedule
-from tcopt.support.cuda_files import find_ptxas
 
 PASSES = f"lower-intrinsics,{LOOP_PASSES}".replace("lower-blocks", "lower-blocks,distribute-warp")
 DTYPES = {"f16": np.dtype(np.float16), "bf16": np.dtype(bfloat16)}

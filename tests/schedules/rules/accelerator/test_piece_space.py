@@ -16,7 +16,7 @@ from tcopt.schedules.passes.schedule import find_schedule
 from tcopt.schedules.rules.accelerator.piece_space import PieceSpace
 from tcopt.schedules.rules.rule import facts_of, rules_for
 from tcopt.schedules.spaces.space import Point
-from tcopt.support.plugins import load_plugins, unload
+from tcopt.support.registries.plugins import load_plugins, unload
 from tcopt.tuner.arms import arms_in, lowered
 from tcopt.tuner.tasks import tasks_of
 

@@ -17,7 +17,7 @@ from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
 from tcopt.dialects.loop import AllocOp, BlockOp, LoopKind, PrefetchOp, Scope
 from tcopt.schedules.rules.cpu import matmul_space
 from tcopt.schedules.state.state import loops_of
-from tcopt.support.matmul_tiles import MAX_ROWS, best_tile, fits, tile_cost
+from tcopt.support.machines.matmul_tiles import MAX_ROWS, best_tile, fits, tile_cost
 
 FEW = settings(max_examples=examples(8), deadline=None, suppress_health_check=[*HealthCheck])
 

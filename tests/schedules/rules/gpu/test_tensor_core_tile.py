@@ -20,6 +20,7 @@ from xdsl.dialects.func import FuncOp as KernelOp
 from programs.gpu_programs import LOOP_PASSES, kernel_of, run_on_threads
 from running.examples import examples
 from tcopt.backends.named_gpus import named_gpu
+from tcopt.backends.ptx.cuda_files import find_ptxas
 from tcopt.backends.ptx.ptxas import KernelResources, assemble
 from tcopt.backends.ptx.source import write_ptx
 from tcopt.dialects import loop
@@ -35,7 +36,6 @@ from tcopt.schedules.rules.gpu.tensor_core_choice import WarpTile, WarpTileCosts
 from tcopt.schedules.rules.gpu.tensor_core_roles import find_warp_roles, matrix_products, mmas_for
 from tcopt.schedules.rules.gpu.tensor_core_tile import TensorCoreTiles, schedule_tile
 from tcopt.schedules.rules.rule import Declined
-from tcopt.support.cuda_files import find_ptxas
 
 PASSES = f"lower-intrinsics,{LOOP_PASSES}".replace("lower-blocks", "lower-blocks,distribute-warp")
 DTYPES = {"f16": np.dtype(np.float16), "bf16": np.dtype(bfloat16), "f32": np.dtype(np.float32)}

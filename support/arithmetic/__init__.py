@@ -1,0 +1,1 @@
+"""Affine arithmetic, digits, permutations, and graph algorithms."""

@@ -1,0 +1,1 @@
+"""Element types, strings, structured values, and comparisons of results."""

@@ -1,0 +1,1 @@
+"""Reads and writes files: atomic output, digests, private folders, JSON descriptions."""

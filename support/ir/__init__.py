@@ -1,0 +1,1 @@
+"""Faster or stricter forms of xDSL's operations on IR."""

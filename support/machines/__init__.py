@@ -1,0 +1,1 @@
+"""Facts of CPUs and devices that need no IR."""

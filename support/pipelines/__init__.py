@@ -1,0 +1,1 @@
+"""Pass pipelines: specifications, text, phases, and execution."""

@@ -1,0 +1,1 @@
+"""Child processes, threads, cores, memory, and stopping."""

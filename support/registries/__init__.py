@@ -1,0 +1,1 @@
+"""Registries of definitions, and the plugins that extend them."""

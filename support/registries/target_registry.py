@@ -1,0 +1,128 @@
+"""Target kinds by name, discovered from the files that define them.
+
+A kind is an instance of a subclass of `tcopt.targets.interface.TargetKind`. The package's own kinds
+are in the files of `targets` that define `TARGET`; user code registers others:
+
+    @register_target
+    class Toy(TargetKind):
+        name = "toy"
+        ...
+
+A target is written as `KIND`, `KIND:MACHINE`, or the name of a machine alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from tcopt.support.errors import InputError, UnsupportedError
+from tcopt.support.registries.registration import Registry
+from tcopt.support.suggestions import suggest
+
+if TYPE_CHECKING:
+    from tcopt.targets.interface import TargetKind
+
+_Kind = TypeVar("_Kind", bound="TargetKind")
+
+HOST_KIND = "cpu"
+"""Default target kind."""
+
+_FOLDER = Path(__file__).parent.parent.parent / "targets"
+_DEFINITION = re.compile(r"^TARGET\b", re.MULTILINE)
+
+
+def _own_kinds() -> dict[str, TargetKind]:
+    kinds: dict[str, TargetKind] = {}
+    for path in sorted(_FOLDER.glob("*.py")):
+        if _DEFINITION.search(path.read_text(encoding="utf-8")):
+            kind: TargetKind = importlib.import_module(f"tcopt.targets.{path.stem}").TARGET
+            kinds[kind.name] = kind
+    return kinds
+
+
+TARGETS: Registry[str, TargetKind] = Registry("target", _own_kinds)
+"""Target kinds: the package's own and registered ones."""
+
+
+def register_target(cls: type[_Kind]) -> type[_Kind]:
+    """Register a target kind by its name, overriding one of the package; a decorator.
+
+    Its target attribute is added to its dialect, so that it can be parsed. Its kernels become an
+    output format of `tcopt -t`.
+
+    Raises:
+        InputError: another registered kind has the name.
+    """
+    from tcopt.support.registries.registry import register_output
+
+    kind = cls()
+    TARGETS.add(cls.name, kind)
+    kind.register_facts()
+    output = kind.output()
+    if output is not None:
+        register_output(output)
+    return cls
+
+
+def target_named(name: str) -> TargetKind:
+    """Return a target kind by name.
+
+    Raises:
+        UnsupportedError: no kind has this name.
+    """
+    kind = TARGETS.get(name)
+    if kind is None:
+        known = list(TARGETS)
+        hint = suggest(name, known) or f"targets are {', '.join(known)}"
+        raise UnsupportedError(f"there is no target '{name}'", hint=hint)
+    return kind
+
+
+def find_target(text: str) -> tuple[TargetKind, str]:
+    """Return the kind and machine named by a text such as `cpu`, `cpu:haswell` or `sm_80`.
+
+    Returns:
+        The kind, and the name of the machine, which is empty for the default one.
+    Raises:
+        UnsupportedError: the kind does not exist, or the machine is one of another kind.
+        InputError: the machine does not exist.
+    """
+    name, _, machine = text.partition(":")
+    if name in TARGETS:
+        kind = TARGETS[name]
+        if machine:
+            _check_machine(kind, machine)
+        return kind, machine
+    if not machine:
+        for kind in kinds_with(text):
+            return kind, text
+    return target_named(name), machine
+
+
+def kinds_with(machine: str) -> Iterator[TargetKind]:
+    """Yield the kinds that have a machine of this name."""
+    return (kind for kind in TARGETS.values() if machine in kind.machines)
+
+
+def _check_machine(kind: TargetKind, machine: str) -> None:
+    if kind.has_machine(machine):
+        return
+    for other in kinds_with(machine):
+        raise UnsupportedError(
+            f"'{machine}' is a machine of target {other.name}, not {kind.name}",
+            hint=f"use {other.name}:{machine}; machines of {kind.name} are "
+            f"{', '.join(kind.machines)}",
+        )
+    raise unknown_machine(kind, machine)
+
+
+def unknown_machine(kind: TargetKind, machine: str) -> InputError:
+    """Return the error for a machine that a kind does not have."""
+    known = ", ".join(kind.machines) or "none"
+    return InputError(
+        f"target {kind.name} has no machine '{machine}'", hint=f"known machines: {known}"
+    )
