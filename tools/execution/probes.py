@@ -10,6 +10,7 @@ next values along the graph do not show it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,9 +36,13 @@ class Probe:
     """A value recorded in a run of a graph.
 
     The op may change later; it is only compared by identity.
+
+    Attributes:
+        turn: number of earlier executions of the op, which may be in the body of a scan.
     """
 
     result: OpResult
+    turn: int
     array: Array
 
 
@@ -46,6 +51,7 @@ class Located:
     """Values of a graph by origin: location, shape, dtype, and whether the op is a group."""
 
     by_origin: dict[Any, list[Probe]] = field(default_factory=dict[Any, list[Probe]])
+    _turns: Counter[OpResult] = field(default_factory=Counter[OpResult])
 
     def add(self, op: Operation, results: Sequence[Array]) -> None:
         """Record an op's results that ops of other locations use, if its location is known."""
@@ -57,7 +63,9 @@ class Located:
             if all(use.operation.location == op.location for use in result.uses):
                 continue
             origin = (op.location, value.shape, value.dtype.str, is_group)
-            self.by_origin.setdefault(origin, []).append(Probe(result, value))
+            probe = Probe(result, self._turns[result], value)
+            self._turns[result] += 1
+            self.by_origin.setdefault(origin, []).append(probe)
 
     def __len__(self) -> int:
         return sum(map(len, self.by_origin.values()))
@@ -68,7 +76,7 @@ def changed_values(old: Located, new: Located, tolerance: Tolerance) -> dict[OpR
     found: dict[OpResult, Change] = {}
     for origin, probes in new.by_origin.items():
         for result, text in _differences(old.by_origin.get(origin, []), probes, tolerance):
-            found[result] = result.op, text
+            found.setdefault(result, (result.op, text))
     return found
 
 
@@ -79,10 +87,10 @@ def _differences(
 
     A pass may add or remove values, so each value of the shorter list needs a partner.
     """
-    before = {probe.result: probe for probe in old}
+    before = {(probe.result, probe.turn): probe for probe in old}
     rest: list[Probe] = []
     for probe in new:
-        same = before.pop(probe.result, None)
+        same = before.pop((probe.result, probe.turn), None)
         if same is None:
             rest.append(probe)
         elif text := _difference(probe, same, tolerance):

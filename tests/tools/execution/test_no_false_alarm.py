@@ -40,6 +40,12 @@ THREE = (
   q, k, v = Split<axis = 1, num_outputs = 3>(x)
   s = MatMul(q, k)  p = Softmax(s)  r = MatMul(p, v)  y = Relu(r) }"""
 )
+RECURRENT = (
+    HEAD
+    + """net (float[3, 1, 2] x, float[{d}, {g}, 2] w, float[{d}, {g}, 4] r) =>
+  (float[3, {d}, 1, 4] y, float[{d}, 1, 4] h) {{
+  y, h = {op} <hidden_size = 4, direction = "{direction}"> (x, w, r) }}"""
+)
 BOUNDS = """  %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c8 = arith.constant 8 : index
@@ -122,6 +128,17 @@ def test_values_of_one_location_may_be_reordered(model: str) -> None:
     """The slices of a `Split` share a location; `fuse-ops` reorders them."""
     module = import_model(onnx.parser.parse_model(model))
     run_passes(new_context(), module, parse_pipeline("fuse-ops,lower-graph-to-te"), [ExecCheck()])
+
+
+@pytest.mark.parametrize(("op", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_iterations_of_a_scan_are_separate_values(op: str, gates: int, direction: str) -> None:
+    """Each iteration of a recurrent layer is compared to itself, not to the last one."""
+    count = 2 if direction == "bidirectional" else 1
+    text = RECURRENT.format(op=op, d=count, g=4 * gates, direction=direction)
+    module = import_model(onnx.parser.parse_model(text))
+    passes = parse_pipeline("fold-constants,fuse-ops,lower-graph-to-te,te-inline")
+    run_passes(new_context(), module, passes, [ExecCheck()])
 
 
 @pytest.mark.parametrize("which", [0, 1])
