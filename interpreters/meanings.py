@@ -4,7 +4,7 @@
     def cube(op: CubeOp, x: Array) -> Array:
         return x * x * x
 
-The interpreters of the loop and kernel levels call the function for an op with one result. If
+The executors of the loop and kernel levels call the function for an op with one result. If
 operands and result have equal shapes, it is called for single elements or for arrays. For a
 reducing op, such as a dot product of vectors with a scalar result, the last dimensions of its
 arrays are whole vectors:

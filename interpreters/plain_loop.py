@@ -76,7 +76,8 @@ class PlainFunction:
     """A translated function: `i64 @plain(buffers..., stages..., scratch, detail)`.
 
     `scratch` is `scratch_bytes` of zeros. It returns 0, or the number of a message in `faults` if
-    it ended early; the i64 at `detail` is then appended to the message.
+    it ended early; the i64 at `detail` is then appended to the message. `meanings` are third-party
+    ops, which functions of these names compute.
     """
 
     text: str
@@ -84,6 +85,7 @@ class PlainFunction:
     scratch_bytes: int
     faults: tuple[str, ...]
     externals: frozenset[str]
+    meanings: Mapping[str, Operation]
 
 
 def translate(
@@ -143,7 +145,7 @@ class _Translator:
         parameters += [f"ptr %t{number}" for number in range(len(self.stages))]
         parameters += ["ptr %scratch", "ptr %detail"]
         head = f"define i64 @plain({', '.join(parameters)}) {{\nentry:"
-        body = "\n".join([head, *w.lines, "}"])
+        body = "\n".join([head, *w.locals, *w.lines, "}"])
         tables = [f"{name} = {text}" for text, name in w.tables.items()]
         text = "\n".join([*w.declarations.values(), *tables, "", body, ""])
         return PlainFunction(
@@ -152,6 +154,7 @@ class _Translator:
             self.scratch,
             tuple(self.accesses.faults),
             frozenset(w.externals),
+            w.meanings,
         )
 
     def block(self, block: Block) -> None:

@@ -14,6 +14,8 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.type import get_element_type_or_self
 
 from tcopt.dialects.table import LookupOp, ScaleOp
+from tcopt.interpreters.meanings import meaning_of
+from tcopt.interpreters.plain_meanings import emit_meaning
 from tcopt.interpreters.plain_text import (
     Writer,
     element_text,
@@ -379,12 +381,12 @@ RULES["math.powf"] = _library("pow")
 
 
 def emit_scalar(w: Writer, op: Operation, names: list[str]) -> str:
-    """Emit an arithmetic op on scalars or vectors; return its result.
+    """Emit an arithmetic op on scalars or vectors, or a third-party op; return its result.
 
     Raises:
         UnsupportedError: there is no rule for the op.
     """
-    rule = RULES.get(op.name)
+    rule = RULES.get(op.name) if meaning_of(op) is None else emit_meaning
     if rule is None or len(op.results) != 1:
         raise UnsupportedError("the plain translation does not know this op", op=op)
     return rule(w, op, names)

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     VectorType,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 from xdsl.utils.hints import isa
 
 from tcopt.support.data.dtypes import numpy_dtype
@@ -118,6 +118,10 @@ class Writer:
         """Names of the called C functions."""
         self.tables: dict[str, str] = {}
         """Names of constant arrays, by their definitions."""
+        self.locals: list[str] = []
+        """Definitions of stack memory, at the start of the function."""
+        self.meanings: dict[str, Operation] = {}
+        """Third-party ops, by the names of the functions that compute them."""
         self.block = "entry"
         self._count = 0
 
@@ -201,6 +205,19 @@ class Writer:
             self.externals.add(name)
         values = ", ".join(f"{type_} {value}" for type_, value in arguments)
         return self.assign(f"call {result} @{name}({values})")
+
+    def local(self, size: int) -> str:
+        """Return the address of `size` bytes of stack memory."""
+        name = f"%local{len(self.locals)}"
+        self.locals.append(f"  {name} = alloca [{size} x i8], align 16")
+        return name
+
+    def call_meaning(self, op: Operation, block: str) -> None:
+        """Call the function that computes an op on the values at an address."""
+        name = f"meaning{len(self.meanings)}"
+        self.meanings[name] = op
+        self.declarations[name] = f"declare void @{name}(ptr)"
+        self.line(f"call void @{name}(ptr {block})")
 
     def table(self, entries: Sequence[str], type_: str) -> str:
         """Return the address of a constant array."""

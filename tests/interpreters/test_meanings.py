@@ -14,12 +14,12 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
 
 from tcopt.dialects.intrinsics import INTRINSICS, Intrinsic, register
 from tcopt.dialects.te import api as te
-from tcopt.interpreters.loop import run_func
 from tcopt.interpreters.meanings import MEANINGS, meaning
 from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.schedules import Schedule
 from tcopt.support.errors import InputError
 from tcopt.support.pipelines.text import parse_pipeline
+from tcopt.tools.execution.loop_executor import run_func
 
 
 @irdl_op_definition

@@ -13,9 +13,10 @@ from models.light_models import random_inputs
 from tcopt.compiler import lower, pipeline
 from tcopt.dialects.graph.weights import weights_of
 from tcopt.frontends.onnx import import_model
-from tcopt.interpreters import graph, loop, te
+from tcopt.interpreters import graph, te
 from tcopt.runtime.build import build_program
 from tcopt.support.ir.verify import verify
+from tcopt.tools.execution import loop_executor
 
 Arrays = list[np.ndarray]
 
@@ -45,9 +46,9 @@ def run_te(module: ModuleOp, inputs: Arrays, outputs: Arrays) -> Arrays:
 
 
 def run_loop(module: ModuleOp, inputs: Arrays, outputs: Arrays) -> Arrays:
-    """Run the scalar interpreter; results contain NaN until they are written."""
+    """Run the plain translation; results contain NaN until they are written."""
     results = [np.full_like(output, np.nan) for output in outputs]
-    loop.run_module(module, [*inputs, *results])
+    loop_executor.run_module(module, [*inputs, *results])
     return results
 
 

@@ -22,9 +22,9 @@ from tcopt.dialects.graph import tensor
 from tcopt.dialects.graph.types import shape_of
 from tcopt.frontends.onnx import import_model
 from tcopt.interpreters import graph as graph_interpreter
-from tcopt.interpreters import loop as loop_interpreter
 from tcopt.interpreters import te as te_interpreter
 from tcopt.support.ir.verify import verify
+from tcopt.tools.execution import loop_executor
 
 TO_TE = "fuse-ops,lower-graph-to-te"
 
@@ -95,7 +95,7 @@ def assert_near(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> Non
 
 def run_loops(module: ModuleOp, x: np.ndarray, like: Sequence[np.ndarray]) -> list[np.ndarray]:
     results = [np.full_like(array, np.nan) for array in like]
-    loop_interpreter.run_module(module, [x, *results])
+    loop_executor.run_module(module, [x, *results])
     return results
 
 

@@ -13,10 +13,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
 from tcopt.dialects import loop
-from tcopt.interpreters.loop import run_func
 from tcopt.support.data.dtypes import numpy_dtype
 from tcopt.support.ir.verify import verify
 from tcopt.support.registries.registry import all_dialects, all_passes
+from tcopt.tools.execution.loop_executor import run_func
 
 Array = NDArray[Any]
 

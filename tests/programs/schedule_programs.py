@@ -9,9 +9,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.te import api as te
-from tcopt.interpreters.loop import run_func
 from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.support.ir.verify import verify
+from tcopt.tools.execution.loop_executor import run_func
 
 
 def matmul(m: int = 5, n: int = 19, depth: int = 14) -> FuncOp:
@@ -74,7 +74,7 @@ PROGRAMS: dict[str, Callable[[], FuncOp]] = {
 }
 
 
-def run(function: FuncOp, *, shuffle_seed: int | None = None) -> np.ndarray:
+def run(function: FuncOp, *, order: int = 0) -> np.ndarray:
     """Return the function's last argument after a run on fixed random inputs."""
     rng = np.random.default_rng(7)
     arrays = [
@@ -82,11 +82,11 @@ def run(function: FuncOp, *, shuffle_seed: int | None = None) -> np.ndarray:
         for type_ in function.function_type.inputs.data
     ]
     arrays[-1][...] = np.nan
-    return run_func(function, arrays, shuffle_seed=shuffle_seed)[-1]
+    return run_func(function, arrays, order=order)[-1]
 
 
 def check(function: FuncOp, expected: np.ndarray) -> None:
     """Check that the function verifies and computes the same, in any order of parallel loops."""
     verify(ModuleOp([function.clone()]))
     np.testing.assert_allclose(run(function), expected, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(run(function, shuffle_seed=1), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(run(function, order=1), expected, rtol=1e-4, atol=1e-5)

@@ -17,7 +17,6 @@ from machines.plugin_files import CUBE, GATE, LOOP, PASS, RULE, X, folder, model
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.compiler.extensions import is_extended
 from tcopt.compiler.passes import new_context
-from tcopt.interpreters.loop import run_func
 from tcopt.interpreters.scalars import evaluate_scalar
 from tcopt.support.errors import InputError, TcoptError, UnsupportedError
 from tcopt.support.registries.plugins import (
@@ -27,6 +26,7 @@ from tcopt.support.registries.plugins import (
 from tcopt.support.syntax.parsing import TextParser
 from tcopt.tools import tcopt as driver
 from tcopt.tools import tcopt_compile
+from tcopt.tools.execution.loop_executor import run_func
 
 __all__ = ["folder"]
 

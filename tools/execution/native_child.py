@@ -21,15 +21,12 @@ import ctypes
 import json
 import os
 import signal
-from functools import cache
 from queue import SimpleQueue
 from typing import IO, Any
 
-import llvmlite.binding as llvm
-
 from tcopt.backends.llvm.jit_link import link_objects, threads_object
 from tcopt.backends.llvm.machine.host import host_target
-from tcopt.backends.llvm.machine.machine import assemble_object, initialize_native, parse_llvm
+from tcopt.backends.llvm.machine.machine import assemble_object
 from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, THREADS_VARIABLE
 from tcopt.backends.llvm.stop_flag import StopFlag
 from tcopt.interpreters.ptx.faults import PtxFaultError
@@ -37,6 +34,7 @@ from tcopt.interpreters.ptx.launch import PtxProgram
 from tcopt.support.errors import TcoptError, UnsupportedError
 from tcopt.support.processes.guarded_memory import Region, map_region, on_fault
 from tcopt.support.processes.messages import listen, send
+from tcopt.tools.execution.plain_objects import plain_object
 
 _SCALARS = {
     "i1": ctypes.c_uint8,
@@ -127,7 +125,9 @@ class _Child:
         # Code that runs in two orders is compiled once and linked twice.
         if source != self.source:
             text, effort = source
-            self.code = assemble_object(text, target) if effort is None else _plain(text, effort)
+            self.code = (
+                assemble_object(text, target) if effort is None else plain_object(text, effort)
+            )
             self.source = source
         objects = [self.code, threads_object(target)]
         externals = set(request["externals"])
@@ -196,28 +196,6 @@ class _Child:
                 }
         self.reply({"fault": found})
         os._exit(1)
-
-
-def _plain(text: str, effort: int) -> bytes:
-    """Return object code of plain LLVM IR text, optimised if the effort is above 0."""
-    module, machine = parse_llvm(text), _machine(effort)
-    if effort:
-        # Passes that increase code size take longer than they save in a single run.
-        options = llvm.create_pipeline_tuning_options(speed_level=effort)
-        options.loop_unrolling = options.loop_vectorization = False
-        options.slp_vectorization = options.loop_interleaving = False
-        builder = llvm.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(module, builder)
-    return machine.emit_object(module)
-
-
-@cache
-def _machine(effort: int) -> llvm.TargetMachine:
-    target = host_target()
-    initialize_native()
-    return llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=effort, reloc="pic", codemodel="small"
-    )
 
 
 def main(file: int) -> None:

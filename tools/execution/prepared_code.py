@@ -48,10 +48,8 @@ class PreparedCode:
             native_process().forget(handle)
         self._loaded.clear()
 
-    def plain(
-        self, function: loop.FuncOp, shapes: Shapes, effort: int
-    ) -> tuple[PlainFunction, Handle]:
-        """Return the plain translation of a function, and its machine code.
+    def plain(self, function: loop.FuncOp, shapes: Shapes) -> PlainFunction:
+        """Return the plain translation of a function.
 
         Args:
             shapes: of its stages, if known.
@@ -59,11 +57,15 @@ class PreparedCode:
         key = (function, tuple(sorted(shapes.items())))
         if key not in self._plain:
             self._plain[key] = translate(function, shapes=shapes)
-        plain, process = self._plain[key], native_process()
+        return self._plain[key]
+
+    def plain_code(self, plain: PlainFunction, effort: int) -> Handle:
+        """Return the machine code of a plain translation without calls into this process."""
+        process, key = native_process(), plain.text
         if not process.has(self._loaded.get(key)):
             externals = sorted(plain.externals)
             self._loaded[key] = process.load(plain.text, ["plain"], externals, effort=effort)
-        return plain, self._loaded[key]
+        return self._loaded[key]
 
     def kernel(self, module: ModuleOp, function: func.FuncOp, *, shuffled: bool) -> Handle:
         """Return the machine code of a kernel-level function.

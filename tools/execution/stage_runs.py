@@ -17,15 +17,13 @@ from xdsl.utils.hints import isa
 
 from tcopt.backends.llvm.emit.types import llvm_type
 from tcopt.dialects import loop, te
-from tcopt.interpreters.loop import run_func
-from tcopt.interpreters.meanings import MEANINGS
 from tcopt.interpreters.plain_loop import PlainFunction
 from tcopt.interpreters.te import run_stages
 from tcopt.support.data.closeness import Tolerance, difference
-from tcopt.support.data.dtypes import numpy_dtype
 from tcopt.support.errors import MismatchError
 from tcopt.support.locations import describe_location, nearest_location
 from tcopt.tools.execution.executors import functions
+from tcopt.tools.execution.loop_executor import PlainCode, fault_of, stage_arrays
 from tcopt.tools.execution.native_process import (
     CANARY,
     Argument,
@@ -108,8 +106,8 @@ def run_plain(
     limit: float | None = None,
     code: PreparedCode | None = None,
 ) -> Call:
-    """Run a loop function by its plain translation, or by the loop interpreter if it has ops from
-    third-party dialects, which the interpreter asks for their semantics.
+    """Run a loop function by its plain translation. It runs in this process if it has third-party
+    ops, whose meanings are Python functions.
 
     Args:
         code: cached code of its module's functions.
@@ -120,40 +118,23 @@ def run_plain(
     Raises:
         NativeFault: it accesses memory out of bounds, races or does not end.
     """
-    if any(op.name in MEANINGS for op in function.walk()):
-        return _run_interpreted(function, arrays, written)
     if code is None:
         with PreparedCode() as code:
             return run_plain(function, arrays, written, before, shapes, limit, code)
-    work = work_of(function, {})
-    effort = 1 if (work or 0) > _WORK_WORTH_EFFORT else 0
-    plain, handle = code.plain(function, shapes or {}, effort)
-    stages = [
-        np.full(int(np.prod(stage.shape)) * numpy_dtype(stage.element).itemsize, CANARY, np.uint8)
-        .view(numpy_dtype(stage.element))
-        .reshape(stage.shape)
-        for stage in plain.stages
-    ]
-    buffers = private_copies(arrays)
-    detail = np.zeros(1, np.int64)
-    arguments: list[Argument] = [
-        Buffer(array, number in written, _name(function, number))
-        for number, array in enumerate(buffers)
-    ]
-    arguments += [
-        Buffer(array, True, f'the values of "{stage.name}"')
-        for array, stage in zip(stages, plain.stages, strict=True)
-    ]
-    arguments += [Scratch(plain.scratch_bytes), Buffer(detail, True, "the detail")]
-    started = time.perf_counter()
-    limit = time_limit(work, PLAIN, before, limit)
+    plain = code.plain(function, shapes or {})
+    buffers, started = private_copies(arrays), time.perf_counter()
     try:
-        status = native_process().call(handle, "plain", arguments, result="i64", limit=limit)
+        if plain.meanings:
+            stages = PlainCode(plain)(buffers)
+        else:
+            named = [
+                Buffer(array, number in written, _name(function, number))
+                for number, array in enumerate(buffers)
+            ]
+            stages = _in_child(function, plain, named, code, before, limit)
     except NativeFault as error:
         raise _in_function(error, function) from None
     seconds = time.perf_counter() - started
-    if status:
-        raise _in_function(_ended(plain, status, int(detail[0])), function)
     kept = [
         Output(stage.name, array, _told(array), place_of(stage.op), stage.in_order)
         for array, stage in zip(stages, plain.stages, strict=True)
@@ -161,13 +142,32 @@ def run_plain(
     return Call(*written_outputs(function, arrays, buffers, written), tuple(kept), seconds)
 
 
-def _run_interpreted(
-    function: loop.FuncOp, arrays: Sequence[Array], written: Sequence[int]
-) -> Call:
-    buffers, started = private_copies(arrays), time.perf_counter()
-    run_func(function, buffers)
-    seconds = time.perf_counter() - started
-    return Call(*written_outputs(function, arrays, buffers, written), seconds=seconds)
+def _in_child(
+    function: loop.FuncOp,
+    plain: PlainFunction,
+    buffers: Sequence[Buffer],
+    code: PreparedCode,
+    before: float | None,
+    limit: float | None,
+) -> list[Array]:
+    """Run a plain translation in the child process; return the values of its stages."""
+    work = work_of(function, {})
+    effort = 1 if (work or 0) > _WORK_WORTH_EFFORT else 0
+    stages, detail = stage_arrays(plain), np.zeros(1, np.int64)
+    arguments: list[Argument] = [
+        *buffers,
+        *(
+            Buffer(array, True, f'the values of "{stage.name}"')
+            for array, stage in zip(stages, plain.stages, strict=True)
+        ),
+        Scratch(plain.scratch_bytes),
+        Buffer(detail, True, "the detail"),
+    ]
+    handle, limit = code.plain_code(plain, effort), time_limit(work, PLAIN, before, limit)
+    status = native_process().call(handle, "plain", arguments, result="i64", limit=limit)
+    if status:
+        raise fault_of(plain, status, int(detail[0]))
+    return stages
 
 
 def run_kernel(
@@ -301,10 +301,6 @@ def _told(array: Array) -> Array | None:
 def _name(function: Operation, number: int) -> str:
     hint = function.regions[0].blocks[0].args[number].name_hint
     return f"%{hint}" if hint else f"argument {number}"
-
-
-def _ended(plain: PlainFunction, status: int, detail: int) -> NativeFault:
-    return NativeFault(f"{plain.faults[status - 1]} {detail}")
 
 
 def _in_function(error: NativeFault, function: Operation) -> NativeFault:

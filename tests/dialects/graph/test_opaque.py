@@ -13,8 +13,8 @@ from tcopt.dialects import graph, loop
 from tcopt.dialects.graph.types import numpy_dtype, shape_of, type_of
 from tcopt.dialects.loop.computed_indices import is_computed
 from tcopt.dialects.te.scalar import storage_type
-from tcopt.interpreters.loop import run_func
 from tcopt.support.ir.verify import verify
+from tcopt.tools.execution.loop_executor import run_func
 
 RNG = np.random.default_rng(11)
 
@@ -31,13 +31,13 @@ def run(make, *arrays, atol=1e-5, **attributes):
     expected = op.evaluate(*arrays)
     function = op.define("f")
     verify(function)
-    for seed in (None, 3):
+    for order in (0, 3):
         results = [
             np.zeros(shape_of(r), numpy_dtype(storage_type(type_of(r).element_type)))
             for r in op.results
         ]
         signless = [a.view(a.dtype.str.replace("u", "i")) for a in arrays]
-        run_func(function, [*signless, *results], shuffle_seed=seed)
+        run_func(function, [*signless, *results], order=order)
         for result, wanted in zip(results, expected, strict=True):
             assert wanted.shape == result.shape
             np.testing.assert_allclose(result.view(wanted.dtype), wanted, rtol=1e-5, atol=atol)

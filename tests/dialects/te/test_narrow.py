@@ -13,9 +13,10 @@ from tcopt.compiler import lower, pipeline
 from tcopt.dialects import graph
 from tcopt.dialects.graph.types import element_of, like
 from tcopt.dialects.graph.weights import attach_weights, weights_of
-from tcopt.interpreters import loop, te
+from tcopt.interpreters import te
 from tcopt.runtime.build import build_program
 from tcopt.support.ir.verify import verify
+from tcopt.tools.execution import loop_executor
 
 FLOATS = ["float4_e2m1fn", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"]
 INTEGERS = ["int2", "uint2", "int4", "uint4"]
@@ -75,7 +76,7 @@ def check(x: np.ndarray, targets: list[str], slow: np.ndarray | None = None) -> 
     module = casts(slow, targets)
     lower(module, pipeline()[:4])
     results = [np.zeros_like(v) for v in expected_slow]
-    loop.run_module(module, [slow, *results])
+    loop_executor.run_module(module, [slow, *results])
     for actual, wanted in zip(results, expected_slow, strict=True):
         assert_same(actual, wanted)
 

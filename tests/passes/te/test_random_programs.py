@@ -8,13 +8,13 @@ from xdsl.dialects.builtin import ModuleOp
 from programs.te_programs import programs
 from running.examples import examples
 from tcopt.dialects.graph.types import shape_of
-from tcopt.interpreters.loop import run_module as run_loops
 from tcopt.interpreters.te import run_func
 from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.passes.te.axis_groups import find_grouping
 from tcopt.passes.te.regroup import regroup
 from tcopt.passes.te.te_inline import inline_stages
 from tcopt.support.ir.verify import verify
+from tcopt.tools.execution.loop_executor import run_module as run_loops
 
 
 def relaxed(count):

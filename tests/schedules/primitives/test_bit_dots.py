@@ -15,12 +15,12 @@ from tcopt.compiler import lower, pipeline
 from tcopt.dialects.intrinsics import intrinsic
 from tcopt.dialects.intrinsics.bit_dots import WORD, bit_dot_name, bit_products
 from tcopt.dialects.te import api as te
-from tcopt.interpreters.loop import run_func
 from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.schedules import Schedule
 from tcopt.schedules.analysis.dots import dot_of
 from tcopt.schedules.analysis.patterns import match_block
 from tcopt.support.errors import ScheduleError, UnsupportedError
+from tcopt.tools.execution.loop_executor import run_func
 
 ROWS, WORDS, LANES = 3, 2, 16
 

@@ -16,12 +16,12 @@ from tcopt.dialects.intrinsics import intrinsic
 from tcopt.dialects.intrinsics.table_sums import chosen_entries, lookup_of, table_sum_name
 from tcopt.dialects.simd import part_bits
 from tcopt.dialects.te import api as te
-from tcopt.interpreters.loop import run_func
 from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.schedules import Schedule
 from tcopt.schedules.analysis.dots import dot_of
 from tcopt.schedules.analysis.patterns import match_block
 from tcopt.support.errors import ScheduleError, UnsupportedError
+from tcopt.tools.execution.loop_executor import run_func
 
 ROWS, STEPS = 2, 2
 

@@ -29,12 +29,12 @@ from tcopt.dialects.intrinsics import (
 from tcopt.dialects.loop import IntrinOp
 from tcopt.dialects.simd import DotOp
 from tcopt.dialects.te import api as te
-from tcopt.interpreters.loop import run_func, run_module
 from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.schedules import Schedule
 from tcopt.schedules.api.apply import apply_sequence
 from tcopt.support.errors import InputError, ScheduleError, UnsupportedError
 from tcopt.tools.execution.kernel_executor import run_function
+from tcopt.tools.execution.loop_executor import run_func, run_module
 
 ROWS, COLUMNS, DEPTH, LANES = 3, 20, 16, 8
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -23,7 +23,6 @@ from tcopt.dialects.target import cpu_target_of
 from tcopt.dialects.te import api as te
 from tcopt.frontends.onnx import import_model
 from tcopt.frontends.onnx.building.examples import find_example_model
-from tcopt.interpreters.loop import run_func
 from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.schedules import Schedule
 from tcopt.schedules.passes.schedule import SchedulePass, find_schedule
@@ -32,6 +31,7 @@ from tcopt.schedules.rules.rule import RULES, Declined, facts_of, rules_for
 from tcopt.support.pipelines.text import parse_pipeline
 from tcopt.support.remarks import Remark, collect_remarks
 from tcopt.tools import tcopt_check, tcopt_compile
+from tcopt.tools.execution.loop_executor import run_func
 from tcopt.tools.passes.driver import new_context
 from tcopt.tools.profile_table import profile_text
 

@@ -32,7 +32,7 @@ def test_passes_keep_the_result(name: str, count: int) -> None:
 def test_parallel_iterations_may_run_in_any_order(name: str) -> None:
     module = parse(PROGRAMS[name])
     apply(module, *LOOP_PASSES)
-    assert_same(results(module), results(module, shuffle_seed=7))
+    assert_same(results(module), results(module, order=7))
 
 
 @pytest.mark.nightly(every=3)

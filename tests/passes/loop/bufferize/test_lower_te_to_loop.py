@@ -5,12 +5,12 @@ import pytest
 from xdsl.context import Context
 
 from tcopt.dialects.graph import weights_of
-from tcopt.interpreters.loop import run_module
 from tcopt.passes.loop.bufferize.lower_te_to_loop import LowerTeToLoopPass
 from tcopt.support.errors import PassFailedError
 from tcopt.support.ir.verify import verify
 from tcopt.support.registries.registry import all_dialects
 from tcopt.support.syntax.parsing import LocatedParser
+from tcopt.tools.execution.loop_executor import run_module
 
 DOUBLE = """
 te.func @double(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -19,8 +19,8 @@ from programs.gpu_programs import (
 from running.examples import examples
 from tcopt.interpreters.kernel import run_kernel
 from tcopt.interpreters.kernel_memory import RaceError
-from tcopt.interpreters.loop import run_func
 from tcopt.schedules import Schedule
+from tcopt.tools.execution.loop_executor import run_func
 
 # Both sides add the same float32 products, in different orders.
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}

@@ -22,9 +22,9 @@ from running.examples import examples
 from tcopt.backends.named_gpus import named_gpu
 from tcopt.dialects.target import GpuTargetAttr
 from tcopt.interpreters.kernel_memory import RaceError
-from tcopt.interpreters.loop import run_func
 from tcopt.passes.kernel.lowering.thread_axes import BLOCK_SIZE, sizes_of
 from tcopt.schedules import Schedule
+from tcopt.tools.execution.loop_executor import run_func
 
 # Both sides add the same float32 numbers, in different orders.
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
