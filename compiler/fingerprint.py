@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from tcopt.support.registries.integrity import Stamp, sources, stamp
+from tcopt import IMPORTED_NS
+from tcopt.support.registries.registration import extensions
 
 _ROOT = Path(__file__).parent.parent
 _TOOLS = ("tools", "tuner", "quantization")
@@ -21,8 +23,8 @@ _FRONT_ENDS = ("frontends",)
 _COMPILED = "__pycache__"
 _LIBRARIES = ("tcopt", "xdsl", "llvmlite", "numpy")
 
-_hashed: dict[str, Stamp | None] = {}
-"""Stamps of the files that are part of the fingerprint, taken when they were hashed."""
+_hashed: dict[str, int] = {}
+"""Times of the last change of the files that are part of the fingerprint, when they were hashed."""
 
 
 @cache
@@ -38,18 +40,32 @@ def program_fingerprint() -> str:
     return f"{fingerprint()} {_hash(_FRONT_ENDS, ('onnx', 'ml_dtypes'))}"
 
 
-def is_current(*, on_disk: bool = False) -> bool:
-    """Whether the fingerprint matches the code that this process has loaded.
-
-    It does not if files of the package changed after some of them were imported.
+def obstacles(*, on_disk: bool = False) -> Iterator[str]:
+    """Yield reasons why cache keys do not cover this process's compiler; empty if they do.
 
     Args:
-        on_disk: whether the files must still be unchanged, because other processes import them.
+        on_disk: whether the package's files must still be unchanged, because other processes import
+            them.
+    """
+    yield from extensions()
+    if not is_current(on_disk=on_disk):
+        yield "files of the package changed after this process imported some of them"
+
+
+def is_plain(*, on_disk: bool = False) -> bool:
+    """Whether cache keys fully determine the code that this process generates."""
+    return next(obstacles(on_disk=on_disk), None) is None
+
+
+def is_current(*, on_disk: bool = False) -> bool:
+    """Whether the package's files did not change between its import and their hash.
+
+    Args:
+        on_disk: whether they must not have changed until now.
     """
     program_fingerprint()
-    if not sources().items() <= _hashed.items():
-        return False
-    return not on_disk or all(stamp(path) == mark for path, mark in _hashed.items())
+    times = map(_changed_ns, _hashed) if on_disk else _hashed.values()
+    return all(time <= IMPORTED_NS for time in times)
 
 
 def _hash(folders: Collection[str], libraries: Sequence[str]) -> str:
@@ -57,7 +73,7 @@ def _hash(folders: Collection[str], libraries: Sequence[str]) -> str:
     for name in libraries:
         state.update(f"{name} {_version(name)}\n".encode())
     for path in sorted(path for folder in folders for path in _files(_ROOT / folder)):
-        _hashed[path] = stamp(path)
+        _hashed[path] = _changed_ns(path)
         with open(path, "rb") as stream:
             data = stream.read()
         state.update(f"{os.path.relpath(path, _ROOT)} {len(data)}\n".encode())
@@ -70,6 +86,14 @@ def _files(folder: Path) -> Iterator[str]:
     for place, inner, names in os.walk(folder):
         inner[:] = [name for name in inner if name != _COMPILED]
         yield from (os.path.join(place, name) for name in names)
+
+
+def _changed_ns(path: str) -> int:
+    """Return the time of a file's last change, by whatever means; in the future if it is gone."""
+    try:
+        return os.stat(path).st_ctime_ns
+    except OSError:
+        return sys.maxsize
 
 
 def _version(name: str) -> str:

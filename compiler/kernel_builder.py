@@ -18,8 +18,7 @@ from xdsl.dialects.builtin import (
     ShapedType,
 )
 
-from tcopt.compiler.extensions import is_plain, obstacles
-from tcopt.compiler.fingerprint import fingerprint
+from tcopt.compiler.fingerprint import fingerprint, is_plain, obstacles
 from tcopt.compiler.kernel import Kernel, describe_place
 from tcopt.compiler.kernel_cache import KernelCache
 from tcopt.compiler.pipeline import kernel_phases

@@ -31,8 +31,7 @@ from numpy.typing import NDArray
 
 from tcopt.compiler.content import Source, Stamp, changed_since, hash_file, hash_source, stamp
 from tcopt.compiler.disk_store import DiskStore
-from tcopt.compiler.extensions import is_plain
-from tcopt.compiler.fingerprint import is_current, program_fingerprint
+from tcopt.compiler.fingerprint import is_current, is_plain, program_fingerprint
 from tcopt.compiler.kernel_cache import KernelCache, user_programs
 from tcopt.compiler.stage_facts import rest_facts, rest_of, stage_facts
 from tcopt.frontends.onnx.model.stage import Rest, Stage

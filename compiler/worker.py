@@ -14,13 +14,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
 
 from tcopt.support.processes.messages import listen, receive, send
-
-if TYPE_CHECKING:
-    from tcopt.support.registries.plugin_modules import PluginSource
 
 __all__ = ["main", "receive", "send"]
 
@@ -54,27 +49,15 @@ def _load() -> None:
     gc.freeze()
 
 
-def plugins_in(given: Iterable[Any]) -> list[PluginSource]:
-    """Decode the plugins of a request: the function to call, and its modules."""
-    from tcopt.support.registries.plugin_modules import ModuleSource, PluginSource
-
-    return [
-        PluginSource(
-            tuple(ModuleSource(name, path, code.encode("latin-1")) for name, path, code in modules),
-            function,
-        )
-        for function, modules in given
-    ]
-
-
 def _answer(message: bytes) -> bytes:
     from tcopt.compiler.units import compile_text
     from tcopt.support.pipelines.phases import Phase
+    from tcopt.support.registries.plugin_sources import PluginSource
     from tcopt.support.registries.plugins import take_sources
 
     try:
         request = json.loads(message)
-        take_sources(plugins_in(request["plugins"]))
+        take_sources(map(PluginSource.of, request["plugins"]))
         phases = [Phase(*phase) for phase in request["phases"]]
         return b"+" + compile_text(request["text"], request["name"], phases).to_bytes()
     except Exception as error:

@@ -20,7 +20,7 @@ from tcopt.compiler.worker import receive, send
 from tcopt.support.pipelines.phases import Phase
 from tcopt.support.processes.isolated import ROOT, child_environment, end_process, isolated_command
 from tcopt.support.processes.threads import try_start
-from tcopt.support.registries.registration import plugins_key
+from tcopt.support.registries.plugins import loaded_sources
 
 _CODE = "from tcopt.compiler.worker import main; main()"
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -161,17 +161,10 @@ def _ask(process: subprocess.Popen[bytes], unit: Unit, phases: Sequence[Phase]) 
 
 
 def plugin_sources(*, all_: bool = False) -> list[object]:
-    """Return the plugins that a worker must load, in the form of `plugins_in`.
+    """Return the plugins that a worker must load, as `PluginSource.facts`.
 
     Args:
         all_: whether to include plugins that depend on more than their sources, for callers that do
             not cache the worker's results.
     """
-    if not all_ and not plugins_key():
-        return []
-    from tcopt.support.registries.plugins import keyed_sources, loaded_sources
-
-    return [
-        [source.function, [(m.name, m.path, m.code.decode("latin-1")) for m in source.modules]]
-        for source in (loaded_sources() if all_ else keyed_sources())
-    ]
+    return [source.facts() for source in loaded_sources(all_=all_)]

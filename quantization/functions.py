@@ -16,18 +16,19 @@ from onnx import NodeProto
 from tcopt.quantization.onnx_graph import OnnxGraph, is_standard
 from tcopt.support.registries.registration import Registry
 
-PARTS: Registry[str, bool] = Registry("part of a function of each element")
+_CHEAP = ("Add", "Sub", "Mul", "Div", "Neg", "Min", "Max", "Clip", "Relu", "HardSigmoid")
+_EXPENSIVE = (
+    "Sigmoid", "Tanh", "Erf", "Exp", "Log", "Pow", "Sqrt", "Softplus", "Softsign", "Elu", "Selu",
+    "Celu", "Gelu", "Mish", "Swish",
+)  # fmt: skip
+
+PARTS: Registry[str, bool] = Registry(
+    "part of a function of each element",
+    lambda: {**dict.fromkeys(_CHEAP, False), **dict.fromkeys(_EXPENSIVE, True)},
+)
 """Operators of elementwise functions, by whether they are expensive enough for a table to be
 faster. All have one result; their operands other than the argument are one-element constants.
 """
-
-for _operator in ("Add", "Sub", "Mul", "Div", "Neg", "Min", "Max", "Clip", "Relu", "HardSigmoid"):
-    PARTS[_operator] = False
-for _operator in (
-    "Sigmoid", "Tanh", "Erf", "Exp", "Log", "Pow", "Sqrt", "Softplus", "Softsign", "Elu", "Selu",
-    "Celu", "Gelu", "Mish", "Swish",
-):  # fmt: skip
-    PARTS[_operator] = True
 
 _MOST_PARTS = 16
 

@@ -77,9 +77,6 @@ _AVX512_BF16 = (
 )
 _NEON = "+neon,+fp-armv8"
 
-MACHINES: Registry[str, CpuTarget] = Registry("CPU", in_keys=True)
-"""Named CPUs, which can also be targets of cross-compilation."""
-
 _OWN: dict[str, CpuTarget] = {
     "x86-64": CpuTarget(
         f"x86_64-{_LINUX}", "x86-64", vector_bits=128, registers=16, l1=32 << 10, l2=256 << 10
@@ -195,8 +192,9 @@ _OWN: dict[str, CpuTarget] = {
         cores=16,
     ),
 }
-for _name, _cpu in _OWN.items():
-    MACHINES.add(_name, _cpu)
+
+MACHINES: Registry[str, CpuTarget] = Registry("CPU", lambda: _OWN, in_keys=True)
+"""Named CPUs, which can also be targets of cross-compilation."""
 
 
 class CpuKind(TargetKind):

@@ -19,8 +19,8 @@ from hypothesis import settings
 
 from running.examples import examples, is_nightly, set_daily
 from tcopt.backends.llvm.machine.host import default_target
-from tcopt.compiler.extensions import extensions
 from tcopt.support.errors import InputError
+from tcopt.support.registries.registration import extensions
 
 pytest_plugins = ["running.selection"]
 

@@ -10,45 +10,42 @@ individually.
 
 from __future__ import annotations
 
+from typing import Any
+
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.support.errors import InputError
 from tcopt.support.registries.registration import Registry
 
-MACHINES: Registry[str, VdlaTargetAttr] = Registry("VDLA machine", in_keys=True)
+_VTA = {
+    "inp_bytes": 32 << 10,
+    "acc_bytes": 128 << 10,
+    "uop_bytes": 32 << 10,
+    "wgt_bytes": 32 << 10,
+    "results": "i8",
+    "features": "alu,load_i8",
+}
+_FACTS: dict[str, dict[str, Any]] = {
+    "vdla": {name: size for name, size in _VTA.items() if name.endswith("_bytes")},
+    "vta": _VTA,
+    "vta-mulh": {**_VTA, "features": "alu,load_i8,mulh"},
+    "pynq": {
+        **_VTA,
+        "wgt_bytes": 256 << 10,
+        "port_bytes": 37,
+        "port_cycles": 10,
+        "row_cycles": 36,
+        "fill": 0,
+        "rewrite": 2,
+        "start": 16_000,
+    },
+}
+
+MACHINES: Registry[str, VdlaTargetAttr] = Registry(
+    "VDLA machine",
+    lambda: {name: VdlaTargetAttr.of_facts(facts) for name, facts in _FACTS.items()},
+    in_keys=True,
+)
 """Machines by name."""
-
-_SIZES = {"inp_bytes": 32 << 10, "acc_bytes": 128 << 10, "uop_bytes": 32 << 10}
-
-MACHINES.add("vdla", VdlaTargetAttr.of_facts({**_SIZES, "wgt_bytes": 32 << 10}))
-MACHINES.add(
-    "vta",
-    VdlaTargetAttr.of_facts(
-        {**_SIZES, "wgt_bytes": 32 << 10, "results": "i8", "features": "alu,load_i8"}
-    ),
-)
-MACHINES.add(
-    "vta-mulh",
-    VdlaTargetAttr.of_facts(
-        {**_SIZES, "wgt_bytes": 32 << 10, "results": "i8", "features": "alu,load_i8,mulh"}
-    ),
-)
-MACHINES.add(
-    "pynq",
-    VdlaTargetAttr.of_facts(
-        {
-            **_SIZES,
-            "wgt_bytes": 256 << 10,
-            "results": "i8",
-            "features": "alu,load_i8",
-            "port_bytes": 37,
-            "port_cycles": 10,
-            "row_cycles": 36,
-            "fill": 0,
-            "rewrite": 2,
-            "start": 16_000,
-        }
-    ),
-)
 
 
 def named_machine(name: str) -> VdlaTargetAttr:

@@ -212,7 +212,7 @@ def register(intrinsic: Intrinsic) -> Intrinsic:
         InputError: the name is taken, or no loops can match its behaviour.
     """
     _check_behaviour(intrinsic)
-    INTRINSICS.add(intrinsic.name, intrinsic)
+    INTRINSICS.add(intrinsic.name, intrinsic, by=intrinsic.behaviour)
     return intrinsic
 
 

@@ -90,7 +90,19 @@ Scope.ACC_INPUT = Scope("acc_input", Sharing.ALL, is_placed=True)
 Scope.ACC_WEIGHT = Scope("acc_weight", Sharing.ALL, is_placed=True)
 Scope.ACC_REGISTER = Scope("acc_register", Sharing.ALL, is_placed=True)
 
-SCOPES: Registry[str, Scope] = Registry("memory scope")
+_OWN = (
+    Scope.GLOBAL,
+    Scope.SHARED,
+    Scope.LOCAL,
+    Scope.REGISTER,
+    Scope.ACC_INPUT,
+    Scope.ACC_WEIGHT,
+    Scope.ACC_REGISTER,
+)
+
+SCOPES: Registry[str, Scope] = Registry(
+    "memory scope", lambda: {scope.value: scope for scope in _OWN}
+)
 """Memory scopes by name."""
 
 
@@ -107,18 +119,6 @@ def register_scope(scope: Scope) -> Scope:
         raise InputError(f"memory space {scope.space} belongs to the scope '{same[0].value}'")
     SCOPES.add(scope.value, scope)
     return scope
-
-
-for _scope in (
-    Scope.GLOBAL,
-    Scope.SHARED,
-    Scope.LOCAL,
-    Scope.REGISTER,
-    Scope.ACC_INPUT,
-    Scope.ACC_WEIGHT,
-    Scope.ACC_REGISTER,
-):
-    register_scope(_scope)
 
 
 def scope_named(name: str) -> Scope:

@@ -121,7 +121,7 @@ def schedule_rule(*, target: str, priority: int) -> Callable[[_Rule], _Rule]:
 
     def register(rule: _Rule) -> _Rule:
         made = rule()
-        RULES.add((target, made.name), (priority, made))
+        RULES.add((target, made.name), (priority, made), by=rule)
         return rule
 
     return register

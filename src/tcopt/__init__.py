@@ -8,14 +8,16 @@ Names are imported on first use, so that `import tcopt` is fast.
 """
 
 import sys
+import time
+
+IMPORTED_NS = time.time_ns()
+"""Time at which this process imported the package; files that change later are not its code."""
 
 if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
     # `python -m tcopt...` is to import nothing from the folder it runs in.
     del sys.path[0]
 
 from typing import TYPE_CHECKING, Any
-
-from tcopt.support.registries.integrity import watch
 
 __version__ = "0.1.0"
 
@@ -37,8 +39,6 @@ _HOMES = {
     "quantize": "tcopt.tools.quantizing.entry",
     "tune": "tcopt.tools.tuning.entry",
 }
-
-watch()
 
 __all__ = [
     "__version__",

@@ -6,41 +6,40 @@ output formats, ops and attributes that it only defines are registered automatic
 
 If its files have changed since, a plugin is loaded again after its old registrations are removed.
 
-If its source fully determines its behaviour, see `plugin_sources`, a plugin is part of cache keys
-and is loaded by worker processes. The source of a module includes its imports from the same
-package, see `plugin_modules`.
+If its files fully determine its behaviour, see `plugin_sources`, their hash is part of cache keys
+and the plugin is sent to worker processes. Otherwise, code compiled with it is not cached. Both
+hold for the files that were executed: a plugin that uses a module which was imported before is not
+cached either, as that module's file may have changed.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import os
 import sys
 import traceback
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from hashlib import blake2b
 from operator import attrgetter
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import RLock
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tcopt.support.errors import InputError
-from tcopt.support.registries import integrity
-from tcopt.support.registries.plugin_modules import (
-    FINDER,
-    ModuleSource,
+from tcopt.support.registries.plugin_sources import (
+    COVERED,
     PluginSource,
-    file_module,
-    package_influence,
-    package_modules,
+    file_source,
+    module_source,
 )
-from tcopt.support.registries.plugin_sources import COVERED, outside_influence
-from tcopt.support.registries.registration import add_to_keys, forget, is_own, remove_from_keys
+from tcopt.support.registries.registration import add_to_keys, forget, registering
 from tcopt.support.remarks import notice
 from tcopt.support.suggestions import suggest
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 GROUP = "tcopt.plugins"
 """Entry-point group of plugins in installed packages."""
@@ -50,13 +49,28 @@ _SUFFIX = ".py"
 
 @dataclass(frozen=True)
 class _Loaded:
+    """A plugin in this process.
+
+    Attributes:
+        folder: folder that its files were read from.
+        modules: names of the modules that were imported with it.
+    """
+
     source: PluginSource
+    folder: Path
     module: ModuleType
+    modules: frozenset[str]
+
+    def files(self) -> dict[Path, bytes]:
+        """Return the content of its files at the time of loading."""
+        return _files(self.source, self.folder)
 
 
-_files: dict[Path, _Loaded] = {}
-_modules: dict[str, _Loaded] = {}
-_order: list[_Loaded] = []
+_loaded: dict[str, _Loaded] = {}
+"""Plugins in loading order, by the path of a file or the name of a module or entry point."""
+
+_lock = RLock()
+"""Held while the set of plugins changes."""
 
 
 def load_plugins(names: Iterable[str | Path]) -> list[ModuleType]:
@@ -70,229 +84,259 @@ def load_plugins(names: Iterable[str | Path]) -> list[ModuleType]:
     Raises:
         InputError: a plugin does not exist or cannot be imported.
     """
-    return [_load(name) for name in names]
+    with _lock:
+        return [_load(_key(name)) for name in names]
 
 
 @contextmanager
 def plugins_loaded(names: Iterable[str | Path]) -> Generator[None]:
     """Load plugins within the context; plugins loaded before are kept afterwards."""
-    before = {*_files, *_modules}
+    before = set(_loaded)
     try:
         load_plugins(names)
         yield
     finally:
-        for loaded in [name for name in (*_files, *_modules) if name not in before]:
-            unload(loaded)
+        for name in [name for name in _loaded if name not in before]:
+            unload(name)
 
 
-def keyed_sources() -> list[PluginSource]:
-    """Return the plugins fully determined by their sources, in loading order."""
-    return [loaded.source for loaded in _order if loaded.source.keyed]
+def loaded_sources(*, all_: bool = False) -> list[PluginSource]:
+    """Return the sources of the loaded plugins in loading order.
 
-
-def loaded_sources() -> list[PluginSource]:
-    """Return all loaded plugins in loading order, including those with other influences."""
-    return [loaded.source for loaded in _order]
+    Args:
+        all_: whether to include plugins that depend on more than their files.
+    """
+    sources = [loaded.source for loaded in _loaded.values()]
+    return [source for source in sources if all_ or source.influence is None]
 
 
 def take_sources(sources: Iterable[PluginSource]) -> None:
     """Load exactly these plugins, to match another process."""
     wanted = list(sources)
-    if keyed_sources() == wanted:
-        return
-    for name in [*_files, *_modules]:
-        unload(name)
-    for source in wanted:
-        _modules[f"{source.name}:{source.function}"] = _take(source, source.name)
+    with _lock:
+        if loaded_sources(all_=True) == wanted:
+            return
+        for name in list(_loaded):
+            _remove(name)
+        for source in wanted:
+            with TemporaryDirectory() as folder:
+                for path, code in source.files.items():
+                    place = Path(folder, path)
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    place.write_bytes(code)
+                name = f"{source.module}:{source.function}:{source.digest}"
+                _take(name, source, Path(folder), name, first=True)
 
 
 def unload(name: str | Path) -> None:
-    """Remove everything that a plugin has registered; no effect if it is not loaded."""
-    loaded = _modules.pop(name, None) if isinstance(name, str) else None
-    loaded = loaded or _files.pop(Path(name).resolve(), None)
-    if loaded is None:
-        return
-    _order.remove(loaded)
-    remove_from_keys(_key(loaded.source))
-    kept = {module.name for other in _order for module in other.source.modules}
-    for module in loaded.source.modules:
-        if module.name not in kept:
-            _drop(module)
+    """Remove everything that a plugin has registered; no effect if it is not loaded.
+
+    Other plugins that share some of its modules are loaded again.
+    """
+    with _lock:
+        key = _key(name)
+        if key in _loaded:
+            _reload(_related(key, _loaded[key].files()), without=key)
 
 
-def _drop(module: ModuleSource) -> None:
-    forget(module.path)
-    integrity.forget(module.name)
-    # A later import executes the module again.
-    FINDER.drop(module.name)
+def _key(name: str | Path) -> str:
+    is_file = isinstance(name, Path) or name.endswith(_SUFFIX) or "/" in name
+    return str(Path(name).resolve()) if is_file else name
 
 
-def _load(name: str | Path) -> ModuleType:
-    text = str(name)
-    if isinstance(name, Path) or text.endswith(_SUFFIX) or "/" in text:
-        return _load_file(Path(text))
-    return _load_module(text)
-
-
-def _load_file(path: Path) -> ModuleType:
-    try:
-        code = path.read_bytes()
-    except IsADirectoryError:
-        raise InputError(f"'{path}' is a folder, not a plugin") from None
-    except FileNotFoundError:
-        raise InputError(f"there is no file '{path}' to load") from None
-    except OSError as error:
-        raise InputError(f"cannot read '{path}': {error.strerror}") from None
-    place = path.resolve()
-    known = _files.get(place)
-    if known is not None and known.source.modules[0].code == code:
+def _load(name: str) -> ModuleType:
+    source, folder = _find(name)
+    known = _loaded.get(name)
+    if known is not None and (known.source.files, known.folder) == (source.files, folder):
         return known.module
-    if known is not None:
-        unload(place)
-    influence = outside_influence(code)
-    source = PluginSource((file_module(path, code),), keyed=influence is None)
-    _files[place] = _take(source, str(path))
-    if influence is not None:
-        notice("cache", path.name, f"its source does not determine its behaviour: {influence}")
-    return _files[place].module
+    files = _files(source, folder)
+    related = _related(name, files)
+    old = [pair for other in related for pair in _loaded[other].files().items()]
+    if known is not None or any(files.get(path, code) != code for path, code in old):
+        _reload(related, without=name)
+    return _take(name, source, folder, Path(name).name).module
 
 
-def _take(source: PluginSource, name: str) -> _Loaded:
-    """Import a plugin from its sources; `name` is its name in messages."""
-    before = set(sys.modules)
-
-    def run() -> ModuleType:
-        FINDER.give(source.modules)
-        module = importlib.import_module(source.name)
-        if source.keyed:
-            # Import everything now, as later registrations would not be part of cache keys.
-            for part in source.modules:
-                importlib.import_module(part.name)
-        if source.function:
-            value = attrgetter(source.function)(module)
-            if callable(value):
-                value()
-        _register(module)
-        return module
-
-    try:
-        module = _guarded(name, source.modules, run)
-    except InputError:
-        for part in source.modules:
-            if part.name not in before:
-                _drop(part)
-        raise
-    if source.keyed:
-        add_to_keys(_key(source), [part.path for part in source.modules], source.digest)
-        for part in source.modules:
-            integrity.note(sys.modules[part.name])
-    loaded = _Loaded(source, module)
-    _order.append(loaded)
-    return loaded
+def _files(source: PluginSource, folder: Path) -> dict[Path, bytes]:
+    return {folder / path: code for path, code in source.files.items()}
 
 
-def _key(source: PluginSource) -> str:
-    return f"{source.modules[0].path}:{source.function}"
+def _related(name: str, files: Iterable[Path]) -> list[str]:
+    """Return the loaded plugins that are called like this or have some of these files."""
+    paths = set(files)
+    return [n for n, each in _loaded.items() if n == name or not paths.isdisjoint(each.files())]
 
 
-def _load_module(name: str) -> ModuleType:
-    if name in _modules and not _has_changed(_modules[name].source):
-        return _modules[name].module
-    if name in _modules:
-        # Other plugins of its package may share its modules.
-        package = _modules[name].source.name.partition(".")[0]
-        stale = [
-            key
-            for key, loaded in _modules.items()
-            if loaded.source.name.partition(".")[0] == package
-        ]
-        for key in stale:
-            unload(key)
-        for key in stale:
-            _load_module(key)
-        return _modules[name].module
-    _modules[name] = _find_and_take(name)
-    return _modules[name].module
+def _reload(names: Iterable[str], *, without: str) -> None:
+    """Remove plugins, and load all but one of them again."""
+    for name in (stale := list(names)):
+        _remove(name)
+    for name in stale:
+        if name != without:
+            _load(name)
 
 
-def _has_changed(source: PluginSource) -> bool:
-    """Whether the files of a plugin that is part of cache keys have changed on disk."""
-    return source.keyed and package_modules(source.name) != source.modules
+def _remove(name: str) -> None:
+    loaded = _loaded.pop(name)
+    _drop(name, loaded.modules)
 
 
-def _find_and_take(name: str) -> _Loaded:
+def _drop(name: str, modules: Iterable[str]) -> None:
+    """Remove the registrations and modules of a plugin, so that a later import executes them."""
+    dropped = frozenset(modules)
+    forget(name, dropped)
+    for module in dropped:
+        sys.modules.pop(module, None)
+
+
+def _find(name: str) -> tuple[PluginSource, Path]:
+    """Read the sources of a plugin; return them and the folder that they are in."""
+    if os.path.isabs(name):
+        path = Path(name)
+        try:
+            return file_source(path), path.parent
+        except IsADirectoryError:
+            raise InputError(f"'{path.name}' is a folder, not a plugin") from None
+        except FileNotFoundError:
+            raise InputError(f"there is no file '{path}' to load") from None
+        except OSError as error:
+            raise InputError(f"cannot read '{path}': {error.strerror}") from None
     from importlib.metadata import entry_points
 
     entries = {entry.name: entry for entry in entry_points(group=GROUP)}
     entry = entries.get(name)
-    wanted, function = (name, "") if entry is None else (entry.module, entry.attr)
-    modules = None if wanted.partition(".")[0] in COVERED else package_modules(wanted)
-    influence = "its source was not found" if modules is None else package_influence(modules)
-    if modules is not None and influence is None:
-        return _take(PluginSource(modules, function), name)
-
-    before = set(sys.modules)
-    package = wanted.partition(".")[0]
-
-    def run() -> ModuleType:
-        module = _import(name, entries)
-        _register(module)
-        return module
-
-    def imported() -> list[ModuleSource]:
-        new = sorted(set(sys.modules) - before)
-        return [_as_imported(each) for each in new if each.partition(".")[0] == package]
-
+    module, function = (name, "") if entry is None else (entry.module, entry.attr)
+    root = module.partition(".")[0]
     try:
-        module = _guarded(name, modules or (), run)
+        spec = importlib.util.find_spec(root)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None:
+        hint = suggest(name, entries) or "a file's name ends in .py"
+        raise InputError(f"there is no plugin or module '{name}'", hint=hint)
+    if root in COVERED:
+        return PluginSource(module, function, {}), Path()
+    places = list(spec.submodule_search_locations or [spec.origin or ""])
+    if len(places) != 1 or not os.path.isabs(places[0]):
+        return PluginSource(module, function, {}, "its source was not found"), Path()
+    folder = Path(places[0]).parent
+    return module_source(folder, module, function), folder
+
+
+def _take(
+    name: str, source: PluginSource, folder: Path, shown: str, *, first: bool = False
+) -> _Loaded:
+    """Import a plugin.
+
+    Args:
+        shown: its name in messages.
+        first: whether its folder precedes the import path, as for sources of another process, which
+            has checked them.
+    """
+    before = set(sys.modules)
+    executed = {path: code for other in _loaded.values() for path, code in other.files().items()}
+    names = (source.module, *source.modules)
+    roots = {each.partition(".")[0] for each in names}.difference(COVERED)
+
+    def imported() -> frozenset[str]:
+        return frozenset(m for m in set(sys.modules) - before if m.partition(".")[0] in roots)
+
+    if source.module:
+        own = source.module
+    else:
+        own_path = folder / next(iter(source.files))
+        own = f"tcopt_user_{own_path.stem}_{blake2b(name.encode(), digest_size=4).hexdigest()}"
+        roots.add(own)
+    try:
+        with registering(name), _on_path(folder, first), _located(shown, source, folder):
+            module = _import(own) if source.module else _import_file(own, own_path)
+            # Import everything now, as later registrations would not be part of cache keys.
+            for other in source.modules:
+                importlib.import_module(other)
+            if source.function:
+                value = attrgetter(source.function)(module)
+                if callable(value):
+                    value()
+            _register(module, roots)
     except InputError:
-        for part in imported():
-            _drop(part)
+        _drop(name, imported())
         raise
-    parts = {part.name: part for part in [_as_imported(module.__name__), *imported()]}
-    if not is_own(parts[module.__name__].path):
-        notice("cache", name, f"its source does not determine its behaviour: {influence}")
-    loaded = _Loaded(PluginSource(tuple(parts.values()), function, keyed=False), module)
-    _order.append(loaded)
+    influence = source.influence
+    if influence is None and not first:
+        influence = _mismatch(source, folder, before, executed)
+    loaded = _Loaded(replace(source, influence=influence), folder, module, imported())
+    _loaded[name] = loaded
+    if influence is None:
+        add_to_keys(name, source.digest)
+    else:
+        notice("cache", shown, f"its files do not determine its behaviour: {influence}")
     return loaded
 
 
-def _as_imported(name: str) -> ModuleSource:
-    """Return an imported module without its source."""
-    return ModuleSource(name, getattr(sys.modules[name], "__file__", None) or name, b"")
+def _mismatch(
+    source: PluginSource, folder: Path, before: set[str], executed: dict[Path, bytes]
+) -> str | None:
+    """Return why the code that was executed may differ from the sources; None if it does not."""
+    for name, path in source.modules.items():
+        code, place = source.files[path], folder / path
+        if getattr(sys.modules[name], "__file__", None) != str(place):
+            return f"module {name} was not imported from {place}"
+        if name in before and executed.get(place) != code:
+            return f"module {name} was imported before it was loaded"
+    with suppress(OSError):
+        if all((folder / path).read_bytes() == code for path, code in source.files.items()):
+            return None
+    return "its files changed while it was loaded"
 
 
-def _import(name: str, entries: dict[str, EntryPoint]) -> ModuleType:
-    if name in entries:
-        value: Any = entries[name].load()
-        # An entry point is a module, or a function that registers extensions.
-        if callable(value):
-            value()
-            return sys.modules[entries[name].module]
-        return value
+@contextmanager
+def _on_path(folder: Path, first: bool) -> Generator[None]:
+    """Make the modules of a folder importable, without byte code that may become stale."""
+    place, byte_code = str(folder), sys.dont_write_bytecode
+    added = first or place not in sys.path
+    if added:
+        sys.path.insert(0 if first else len(sys.path), place)
+    sys.dont_write_bytecode = True
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = byte_code
+        if added:
+            sys.path.remove(place)
+
+
+def _import(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
-        hint = suggest(name, entries) or "a file's name ends in .py"
-        raise InputError(f"there is no plugin or module '{name}'", hint=hint) from None
+        raise InputError(f"there is no plugin or module '{name}'") from None
 
 
-def _guarded(
-    name: str, modules: Sequence[ModuleSource], run: Callable[[], ModuleType]
-) -> ModuleType:
+def _import_file(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def _located(name: str, source: PluginSource, folder: Path) -> Generator[None]:
+    """Turn errors of a plugin into messages with the line that they came from."""
     try:
-        return run()
+        yield
     except InputError as error:
         raise InputError(f"cannot load '{name}': {error.message}", hint=error.hint) from error
     except Exception as error:
-        raise InputError(f"cannot load '{name}': {_where(modules, error)}") from error
+        where = _where([str(folder / path) for path in source.files], error)
+        raise InputError(f"cannot load '{name}': {where}") from error
 
 
-def _where(modules: Sequence[ModuleSource], error: Exception) -> str:
+def _where(files: list[str], error: Exception) -> str:
     """Return the error message with the line in the user's files that it came from."""
-    files = [module.path for module in modules]
     if isinstance(error, SyntaxError):
         lines, message = [(error.filename, error.lineno)], error.msg
     else:
@@ -302,11 +346,11 @@ def _where(modules: Sequence[ModuleSource], error: Exception) -> str:
     if not lines:
         return message
     file, line = lines[-1]
-    beside = f"{Path(file).name}, " if file and len(files) > 1 else ""
-    return f"{beside}line {line}: {message}"
+    prefix = f"{Path(file).name}, " if file and len(files) > 1 else ""
+    return f"{prefix}line {line}: {message}"
 
 
-def _register(module: ModuleType) -> None:
+def _register(module: ModuleType, roots: Iterable[str]) -> None:
     """Register the passes, output formats, ops and attributes that a module only defines."""
     from xdsl.ir import Data, ParametrizedAttribute
     from xdsl.irdl import IRDLOperation
@@ -315,23 +359,16 @@ def _register(module: ModuleType) -> None:
 
     from tcopt.support.registries.registry import OUTPUTS, PASSES, register_definitions
 
-    source = getattr(module, "__file__", None) or module.__name__
+    def classes(*bases: type[Any]) -> Iterator[Any]:
+        """Yield named classes that the module defines or imports from its plugin."""
+        for value in list(vars(module).values()):
+            if isinstance(value, type) and issubclass(value, bases) and "name" in vars(value):
+                origin = value.__module__
+                if origin == module.__name__ or origin.partition(".")[0] in roots:
+                    yield value
+
     for base, table in ((ModulePass, PASSES), (Target, OUTPUTS)):
-        for cls in _classes(module, base):
-            if "name" in vars(cls) and (cls.name not in table or table[cls.name]() is not cls):
-                table.add(cls.name, lambda cls=cls: cls, source=source)
-    kinds = (IRDLOperation, ParametrizedAttribute, Data)
-    definitions = [cls for kind in kinds for cls in _classes(module, kind)]
-    register_definitions([d for d in definitions if "name" in vars(d)], source=source)
-
-
-def _classes(module: ModuleType, base: type[Any]) -> Iterator[Any]:
-    """Yield classes that a module defines or imports from its own package."""
-    package = module.__name__.partition(".")[0]
-    for value in list(vars(module).values()):
-        if not isinstance(value, type) or not issubclass(value, base):
-            continue
-        origin = value.__module__
-        beside = origin.partition(".")[0] == package and package not in COVERED
-        if origin == module.__name__ or beside:
-            yield value
+        for cls in classes(base):
+            if cls.name not in table or table[cls.name]() is not cls:
+                table.add(cls.name, lambda cls=cls: cls, by=cls)
+    register_definitions(classes(IRDLOperation, ParametrizedAttribute, Data))

@@ -1,9 +1,10 @@
-"""Registries that user code can extend, with tracking of definitions from outside the package.
+"""Registries that user code can extend, and the origin of their entries.
 
 Everything that affects generated code and can be extended is a `Registry`: schedule rules, emit
-rules, intrinsics, ONNX handlers, passes and so on. Code compiled with a foreign entry is neither
-cached nor compiled in other processes, see `compiler.extensions`, unless the entry's source is part
-of cache keys, as for plugins: `add_to_keys`.
+rules, intrinsics, ONNX handlers, passes and so on. Cache keys cover the entries that the package
+registers while its modules are imported, and those that a plugin registers while it is loaded. Any
+other entry, such as one of a script or a notebook, disables the cache and worker processes until it
+is removed, see `extensions`.
 
     _RULES: Registry[str, Rule] = Registry("emit rule")
     _RULES.add("arith.addf", rule)              # in a file of the package, or of a user's own
@@ -14,14 +15,13 @@ of cache keys, as for plugins: `add_to_keys`.
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import weakref
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Container, Generator, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
-from types import FrameType, FunctionType
+from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 from tcopt.support.errors import InputError, printable
@@ -29,61 +29,46 @@ from tcopt.support.errors import InputError, printable
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-_FOLDER = str(Path(__file__).parent.parent.parent) + "/"
-_MODULE = "<module>"
+_PACKAGE = "tcopt."
+_OTHER = ""
 _SHOWN = 80
-_CODE = (type, FunctionType)
 
-_PASSED_THROUGH = contextlib.__file__
-"""Frames of this file are skipped to find the caller."""
+_loading: ContextVar[str] = ContextVar("loading", default=_OTHER)
+"""Name of the plugin that this thread is loading."""
 
-_keyed: dict[str, tuple[str, list[Entry[Any]]]] = {}
-"""Plugins that are part of cache keys: their digests and entries by name, in loading order."""
+_keyed: dict[str, str] = {}
+"""Digests of the plugins that are part of cache keys, by name in loading order."""
 
 _registries: list[weakref.ref[Registry[Any, Any]]] = []
 """All registries of this process; modules not yet imported have no foreign entries."""
 
 
 @dataclass(frozen=True)
-class Entry(Generic[Value]):
-    """A registered definition.
+class _Foreign(Generic[Value]):
+    """A definition from outside the package.
 
     Attributes:
-        value: the definition.
-        source: file of a definition from outside the package; otherwise empty.
-        state: the object's attributes at registration.
+        plugin: name of the plugin that registered it; empty for other code.
+        module: name of the module that defines it.
     """
 
     value: Value
-    source: str
-    state: Mapping[str, object]
-
-    @property
-    def is_foreign(self) -> bool:
-        """Whether the entry comes from outside the package, or was modified."""
-        return bool(self.source) or not self.is_whole
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the object's attributes are unmodified."""
-        if not self.state:
-            return True
-        now = vars(self.value)
-        return all(name in now and now[name] is value for name, value in self.state.items())
+    plugin: str
+    module: str
 
 
 class Registry(MutableMapping[Key, Value]):
     """A table of definitions by key.
 
-    A foreign entry overrides the package's own entry of the same key, in either order of
-    registration. The package's entry is visible again when the foreign one is removed.
+    A foreign entry, from a plugin or other code, overrides the package's own entry of the same key,
+    in either order of registration. The package's entry is visible again when the foreign one is
+    removed.
 
     Args:
         kind: what messages call an entry.
         load: imports the package's own definitions or returns them by key; called when the table is
             first read.
-        in_keys: whether the content of entries is part of cache keys anyway, so that foreign ones
-            need not be tracked.
+        in_keys: whether the content of entries is part of cache keys, whoever registers them.
     """
 
     def __init__(self, kind: str, load: Callable[[], Any] | None = None, *, in_keys: bool = False):
@@ -92,29 +77,31 @@ class Registry(MutableMapping[Key, Value]):
         """Incremented at each change, to invalidate results that depend on the entries."""
         self._load = load
         self._in_keys = in_keys
-        self._own: dict[Key, Entry[Value]] = {}
-        self._foreign: dict[Key, Entry[Value]] = {}
+        self._own: dict[Key, Value] = {}
+        self._foreign: dict[Key, _Foreign[Value]] = {}
         self._values: dict[Key, Value] = {}
         _registries.append(weakref.ref(self))
 
-    def add(
-        self, key: Key, value: Value, *, replace: bool = False, source: str | None = None
-    ) -> bool:
+    def add(self, key: Key, value: Value, *, by: object = None, replace: bool = False) -> bool:
         """Register a definition; return whether it comes from outside the package.
 
         Args:
-            replace: whether it may replace another foreign definition.
-            source: file of the definition; by default that of the caller.
+            by: function or class of the code that registers the value; by default the value. Only a
+                module of the package that is being imported registers entries of the package.
+            replace: whether it may replace another definition of the same origin.
         Raises:
             InputError: the key has a definition, which must not be replaced.
         """
-        entry = Entry(value, _source(value) if source is None else source, _state(value))
-        layer = self._foreign if entry.source else self._own
-        if key in layer and not replace:
+        module = _module_of(value if by is None else by)
+        own = _is_importing(module)
+        if key in (self._own if own else self._foreign) and not replace:
             raise InputError(f"there are two definitions of {self.describe(key)}")
-        layer[key] = entry
+        if own:
+            self._own[key] = value
+        else:
+            self._foreign[key] = _Foreign(value, _loading.get(), module)
         self._changed(key)
-        return bool(entry.source)
+        return not own
 
     def is_foreign(self, key: Key) -> bool:
         """Whether the definition of a key comes from outside the package."""
@@ -125,15 +112,14 @@ class Registry(MutableMapping[Key, Value]):
 
     def __delitem__(self, key: Key) -> None:
         """Remove a definition; the foreign one if there is one, otherwise the package's own."""
-        layer = self._foreign if key in self._foreign else self._own
-        del layer[key]
+        del (self._foreign if key in self._foreign else self._own)[key]
         self._changed(key)
 
     @contextmanager
     def override(self, key: Key, value: Value) -> Generator[None]:
         """Override a definition within the context."""
         before = self._foreign.get(key)
-        self._foreign[key] = Entry(value, _source(value) or "<override>", _state(value))
+        self._foreign[key] = _Foreign(value, _OTHER, _module_of(value))
         self._changed(key)
         try:
             yield
@@ -165,24 +151,18 @@ class Registry(MutableMapping[Key, Value]):
         """Return the name of an entry in messages."""
         return f"{self.kind} '{printable(str(key), _SHOWN)}'"
 
-    def forget(self, source: str) -> None:
-        """Remove the definitions of a file outside the package."""
-        for key in [key for key, entry in self._foreign.items() if entry.source == source]:
-            del self[key]
+    def forget(self, plugin: str, modules: Container[str] = ()) -> None:
+        """Remove the definitions that a plugin has registered or that are in its modules."""
+        for key, entry in list(self._foreign.items()):
+            if entry.plugin == plugin or entry.module in modules:
+                del self[key]
 
-    def entries_of(self, source: str) -> list[Entry[Value]]:
-        """Return the entries of a file outside the package."""
-        return [entry for entry in self._foreign.values() if entry.source == source]
-
-    def foreign(self) -> Iterator[str]:
+    def extensions(self) -> Iterator[str]:
         """Describe the entries that are not covered by cache keys."""
-        if self._in_keys:
-            return
-        for entries in (self._foreign, self._own):
-            for key, entry in list(entries.items()):
-                if entry.is_foreign and not _is_keyed(entry):
-                    place = entry.source or "changed after it was registered"
-                    yield f"{self.describe(key)} ({printable(place, 2 * _SHOWN)})"
+        for key, entry in [] if self._in_keys else list(self._foreign.items()):
+            if entry.plugin not in _keyed:
+                file = "" if entry.module.startswith(_PACKAGE) else _file_of(entry.module)
+                yield self.describe(key) + (file and f" ({printable(file, 2 * _SHOWN)})")
 
     def _read(self) -> None:
         if self._load is None:
@@ -190,110 +170,99 @@ class Registry(MutableMapping[Key, Value]):
         given = self._load()
         if isinstance(given, Mapping):
             found = cast("Mapping[Key, Value]", given)
-            self._own = {key: Entry(value, "", _state(value)) for key, value in found.items()}
+            self._own = {**found, **self._own}
             self._values = {**found, **self._values}
         # Set last, so that other threads do not see a partial table.
         self._load = None
 
     def _changed(self, key: Key) -> None:
         self.generation += 1
-        entry = self._foreign.get(key) or self._own.get(key)
-        if entry is None:
-            self._values.pop(key, None)
+        if key in self._foreign:
+            self._values[key] = self._foreign[key].value
+        elif key in self._own:
+            self._values[key] = self._own[key]
         else:
-            self._values[key] = entry.value
+            self._values.pop(key, None)
 
 
-def add_to_keys(plugin: str, files: Iterable[str], digest: str) -> None:
-    """Include everything that a plugin's files have registered in the cache keys.
+def extensions() -> Iterator[str]:
+    """Describe all entries in this process that are not covered by cache keys."""
+    for registry in _all_registries():
+        yield from registry.extensions()
+
+
+def is_extended() -> bool:
+    """Whether any code registered entries that are not covered by cache keys."""
+    return next(extensions(), None) is not None
+
+
+@contextmanager
+def registering(plugin: str) -> Generator[None]:
+    """Attribute entries that this thread registers within the context to a plugin."""
+    token = _loading.set(plugin)
+    try:
+        yield
+    finally:
+        _loading.reset(token)
+
+
+def add_to_keys(plugin: str, digest: str) -> None:
+    """Include what a plugin has registered in the cache keys.
 
     Args:
-        plugin: name of the plugin.
-        digest: hash of the files' content.
+        digest: hash of the plugin's files.
     """
-    tables = [registry for reference in _registries if (registry := reference()) is not None]
-    entries = [entry for table in tables for file in files for entry in table.entries_of(file)]
-    _keyed[plugin] = digest, entries
+    _keyed[plugin] = digest
 
 
-def remove_from_keys(plugin: str) -> None:
-    """Remove a plugin from the cache keys."""
+def forget(plugin: str, modules: Container[str]) -> None:
+    """Remove the definitions of a plugin from all registries, and the plugin from the cache keys.
+
+    Args:
+        modules: names of the plugin's modules.
+    """
     _keyed.pop(plugin, None)
+    for registry in _all_registries():
+        registry.forget(plugin, modules)
 
 
 def plugins_key() -> str:
     """Return the plugins' part of cache keys: digests in loading order; empty for none."""
-    return " ".join(digest for digest, _ in _keyed.values())
+    return " ".join(_keyed.values())
 
 
-def _is_keyed(entry: Entry[Any]) -> bool:
-    plugins = list(_keyed.values())
-    return entry.is_whole and any(entry is each for _, entries in plugins for each in entries)
+def foreign_file(function: Callable[..., Any]) -> str:
+    """Return the file outside the package that defines a function; empty if the package does."""
+    module = _module_of(function)
+    return "" if module.startswith(_PACKAGE) else _file_of(module)
 
 
-def forget(source: str) -> None:
-    """Remove the definitions of a file outside the package from all registries."""
-    for reference in list(_registries):
-        registry = reference()
-        if registry is not None:
-            registry.forget(source)
+def _file_of(module: str) -> str:
+    """Return the file of a module, or its name if it has none."""
+    return getattr(sys.modules.get(module), "__file__", None) or module
 
 
-def foreign_entries() -> Iterator[str]:
-    """Describe all entries in this process that are not covered by cache keys."""
-    for reference in _registries:
-        registry = reference()
-        if registry is not None:
-            yield from registry.foreign()
+def _all_registries() -> list[Registry[Any, Any]]:
+    return [found for reference in list(_registries) if (found := reference()) is not None]
 
 
-def _source(value: object) -> str:
-    """Return the file outside the package that registers or defines a value; empty for none."""
-    return _caller() or foreign_code(value)
+def _is_importing(module: str) -> bool:
+    """Whether a module of the package is being imported.
 
-
-def _caller() -> str:
-    """Return the file of the caller outside the package; empty for a module of the package.
-
-    Definitions that a module of the package registers while it is imported are the package's own,
-    whatever code imports the module.
+    Only then does the package register anything. Other code may register a function of the package
+    as well, but has to import its module first.
     """
-    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame is not None:
-        code = frame.f_code
-        if not is_own(code.co_filename):
-            if code.co_filename != _PASSED_THROUGH:
-                return code.co_filename
-        elif code.co_name == _MODULE:
-            return ""
-        frame = frame.f_back
-    return ""
+    spec = getattr(sys.modules.get(module), "__spec__", None)
+    return module.startswith(_PACKAGE) and getattr(spec, "_initializing", False)
 
 
-def is_own(path: str) -> bool:
-    """Whether a Python file is part of the package."""
-    return path.startswith(_FOLDER)
-
-
-def foreign_code(value: object) -> str:
-    """Return the file outside the package that defines a function, a class or part of an object."""
-    held = [value] if isinstance(value, _CODE) else [type(value), *_state(value).values()]
-    for each in held:
-        path = _file(each)
-        if path and not is_own(path):
-            return path
-    return ""
-
-
-def _file(value: object) -> str:
-    """Return the file that defines a function or class; empty for other values."""
-    if isinstance(value, FunctionType):
-        return value.__code__.co_filename
-    if isinstance(value, type):
-        return getattr(sys.modules.get(value.__module__), "__file__", None) or ""
-    return ""
-
-
-def _state(value: object) -> Mapping[str, object]:
-    """Return the attributes of an object; empty for classes and functions."""
-    return {} if isinstance(value, _CODE) else dict(getattr(value, "__dict__", {}))
+def _module_of(value: Any) -> str:
+    """Return the name of the module that defines a function, a class or an object's class."""
+    if isinstance(value, partial):
+        return _module_of(value.func)
+    names = getattr(value, "__globals__", None)
+    if names is not None:
+        return names.get("__name__", "")
+    if hasattr(value, "__wrapped__"):  # A function with a cache.
+        return _module_of(value.__wrapped__)
+    return (value if isinstance(value, type) else type(value)).__module__

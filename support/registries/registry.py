@@ -116,7 +116,7 @@ def register_pass(cls: type[ModulePass]) -> type[ModulePass]:
     Raises:
         InputError: another registered pass has the name.
     """
-    PASSES.add(cls.name, lambda: cls)
+    PASSES.add(cls.name, lambda: cls, by=cls)
     return cls
 
 
@@ -126,19 +126,14 @@ def register_dialect(dialect: Dialect) -> Dialect:
     Raises:
         InputError: another registered dialect has the name.
     """
-    DIALECTS.add(dialect.name, lambda: dialect)
+    DIALECTS.add(dialect.name, lambda: dialect, by=dialect)
     return dialect
 
 
-def register_definitions(
-    definitions: Iterable[type[Operation] | type[Attribute]], *, source: str | None = None
-) -> None:
+def register_definitions(definitions: Iterable[type[Operation] | type[Attribute]]) -> None:
     """Add ops and attributes to the dialects in their names, so that they can be parsed.
 
     A dialect of the package is extended; an unknown one is created.
-
-    Args:
-        source: file of the definitions; by default that of the caller.
     """
     groups: dict[str, list[type[Operation] | type[Attribute]]] = {}
     for each in definitions:
@@ -157,7 +152,7 @@ def register_definitions(
         attributes += [each for each in added if issubclass(each, Attribute)]
         interfaces = list(dialect._interfaces)  # pyright: ignore[reportPrivateUsage]
         whole = Dialect(name, ops, attributes, interfaces)
-        DIALECTS.add(name, lambda whole=whole: whole, replace=True, source=source)
+        DIALECTS.add(name, lambda whole=whole: whole, by=group[0], replace=True)
 
 
 PASSES: Registry[str, PassFactory] = Registry("pass", own_passes)
@@ -173,7 +168,7 @@ def register_output(cls: type[Target]) -> type[Target]:
     Raises:
         InputError: another registered output format has the name.
     """
-    OUTPUTS.add(cls.name, lambda: cls)
+    OUTPUTS.add(cls.name, lambda: cls, by=cls)
     return cls
 
 

@@ -60,7 +60,7 @@ def register_target(cls: type[_Kind]) -> type[_Kind]:
     from tcopt.support.registries.registry import register_output
 
     kind = cls()
-    TARGETS.add(cls.name, kind)
+    TARGETS.add(cls.name, kind, by=cls)
     kind.register_facts()
     output = kind.output()
     if output is not None:

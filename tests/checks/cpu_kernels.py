@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -56,8 +57,14 @@ AVX2 = CpuTargetAttr.of(replace(MACHINES["haswell"], cores=2))
 
 @contextmanager
 def everything_parallel(on: bool = True):
-    """Rules make loops parallel whatever the work, so that small shapes cover parallel code."""
-    with mock.patch.object(granularity, "PARALLEL_NS", 0 if on else granularity.PARALLEL_NS):
+    """Rules make loops parallel whatever the work, so that small shapes cover parallel code.
+
+    Nothing is cached, as cache keys do not cover patched modules.
+    """
+    with (
+        mock.patch.object(granularity, "PARALLEL_NS", 0 if on else granularity.PARALLEL_NS),
+        mock.patch.dict(os.environ, TCOPT_CACHE="0"),
+    ):
         yield
 
 

@@ -22,7 +22,6 @@ from tcopt.backends.llvm.machine.host import default_target
 from tcopt.backends.llvm.machine.machine import assemble_object
 from tcopt.backends.llvm.objects import emit_text
 from tcopt.compiler import Phase, kernel_builder, lower, pipeline
-from tcopt.compiler.extensions import is_extended
 from tcopt.compiler.host import take_kernels
 from tcopt.compiler.kernel import Kernel
 from tcopt.compiler.pipeline import kernel_phases
@@ -31,6 +30,7 @@ from tcopt.compiler.workers import Workers
 from tcopt.frontends.onnx import import_model
 from tcopt.schedules.rules import rule as rules
 from tcopt.support.errors import ScheduleError, TcoptError
+from tcopt.support.registries.registration import is_extended
 from tcopt.support.remarks import collect_remarks
 from tcopt.support.syntax.canonical_text import CanonicalText, base_name
 

@@ -11,10 +11,10 @@ import onnx.parser
 import pytest
 
 import tcopt
-from tcopt.compiler.extensions import is_extended
 from tcopt.support.registries.plugins import (
     unload,
 )
+from tcopt.support.registries.registration import is_extended
 
 CUBE = '''
 """An op of the kernel level, its meaning and its code, and an attribute."""

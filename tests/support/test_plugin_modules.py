@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -13,19 +14,17 @@ import onnx.parser
 import pytest
 
 import tcopt
-from tcopt.compiler.extensions import is_extended
-from tcopt.compiler.worker import plugins_in
-from tcopt.compiler.workers import plugin_sources
 from tcopt.passes.kernel.math.polynomials.builder import EXPANSIONS
 from tcopt.support.errors import InputError
-from tcopt.support.registries.plugin_modules import package_influence, package_modules
+from tcopt.support.registries.plugin_sources import PluginSource, module_source
 from tcopt.support.registries.plugins import (
-    keyed_sources,
     load_plugins,
+    loaded_sources,
     plugins_loaded,
     take_sources,
     unload,
 )
+from tcopt.support.registries.registration import is_extended
 from tcopt.support.remarks import collect_remarks
 
 PACKAGE = "package_of_a_test"
@@ -50,7 +49,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path
     assert not is_extended()
     assert not any(name.startswith(PACKAGE) for name in sys.modules)
-    assert not keyed_sources()
+    assert not loaded_sources(all_=True)
 
 
 def write(site: Path, **files: str) -> None:
@@ -61,10 +60,12 @@ def write(site: Path, **files: str) -> None:
         path.write_text(text)
 
 
-def names(plugin: str) -> list[str]:
-    modules = package_modules(f"{PACKAGE}.{plugin}")
-    assert modules is not None
-    return [module.name.removeprefix(f"{PACKAGE}.") for module in modules]
+def source(plugin: str) -> PluginSource:
+    return module_source(Path.cwd(), f"{PACKAGE}.{plugin}")
+
+
+def names(plugin: str) -> set[str]:
+    return {name.removeprefix(f"{PACKAGE}.") for name in source(plugin).modules}
 
 
 def test_what_a_module_imports_of_its_package_belongs_to_it(site: Path) -> None:
@@ -82,29 +83,27 @@ def test_what_a_module_imports_of_its_package_belongs_to_it(site: Path) -> None:
         unused="import os",
     )
     (site / PACKAGE / "three" / "__init__.py").write_text("")
-    expected = [PACKAGE, "late", "low", "low.two", "one", "three", "three.four", "up"]
-    assert names("plugin") == ["plugin", *expected]
+    expected = {PACKAGE, "late", "low.two", "one", "three", "three.four", "up"}
+    assert names("plugin") == {"plugin", *expected}
 
 
 def test_modules_that_are_no_python_text(site: Path) -> None:
     write(site, init="", plugin="from . import fast, missing")
-    assert names("plugin") == ["plugin", PACKAGE]
+    assert names("plugin") == {"plugin", PACKAGE}
     (site / PACKAGE / f"fast{EXTENSION_SUFFIXES[0]}").write_bytes(b"")
-    assert package_modules(f"{PACKAGE}.plugin") is None
-    assert package_modules("there_is_no_such_package.plugin") is None
-    assert package_modules("sys") is None
+    assert "not Python source" in (source("plugin").influence or "")
+    assert module_source(site, "there_is_no_such_package.plugin").influence
+    with plugins_loaded(["sys"]):
+        assert not loaded_sources() and loaded_sources(all_=True)[0].influence
 
 
 def test_what_decides_beside_the_sources(site: Path) -> None:
     write(site, init="", plugin="from . import asks, other", asks="", other="import numpy\n")
-    modules = package_modules(f"{PACKAGE}.plugin")
-    assert modules is not None and package_influence(modules) is None
+    assert source("plugin").influence is None
     for text, reason in (("import os", "imports os"), ("from ... import far", "next to it")):
         write(site, asks=text)
-        modules = package_modules(f"{PACKAGE}.plugin")
-        assert modules is not None
-        told = package_influence(modules)
-        assert told is not None and reason in told and f"in {PACKAGE}.asks" in told
+        told = source("plugin").influence
+        assert told is not None and reason in told and f"of {PACKAGE}/asks.py" in told
 
 
 def exp_of(*plugins: str, operator: str = "Exp") -> tuple[bool, float]:
@@ -145,10 +144,11 @@ def test_workers_have_the_same_modules(site: Path) -> None:
     plugin = EXPANSION.format(origin=".table", name="NUMBER", op="ExpOp")
     write(site, init="", plugin=plugin, table="NUMBER = 1.0")
     with plugins_loaded([f"{PACKAGE}.plugin"]):
-        request = plugin_sources()
+        sent = json.dumps([each.facts() for each in loaded_sources()])
     (site / PACKAGE).rename(site / "elsewhere")
-    take_sources(plugins_in(request))  # pyright: ignore[reportArgumentType]
-    assert not is_extended() and plugin_sources() == request
+    taken = [PluginSource.of(each) for each in json.loads(sent)]
+    take_sources(taken)
+    assert not is_extended() and loaded_sources() == taken
     assert any(EXPANSIONS.is_foreign(op) for op in EXPANSIONS)
     take_sources([])
     assert not any(EXPANSIONS.is_foreign(op) for op in EXPANSIONS)

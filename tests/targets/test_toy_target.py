@@ -13,7 +13,6 @@ import onnx.parser
 import pytest
 
 import tcopt
-from tcopt.compiler.extensions import is_extended
 from tcopt.compiler.passes import run_passes
 from tcopt.frontends.onnx import import_model
 from tcopt.runtime import load
@@ -21,6 +20,7 @@ from tcopt.runtime.archive import read_program
 from tcopt.support.errors import InputError
 from tcopt.support.pipelines.phases import pipeline_text
 from tcopt.support.registries.plugins import load_plugins, unload
+from tcopt.support.registries.registration import is_extended
 from tcopt.tools import tcopt as driver
 from tcopt.tools import tcopt_check, tcopt_compile, tcopt_run
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -12,20 +14,20 @@ import pytest
 import tcopt
 from machines.plugin_files import CUBE, GATE, PASS, RULE, SCALED, X, folder, model, plugin
 from tcopt.compiler import kernel_builder, worker
-from tcopt.compiler.extensions import extensions, is_extended
 from tcopt.compiler.kernel import Kernel
 from tcopt.compiler.program_cache import wait_for_writers
 from tcopt.compiler.units import Unit, compile_unit
 from tcopt.compiler.workers import Workers, _ask, plugin_sources
 from tcopt.support.pipelines.phases import Phase
-from tcopt.support.registries.plugin_modules import PluginSource, file_module
-from tcopt.support.registries.plugin_sources import outside_influence
+from tcopt.support.registries.plugin_sources import file_source
 from tcopt.support.registries.plugins import (
-    keyed_sources,
     load_plugins,
+    loaded_sources,
+    plugins_loaded,
     take_sources,
     unload,
 )
+from tcopt.support.registries.registration import extensions, is_extended
 
 __all__ = ["folder"]
 
@@ -78,13 +80,13 @@ def test_what_a_plugin_made_is_found_again() -> None:
     ],
 )
 def test_sources_that_do_not_say_all(text: str, reason: str) -> None:
-    told = outside_influence(text.encode())
+    told = file_source(plugin(text)).influence
     assert told is not None and reason in told
 
 
 @pytest.mark.parametrize("text", [CUBE, GATE, RULE, PASS, SCALED])
 def test_sources_that_say_all(text: str) -> None:
-    assert outside_influence(text.encode()) is None
+    assert file_source(plugin(text)).influence is None
 
 
 def test_a_plugin_that_asks_its_surroundings_is_not_kept(folder: Path) -> None:
@@ -100,15 +102,10 @@ def test_a_plugin_that_asks_its_surroundings_is_not_kept(folder: Path) -> None:
 
 
 def test_what_changes_after_loading_ends_the_cache() -> None:
-    """A global variable of the plugin, or a later registration."""
-    text = SCALED.format(number="NUMBER") + "\n\nNUMBER = 1.0\n\ndef later():\n"
+    """A plugin registers more after it was loaded."""
+    text = SCALED.format(number=1.0) + "\n\ndef later():\n"
     text += "    from xdsl.dialects import arith\n    expands(arith.NegfOp)(mine)\n"
     (module,) = load_plugins([plugin(text)])
-    assert not is_extended()
-    module.NUMBER = 2.0
-    assert is_extended()
-    np.testing.assert_allclose(cached_run(Path("plugin.py"))[1], -(X + 2), rtol=1e-6)
-    module.NUMBER = 1.0
     assert not is_extended()
     module.later()
     assert any("expansion" in told for told in extensions())
@@ -134,12 +131,61 @@ def test_workers_have_the_same_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
         assert Kernel.from_bytes(_ask(process, unit, phases)).code != code
         load_plugins([path])
         assert Kernel.from_bytes(_ask(process, unit, phases)).code == code
-    plain = PluginSource((file_module(path, path.read_bytes()),))
-    assert keyed_sources() == [plain]
+    plain = file_source(path)
+    assert loaded_sources() == [plain]
     request = {"phases": [], "name": "f", "text": "", "plugins": plugin_sources()}
     unload(path)
-    assert not keyed_sources()
+    assert not loaded_sources()
     assert worker._answer(json.dumps(request).encode())[:1] == b"-"  # Not a compile unit.
-    assert keyed_sources() == [plain] and not is_extended()
+    assert loaded_sources() == [plain] and not is_extended()
     take_sources([])
-    assert not keyed_sources()
+    assert not loaded_sources()
+
+
+def test_modules_next_to_a_file_belong_to_it(folder: Path) -> None:
+    """A change of a module that only a function imports is seen, in other processes as well."""
+    text = SCALED.format(number="number()").replace(
+        "@expands",
+        "def number():\n    from table_of_a_test import NUMBER\n    return NUMBER\n\n\n@expands",
+    )
+    path, results = plugin(text), []
+    for number, known in ((1.0, False), (2.0, False), (1.0, True)):
+        plugin(f"NUMBER = {number}", "table_of_a_test")
+        cached, result = cached_run(path)
+        assert cached == known and not is_extended()
+        results.append(result)
+        np.testing.assert_allclose(result, -(X + number), rtol=1e-6)
+    assert "table_of_a_test" in sys.modules and str(folder) not in sys.path
+    (source,) = loaded_sources()
+    (folder / "table_of_a_test.py").unlink()
+    unload(path)
+    assert "table_of_a_test" not in sys.modules
+    take_sources([source])
+    np.testing.assert_array_equal(cached_run(None)[1], results[2])
+    take_sources([])
+
+
+def test_a_module_of_another_folder_is_not_that_of_the_plugin(folder: Path) -> None:
+    text = SCALED.format(number="NUMBER").replace(
+        "from", "from math_of_a_test import NUMBER\nfrom", 1
+    )
+    for name, number in (("one", 1.0), ("two", 2.0)):
+        (folder / name).mkdir()
+        (folder / name / "math_of_a_test.py").write_text(f"NUMBER = {number}")
+        (folder / name / "plugin.py").write_text(
+            text.replace("ExpOp", f"{'Exp' if name == 'one' else 'Log'}Op")
+        )
+    with plugins_loaded([folder / "one" / "plugin.py", folder / "two" / "plugin.py"]):
+        first, second = loaded_sources(all_=True)
+        assert first.influence is None and "was not imported from" in (second.influence or "")
+        assert is_extended()
+
+
+def test_threads_that_load_the_same_plugin_load_it_once() -> None:
+    path, modules = plugin(SCALED.format(number=1.0)), list[object]()
+    threads = [Thread(target=lambda: modules.extend(load_plugins([path]))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(modules) == 4 and len(set(map(id, modules))) == 1 and not is_extended()

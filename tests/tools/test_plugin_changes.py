@@ -16,9 +16,9 @@ import pytest
 
 import tcopt
 from machines.plugin_files import folder
-from tcopt.compiler.extensions import is_extended
 from tcopt.compiler.program_cache import wait_for_writers
 from tcopt.support.registries.plugins import unload
+from tcopt.support.registries.registration import is_extended
 
 __all__ = ["folder"]
 

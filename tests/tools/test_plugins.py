@@ -15,7 +15,6 @@ import pytest
 import tcopt
 from machines.plugin_files import CUBE, GATE, LOOP, PASS, RULE, X, folder, model, plugin, run
 from tcopt.backends.llvm.jit import compile_module
-from tcopt.compiler.extensions import is_extended
 from tcopt.compiler.passes import new_context
 from tcopt.interpreters.scalars import evaluate_scalar
 from tcopt.support.errors import InputError, TcoptError, UnsupportedError
@@ -23,6 +22,7 @@ from tcopt.support.registries.plugins import (
     load_plugins,
     plugins_loaded,
 )
+from tcopt.support.registries.registration import is_extended
 from tcopt.support.syntax.parsing import TextParser
 from tcopt.tools import tcopt as driver
 from tcopt.tools import tcopt_compile

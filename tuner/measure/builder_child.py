@@ -65,11 +65,11 @@ _loaded: list[Any] = []
 
 def _load(plugins: list[Any]) -> None:
     """Load the plugins of a request, unless they are loaded already."""
-    from tcopt.compiler.worker import plugins_in
+    from tcopt.support.registries.plugin_sources import PluginSource
     from tcopt.support.registries.plugins import take_sources
 
     if plugins != _loaded:
-        take_sources(plugins_in(plugins))
+        take_sources(map(PluginSource.of, plugins))
         _loaded[:] = plugins
 
 

@@ -78,7 +78,7 @@ def register_handler(
         InputError: another handler covers some of these versions.
     """
     entry = _Entry(since, until or _FOREVER, function)
-    foreign = HANDLERS.add((op_type, since), entry)
+    foreign = HANDLERS.add((op_type, since), entry, by=function)
     versions = _versions.setdefault(op_type, [])
     for other in versions:
         known = HANDLERS.get((op_type, other))

@@ -46,7 +46,7 @@ from tcopt.support.errors import (
     TcoptError,
     UnsupportedError,
 )
-from tcopt.support.registries.registration import foreign_code
+from tcopt.support.registries.registration import foreign_file
 
 
 class NodeImporter:
@@ -286,7 +286,7 @@ class NodeImporter:
         except Exception as error:
             if isinstance(error, TcoptError | MemoryError | RecursionError):
                 raise
-            if not (path := foreign_code(handle)):
+            if not (path := foreign_file(handle)):
                 raise
             place = f"{path}:{_line_in(path, error)}"
             raise InputError(

@@ -125,7 +125,8 @@ def host_function(
     """Register a function by name; `takes` and `gives` mark arrays of strings."""
 
     def register(function: Function) -> Function:
-        HOST_FUNCTIONS.add(name, HostFunction(function, tuple(takes), tuple(gives)))
+        found = HostFunction(function, tuple(takes), tuple(gives))
+        HOST_FUNCTIONS.add(name, found, by=function)
         return function
 
     return register
@@ -135,7 +136,8 @@ def buffer_function(name: str) -> Callable[[BufferFunction], BufferFunction]:
     """Register a function that works in place on buffers."""
 
     def register(function: BufferFunction) -> BufferFunction:
-        HOST_FUNCTIONS.add(name, HostFunction(_not_on_values, on_buffers=function))
+        found = HostFunction(_not_on_values, on_buffers=function)
+        HOST_FUNCTIONS.add(name, found, by=function)
         return function
 
     return register
