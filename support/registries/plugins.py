@@ -140,8 +140,9 @@ def unload(name: str | Path) -> None:
 
 
 def _key(name: str | Path) -> str:
-    is_file = isinstance(name, Path) or name.endswith(_SUFFIX) or "/" in name
-    return str(Path(name).resolve()) if is_file else name
+    if isinstance(name, str) and not name.endswith(_SUFFIX) and "/" not in name:
+        return name
+    return str(Path(name).resolve())
 
 
 def _load(name: str) -> ModuleType:
@@ -239,17 +240,12 @@ def _take(
     roots = {each.partition(".")[0] for each in names}.difference(COVERED)
 
     def imported() -> frozenset[str]:
-        return frozenset(m for m in set(sys.modules) - before if m.partition(".")[0] in roots)
+        new = set(sys.modules) - before
+        return frozenset(m for m in new if m.partition(".")[0] in roots or m == _module(name))
 
-    if source.module:
-        own = source.module
-    else:
-        own_path = folder / next(iter(source.files))
-        own = f"tcopt_user_{own_path.stem}_{blake2b(name.encode(), digest_size=4).hexdigest()}"
-        roots.add(own)
     try:
         with registering(name), _on_path(folder, first), _located(shown, source, folder):
-            module = _import(own) if source.module else _import_file(own, own_path)
+            module = _import(source.module) if source.module else _import_file(name, source, folder)
             # Import everything now, as later registrations would not be part of cache keys.
             for other in source.modules:
                 importlib.import_module(other)
@@ -315,12 +311,18 @@ def _import(name: str) -> ModuleType:
         raise InputError(f"there is no plugin or module '{name}'") from None
 
 
-def _import_file(name: str, path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, path)
+def _import_file(name: str, source: PluginSource, folder: Path) -> ModuleType:
+    path = folder / next(iter(source.files))
+    spec = importlib.util.spec_from_file_location(_module(name), path)
     assert spec is not None and spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def _module(name: str) -> str:
+    """Return the name of the module of a plugin that is a single file."""
+    return f"tcopt_user_{Path(name).stem}_{blake2b(name.encode(), digest_size=4).hexdigest()}"
 
 
 @contextmanager
