@@ -199,9 +199,9 @@ def _find(name: str) -> tuple[PluginSource, Path]:
         except IsADirectoryError:
             raise InputError(f"'{path.name}' is a folder, not a plugin") from None
         except FileNotFoundError:
-            raise InputError(f"there is no file '{path}' to load") from None
+            raise InputError(f"there is no file '{_shown(path)}' to load") from None
         except OSError as error:
-            raise InputError(f"cannot read '{path}': {error.strerror}") from None
+            raise InputError(f"cannot read '{_shown(path)}': {error.strerror}") from None
     from importlib.metadata import entry_points
 
     entries = {entry.name: entry for entry in entry_points(group=GROUP)}
@@ -222,6 +222,12 @@ def _find(name: str) -> tuple[PluginSource, Path]:
         return PluginSource(module, function, {}, "its source was not found"), Path()
     folder = Path(places[0]).parent
     return module_source(folder, module, function), folder
+
+
+def _shown(path: Path) -> str:
+    """Return a path for messages, relative to the current folder if it is in it."""
+    here = os.path.relpath(path)
+    return str(path) if here.startswith(os.pardir) else here
 
 
 def _take(
