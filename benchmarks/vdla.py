@@ -36,16 +36,15 @@ from xdsl.dialects.builtin import ModuleOp
 
 from saved import save
 from table2 import LAYERS, Layer
+from tcopt.backends.accelerator.check import check_program
+from tcopt.backends.accelerator.code import code_for
+from tcopt.backends.accelerator.report import ProgramReport, report_of
 from tcopt.backends.vdla.machines import named_machine
-from tcopt.backends.vdla.report import ProgramReport, report_of
-from tcopt.backends.vdla.simulator.check import check_stream
-from tcopt.backends.vdla.simulator.function import run_stream
-from tcopt.backends.vdla.source import stream_for
 from tcopt.compiler import Phase, lower
+from tcopt.dialects.accelerator import ProgramOp
 from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, VdlaTargetAttr
-from tcopt.dialects.vdla import ProgramOp
-from tcopt.passes.vdla.insert_tokens import InsertTokensPass, plan_program
+from tcopt.passes.accelerator.order_units import OrderUnitsPass, plan_program
 from tcopt.schedules import Schedule
 from tcopt.schedules.analysis.patterns import match_block
 from tcopt.schedules.rules.vdla.contraction import Contraction, choose_tile, schedule_tile
@@ -177,8 +176,8 @@ def searched(layer: Layer, facts: VdlaTargetAttr, count: int, *, bias: bool) -> 
         module = graph(layer, facts, bias=bias)
         made = program(module, "searched", facts, space.choice(best[row]))
         assert made is not None
-        InsertTokensPass().apply(new_context(), module)
-        found.append(report_of(stream_for(made, facts), facts).cycles)
+        OrderUnitsPass().apply(new_context(), module)
+        found.append(report_of(made, facts).cycles)
     return min(found)
 
 
@@ -199,16 +198,15 @@ def measure(
         if made is None:
             continue
         if column == "slots":
-            result.other_tokens = plan_program(made, "neighbours").count
-            InsertTokensPass(rule="neighbours").apply(new_context(), module)
-            result.cycles["neighbours"] = report_of(stream_for(made, facts), facts).cycles
-            result.tokens = plan_program(made, "regions").count
-        InsertTokensPass().apply(new_context(), module)
-        stream = stream_for(made, facts)
+            result.other_tokens = plan_program(made, facts, "neighbours").count
+            OrderUnitsPass(rule="neighbours").apply(new_context(), module)
+            result.cycles["neighbours"] = report_of(made, facts).cycles
+            result.tokens = plan_program(made, facts).count
+        OrderUnitsPass().apply(new_context(), module)
         start = time.perf_counter()
-        check_stream(stream, facts)
+        check_program(made, facts)
         result.proof = time.perf_counter() - start
-        result.report = report_of(stream, facts)
+        result.report = report_of(made, facts)
         result.cycles[column] = result.report.cycles
         if check and not is_right(made, layer, facts, bias=bias):
             raise SystemExit(f"{layer.name}, {column}: results are not numpy's")
@@ -241,7 +239,7 @@ def _published(layer: Layer, facts: VdlaTargetAttr) -> int | None:
     for conv, _ in PUBLISHED:
         shape = (conv.channels, conv.size, conv.outputs, conv.kernel, conv.stride)
         if shape == (layer.inputs, layer.size, layer.outputs, layer.kernel, layer.stride):
-            return report_of(stream_for(ConvWriter(conv).write(), facts), facts).cycles
+            return report_of(ConvWriter(conv).write(), facts).cycles
     return None
 
 
@@ -256,8 +254,7 @@ def is_right(made: ProgramOp, layer: Layer, facts: VdlaTargetAttr, *, bias: bool
     arrays = {"x": data, "w": weights, names[-1]: result}
     if "b" in args:
         arrays["b"] = rng.integers(-5000, 5000, args["b"], np.int32)
-    stream = stream_for(made, facts)
-    run_stream(stream, facts, [arrays[str(name)] for name in names], seed=1)
+    code_for(made, facts).run([arrays[str(name)] for name in names], seed=1)
     around = (layer.pad, layer.pad)
     padded = np.pad(data.astype(np.int64), ((0, 0), (0, 0), around, around, (0, 0)))
     total = np.zeros(result.shape, np.int64)

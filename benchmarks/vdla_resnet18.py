@@ -39,10 +39,8 @@ from onnxruntime import quantization
 
 import tcopt
 from saved import save
-from tcopt.backends.vdla import host_functions
-from tcopt.backends.vdla.report import ProgramReport
-from tcopt.backends.vdla.simulator.function import run_stream
-from tcopt.dialects.vdla.stream import Stream
+from tcopt.backends.accelerator.report import ProgramReport
+from tcopt.backends.vdla.code import VdlaCode
 from tcopt.quantization.errors import ErrorSum
 from tcopt.runtime.program import Program
 from tcopt.tools.benchmarking.accelerator import reports_of
@@ -145,11 +143,13 @@ def main() -> None:
     start = time.perf_counter()
     names: Counter[str] = Counter()
 
-    def counted(stream: Stream, *args: Any, **kwargs: Any) -> None:
-        names[stream.name] += 1
-        run_stream(stream, *args, **kwargs)
+    execute = VdlaCode.execute
 
-    with patch.object(host_functions, "run_stream", counted):
+    def counted(code: VdlaCode, *args: Any) -> None:
+        names[code.stream.name] += 1
+        execute(code, *args)
+
+    with patch.object(VdlaCode, "execute", counted):
         found = compiled.run(feeds)
     running = time.perf_counter() - start
     host = tcopt.compile(model, cache=False)

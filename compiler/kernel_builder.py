@@ -218,7 +218,7 @@ def _tell_cycles(
     call: tuple[str, Mapping[str, Any]], form: FunctionType, name: str, place: str
 ) -> None:
     """Report how an accelerator's program spends its cycles, as a remark."""
-    from tcopt.backends.program_reports import report_of_call
+    from tcopt.backends.accelerator.report import report_of_call
 
     types = [type_ for type_ in (*form.inputs, *form.outputs) if isinstance(type_, ContainerType)]
     shapes = [tuple(type_.get_shape()) for type_ in types if isinstance(type_, ShapedType)]

@@ -1,6 +1,6 @@
 // Two products of 4x16 by 16x16 bytes, with inputs in two slots: the second inputs and weights are
 // loaded while the first product is computed and stored.
-vdla.program @products(%x: memref<8x16xi8>, %w: memref<2x16x16xi8>, %y: memref<8x16xi32>) {
+accelerator.program @products(%x: memref<8x16xi8>, %w: memref<2x16x16xi8>, %y: memref<8x16xi32>) {
   %first = vdla.kernel gemm at 0 [4] dst [1] src [1] wgt [0] {
     uop 0, 0, 0
   }
@@ -18,5 +18,5 @@ vdla.program @products(%x: memref<8x16xi8>, %w: memref<2x16x16xi8>, %y: memref<8
   vdla.gemm %second pop(load) push(store)
   vdla.store acc 0, %y[0] : 1x4 pop(compute)
   vdla.store acc 4, %y[4] : 1x4 pop(compute) push(compute)
-  vdla.finish pop(store)
+  accelerator.finish pop(store)
 }

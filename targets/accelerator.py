@@ -88,7 +88,7 @@ class AcceleratorKind(CpuKind):
     def simulate(
         self, facts: TargetFacts, call: tuple[str, Mapping[str, Any]], arrays: Sequence[Array]
     ) -> float:
-        from tcopt.backends.program_reports import report_of_call
+        from tcopt.backends.accelerator.report import report_of_call
         from tcopt.dialects.target import AcceleratorFacts
         from tcopt.support.host.host_functions.registry import find_host_function
 

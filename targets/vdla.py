@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class VdlaKind(AcceleratorKind):
-    """Target kind of the VDLA: kernels become encoded programs of the dialect `vdla`."""
+    """Target kind of the VDLA, whose instructions are the dialect `vdla`."""
 
     name = "vdla"
     kernel = specs(
@@ -22,9 +22,9 @@ class VdlaKind(AcceleratorKind):
         "inject-virtual-threads",
         "place-sram",
         "lower-loop-to-vdla",
-        "insert-tokens",
-        "vdla-check",
-        "encode-vdla",
+        "order-units",
+        "accelerator-check",
+        "encode-accelerator",
     )
 
     @property

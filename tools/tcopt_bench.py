@@ -115,8 +115,7 @@ def _programs(args: argparse.Namespace) -> int:
     """Report cycles and stalls of an accelerator's programs, and write a trace."""
     from tcopt.tools.benchmarking.accelerator import reports_in, write_traces
 
-    kind, _, machine = args.target.partition(":")
-    reports = reports_in(Path(args.model), machine or ("" if kind in ("cpu", "vdla") else kind))
+    reports = reports_in(Path(args.model), args.target)
     for report in reports:
         print(report)
     if args.trace:

@@ -10,15 +10,18 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.backends.accelerator.check import check_program
-from tcopt.backends.accelerator.settings import FUNCTION, settings_of
+from tcopt.backends.accelerator.check import check_program, facts_for
+from tcopt.backends.accelerator.code import FUNCTION, code_for, settings_of
 from tcopt.dialects.accelerator import ProgramOp
 from tcopt.support.host.host_calls import HOST_CALL, settings_attribute
+from tcopt.support.ir.origins import node_names
 from tcopt.support.ir.rewriting import rewrite
+from tcopt.support.locations import nearest_location
+from tcopt.support.machines.instruction_places import place_settings
 
 
 class EncodeProgram(RewritePattern):
-    """Replace a program by a function declaration whose attribute holds the program as text.
+    """Replace a program by a function declaration whose attribute holds the program's code.
 
         accelerator.program @copy(%x: memref<4x8xi8>, %y: memref<4x8xi8>) {...}
     ->
@@ -28,13 +31,13 @@ class EncodeProgram(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ProgramOp, rewriter: PatternRewriter) -> None:
-        check_program(op)
+        facts = facts_for(op)
+        check_program(op, facts)
+        settings = settings_of(code_for(op, facts))
+        settings |= place_settings([", ".join(node_names(nearest_location(s))) for s in op.steps])
         function = FuncOp.external(op.sym_name.data, op.function_type.inputs.data, [])
         function.attributes[HOST_CALL] = DictionaryAttr(
-            {
-                "function": StringAttr(FUNCTION),
-                "settings": settings_attribute(settings_of(op)),
-            }
+            {"function": StringAttr(FUNCTION), "settings": settings_attribute(settings)}
         )
         rewriter.replace(op, function, [])
 
@@ -48,11 +51,13 @@ class EncodeAcceleratorPass(ModulePass):
         func.func private @copy(memref<4x8xi8>, memref<4x8xi8>) attributes {
           tcopt.host_call = {function = "accelerator_run", settings = {program = "..."}}}
 
-    A program is stored as text, together with its accelerator; its intrinsics define what it
-    computes. A program that fails `accelerator-check` is rejected here too.
+    A program is stored together with its accelerator: as text, if intrinsics define what it
+    computes, or in the encoding of its instruction set (docs/vdla.md). A program that fails
+    `accelerator-check` is rejected here too, so no program is encoded without proof.
 
     Raises:
-        VerificationError: the proof fails.
+        UnsupportedError: the program names no accelerator, or cannot be encoded.
+        VerificationError: the proof fails, or the accelerator lacks what an instruction needs.
     """
 
     name = "encode-accelerator"

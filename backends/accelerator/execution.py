@@ -18,7 +18,8 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.accelerator import Place, ProgramOp, RunOp
-from tcopt.dialects.accelerator.reading import entries_of
+from tcopt.dialects.accelerator.instructions import entries_of
+from tcopt.dialects.accelerator.reading import where_of
 from tcopt.dialects.intrinsics import Intrinsic, Operand
 from tcopt.dialects.target import AcceleratorFacts
 from tcopt.dialects.te import ComputeOp, FuncOp, ReadOp
@@ -26,7 +27,6 @@ from tcopt.interpreters.te import run_func
 from tcopt.support.data.dtypes import numpy_dtype
 from tcopt.support.errors import InputError, VerificationError
 from tcopt.support.ir.literals import number_list
-from tcopt.support.locations import describe_location, nearest_location
 from tcopt.support.processes.stop_checks import check_stop
 
 Array = NDArray[Any]
@@ -77,9 +77,7 @@ class Memories:
         """Execute all iterations of an instruction."""
         declared, extents = step.declared, step.nest.extents
         inside = _inside(step)
-        places = [
-            entries_of(place, extents, [(0, extent) for extent in extents]) for place in step.places
-        ]
+        places = [entries_of(place, [(0, extent) for extent in extents]) for place in step.places]
         for chosen in independent(declared, step.places, places, self.sizes(step)):
             first = [where[chosen] for where in places]
             operands = list(zip(declared.operands, step.places, first, strict=True))
@@ -130,12 +128,11 @@ class Memories:
         at = where[:, None] + np.arange(count)
         missing = np.flatnonzero(~self.written[place.memory][at.reshape(-1)])
         if len(missing):
-            told = describe_location(nearest_location(step))
             raise VerificationError(
                 f"entry {at.reshape(-1)[missing[0]]} of {place.memory} is read, but nothing has "
                 "written it",
                 op=step,
-                where=f"step {number}{f', {told}' if told else ''}",
+                where=where_of(step, number),
             )
         return np.ascontiguousarray(memory[at]).reshape(len(where), -1).view(dtype).reshape(shape)
 

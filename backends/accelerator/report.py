@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tcopt.backends.accelerator.code import FUNCTION, Settings, code_in
 from tcopt.backends.accelerator.simulator.timing import WORK, Timeline, simulate
+from tcopt.dialects.accelerator import ProgramOp
+from tcopt.dialects.accelerator.reading import read_program
 from tcopt.dialects.accelerator.tasks import Machine, Task
+from tcopt.dialects.target import AcceleratorFacts
+from tcopt.support.machines.instruction_places import places_in
 
 _BOUND = 0.9
 """A unit that is busy for this fraction of a program's cycles is its bottleneck."""
@@ -101,21 +106,27 @@ class ProgramReport:
         )
 
 
-def make_report(
-    name: str, machine: Machine, tasks: list[Task], unit: str, products: int
+def report_of(
+    program: ProgramOp, facts: AcceleratorFacts, places: Sequence[str] = ()
 ) -> ProgramReport:
-    """Simulate tasks and report where their cycles are spent.
+    """Simulate a program and report where its cycles are spent.
 
+    Args:
+        places: source location of each step; by default taken from its IR location.
     Raises:
-        VerificationError: there is a deadlock.
+        VerificationError: there is a deadlock, or the accelerator lacks what a step needs.
     """
+    read = read_program(program, facts, places)
+    machine, tasks = read.machine, read.tasks
     timeline = simulate(machine, tasks)
-    units = list(machine.units)
+    counts = [(step.unit_on(facts), step.products(facts)) for step in program.steps]
+    multiplying = [(unit, count) for unit, count in counts if count]
+    matrix, units = facts.matrix_unit, list(machine.units)
     return ProgramReport(
-        name,
+        read.name,
         timeline.cycles,
-        unit,
-        products,
+        multiplying[0][0] if multiplying else facts.last_unit,
+        0 if matrix is None else matrix.cycles * sum(count for _, count in multiplying),
         max(timeline.busy[channel] for channel in machine.port.channels),
         sum(task.bytes for task in tasks),
         {each: timeline.busy[each] for each in units},
@@ -124,6 +135,24 @@ def make_report(
         machine,
         timeline,
     )
+
+
+def report_of_call(
+    function: str,
+    settings: Settings,
+    shapes: Sequence[tuple[int, ...]],
+    bits: Sequence[int],
+) -> ProgramReport | None:
+    """Return the cycle report of a program; None if the call does not run one.
+
+    Args:
+        function: the host function that is called, with its settings.
+        shapes, bits: shapes of the buffers, and bit widths of their elements.
+    """
+    if function != FUNCTION:
+        return None
+    code = code_in(settings, shapes, bits)
+    return report_of(code.program, code.facts, places_in(settings))
 
 
 def _stalls(unit: str, tasks: list[Task], timeline: Timeline) -> Stalls:

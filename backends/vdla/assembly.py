@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tcopt.backends.vdla.encoding import Encoded, encode
+from tcopt.backends.vdla.stream import Buffer, Stream
+from tcopt.backends.vdla.text import describe
 from tcopt.dialects.target import VdlaTargetAttr
-from tcopt.dialects.vdla.stream import Buffer, Stream
-from tcopt.dialects.vdla.text import describe
 from tcopt.support.errors import ParsingError, printable
 from tcopt.support.locations import describe_location, nearest_location
 

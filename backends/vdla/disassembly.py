@@ -8,19 +8,7 @@ from collections.abc import Iterable
 from xdsl.dialects.builtin import IntegerType, MemRefType
 from xdsl.ir import Block, Operation, Region
 
-from tcopt.dialects.vdla import (
-    AluOp,
-    FinishOp,
-    GemmOp,
-    InstructionOp,
-    KernelKind,
-    KernelOp,
-    LoadOp,
-    LoadUopsOp,
-    ProgramOp,
-    StoreOp,
-)
-from tcopt.dialects.vdla.stream import (
+from tcopt.backends.vdla.stream import (
     MICRO_OPS,
     Alu,
     Compute,
@@ -31,6 +19,16 @@ from tcopt.dialects.vdla.stream import (
     Pair,
     Stream,
     Transfer,
+)
+from tcopt.dialects.accelerator import FinishOp, ProgramOp, StepOp
+from tcopt.dialects.vdla import (
+    AluOp,
+    GemmOp,
+    KernelKind,
+    KernelOp,
+    LoadOp,
+    LoadUopsOp,
+    StoreOp,
 )
 from tcopt.support.errors import InputError
 from tcopt.support.locations import is_known
@@ -157,7 +155,7 @@ class _Disassembler:
         body: KernelOp | None,
         block: Block,
         loads: dict[_Place, list[KernelOp]],
-    ) -> InstructionOp:
+    ) -> StepOp:
         if isinstance(instruction, Transfer):
             if instruction.buffer == MICRO_OPS:
                 (place,) = _places(instruction)

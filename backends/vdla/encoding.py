@@ -16,11 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.backends.vdla.fields import LAYOUTS, OPCODES, pack, unpack
-from tcopt.dialects.target import VdlaTargetAttr
-from tcopt.dialects.vdla import FLAGS, WIDTHS, AluCode, Memory, Unit
-from tcopt.dialects.vdla.instruction import flag_of
-from tcopt.dialects.vdla.stream import (
+from tcopt.backends.vdla.fields import FLAGS, LAYOUTS, OPCODES, flag_of, pack, unpack
+from tcopt.backends.vdla.stream import (
     MICRO_OPS,
     Alu,
     Buffer,
@@ -32,6 +29,8 @@ from tcopt.dialects.vdla.stream import (
     Stream,
     Transfer,
 )
+from tcopt.dialects.target import VdlaTargetAttr
+from tcopt.dialects.vdla import WIDTHS, AluCode, Memory, Unit
 from tcopt.support.errors import InputError, UnsupportedError
 
 _MEMORIES = list(Memory)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tcopt.dialects.vdla import FLAGS, WIDTHS
+from tcopt.dialects.vdla import WIDTHS, Unit
 
 Layout = tuple[tuple[str, int], ...]
 """Names and widths of fields, from bit 0 up; a dash is padding."""
 
 INSTRUCTION_BITS = 128
 OPCODES = ("load", "store", "gemm", "finish", "alu")
+
+FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
+"""The token flags of an instruction, in the order of their bits."""
 
 _HEAD: Layout = (("opcode", 3), *((flag, 1) for flag in FLAGS))
 
@@ -54,6 +57,11 @@ LAYOUTS: Mapping[str, Layout] = {
     "micro_op": (("dst", WIDTHS["dst"]), ("src", WIDTHS["src"]), ("wgt", WIDTHS["wgt"])),
 }
 """Layouts by kind of instruction. Padding makes sure that no field crosses bit 64."""
+
+
+def flag_of(unit: Unit, verb: str, other: Unit) -> str:
+    """Return the flag of an instruction of `unit` for a token of its neighbour `other`."""
+    return f"{verb}_{'prev' if other is unit.previous else 'next'}"
 
 
 def pack(layout: Layout, values: Mapping[str, int]) -> int:

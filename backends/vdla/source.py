@@ -9,9 +9,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.backends.vdla.assembly import write_assembly
 from tcopt.backends.vdla.machines import named_machine
+from tcopt.backends.vdla.stream import Stream, stream_of
+from tcopt.dialects.accelerator import ProgramOp
 from tcopt.dialects.target import VdlaTargetAttr
-from tcopt.dialects.vdla import ProgramOp
-from tcopt.dialects.vdla.stream import Stream, stream_of
 from tcopt.support.errors import UnsupportedError, VerificationError
 
 DEFAULT = "vdla"
@@ -25,7 +25,7 @@ def stream_for(program: ProgramOp, target: VdlaTargetAttr | None = None) -> Stre
         VerificationError: the machine lacks what an instruction needs.
     """
     machine = target or machine_of(program)
-    for op in program.instructions:
+    for op in program.steps:
         try:
             op.verify_for(machine)
         except VerifyException as error:
@@ -35,7 +35,10 @@ def stream_for(program: ProgramOp, target: VdlaTargetAttr | None = None) -> Stre
 
 def machine_of(program: ProgramOp) -> VdlaTargetAttr:
     """Return the target machine of a program, by default `DEFAULT`."""
-    return program.target or named_machine(DEFAULT)
+    facts = program.facts or named_machine(DEFAULT)
+    if not isinstance(facts, VdlaTargetAttr):
+        raise UnsupportedError(f"its accelerator is not a VDLA, but {facts.kind}", op=program)
+    return facts
 
 
 def programs_of(module: ModuleOp) -> Iterator[ProgramOp]:
@@ -58,6 +61,6 @@ def write_streams(module: ModuleOp, target: VdlaTargetAttr | None = None) -> str
     ]
     if not texts:
         raise UnsupportedError(
-            "the module has no vdla.program", hint="-t vdla prints programs of the accelerator"
+            "the module has no accelerator.program", hint="-t vdla prints programs of a VDLA"
         )
     return "".join(texts)

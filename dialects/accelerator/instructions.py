@@ -1,25 +1,19 @@
-"""Instructions of an accelerator's program: intrinsic calls in loops, and synchronisation."""
+"""accelerator.run: intrinsic calls in the loops of an instruction."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import ArrayAttr, MemRefType, StringAttr
-from xdsl.ir import Operation
-from xdsl.irdl import (
-    IRDLOperation,
-    irdl_op_definition,
-    opt_prop_def,
-    prop_def,
-    traits_def,
-    var_operand_def,
-)
+from xdsl.ir import SSAValue
+from xdsl.irdl import irdl_op_definition, prop_def, traits_def, var_operand_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import IsTerminator, MemoryReadEffect, MemoryWriteEffect
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
@@ -30,91 +24,15 @@ from tcopt.dialects.accelerator.operands import (
     print_place,
     tile_bytes,
 )
+from tcopt.dialects.accelerator.steps import Effects, Names, StepOp
+from tcopt.dialects.accelerator.tasks import Access, compact
 from tcopt.dialects.intrinsics import Intrinsic, Operand, intrinsic
-from tcopt.dialects.target import AcceleratorFacts, target_around
-from tcopt.dialects.target.accelerator import Barriers, Tokens
+from tcopt.dialects.target import AcceleratorFacts
+from tcopt.dialects.target.accelerator import Issue
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.ir.literals import INTEGERS, integers, number_list
 
-Names = ArrayAttr[StringAttr]
-
-
-def facts_of(op: Operation) -> AcceleratorFacts | None:
-    """Return the accelerator that is the target of an op, if any."""
-    target = target_around(op)
-    return target if isinstance(target, AcceleratorFacts) else None
-
-
-class StepOp(IRDLOperation, ABC):
-    """One step of a program, which a unit executes.
-
-    `pop(load)` waits for a token from the load unit before the step starts; `push(store)` sends a
-    token to the store unit when it is done.
-    """
-
-    pops = opt_prop_def(Names)
-    pushes = opt_prop_def(Names)
-
-    @property
-    @abstractmethod
-    def unit(self) -> str | None:
-        """The unit that executes it; None if unknown."""
-
-    @property
-    def waits_for(self) -> tuple[str, ...]:
-        """The units whose tokens it waits for."""
-        return _texts(self.pops)
-
-    @property
-    def sends_to(self) -> tuple[str, ...]:
-        """The units that it sends a token to."""
-        return _texts(self.pushes)
-
-    def set_tokens(self, pops: Sequence[str] = (), pushes: Sequence[str] = ()) -> None:
-        """Set the tokens that the step waits for and sends, replacing previous ones."""
-        for name, units in (("pops", pops), ("pushes", pushes)):
-            self.properties.pop(name, None)
-            if units:
-                self.properties[name] = ArrayAttr([StringAttr(each) for each in units])
-
-    def verify_(self) -> None:
-        facts = facts_of(self)
-        if facts is None:
-            return
-        unit, order = self.unit, facts.order
-        if unit is not None and unit not in facts.units:
-            raise VerifyException(f"the accelerator has no unit '{unit}'")
-        pairs = [(other, str(unit)) for other in self.waits_for]
-        for pair in (*pairs, *((str(unit), other) for other in self.sends_to)):
-            if not isinstance(order, Tokens) or pair not in order.queues:
-                raise VerifyException(f"there are no tokens from {pair[0]} to {pair[1]}")
-        self.verify_for(facts)
-
-    def verify_for(self, facts: AcceleratorFacts) -> None:
-        """Raise VerifyException if the accelerator lacks what the step needs."""
-        return None
-
-    def parse_tail(self, parser: Parser) -> None:
-        """Parse tokens and attributes, with which every step ends."""
-        paren = parser.Delimiter.PAREN
-        found: list[list[str]] = []
-        for verb in ("pop", "push"):
-            found.append([])
-            if parser.parse_optional_keyword(verb):
-                found[-1] = parser.parse_comma_separated_list(paren, parser.parse_identifier)
-        self.set_tokens(*found)
-        self.attributes.update(parser.parse_optional_attr_dict())
-
-    def print_tail(self, printer: Printer) -> None:
-        """Print the syntax that `parse_tail` parses."""
-        for verb, units in (("pop", self.waits_for), ("push", self.sends_to)):
-            if units:
-                printer.print_string(f" {verb}({', '.join(units)})")
-        printer.print_op_attributes(self.attributes)
-
-
-def _texts(names: Names | None) -> tuple[str, ...]:
-    return () if names is None else tuple(name.data for name in names)
+Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -280,6 +198,49 @@ class RunOp(StepOp):
                 )
             _verify_range(place, ranges, size, memory.entries, f"entries of {place.memory}")
 
+    @property
+    def stored(self) -> SSAValue | None:
+        return self.places[0].buffer
+
+    def products(self, facts: AcceleratorFacts) -> int:
+        matrix = facts.matrix_unit
+        if matrix is None or matrix.instructions is None:
+            return 0
+        return prod(self.nest.extents) if self.intrin.data == matrix.instructions.multiply else 0
+
+    def effects(self, facts: AcceleratorFacts, spaces: Mapping[SSAValue, str]) -> Effects:
+        declared, loops = self.declared, self.nest
+        reads: list[Access] = []
+        writes: list[Access] = []
+        moved = np.empty(0, np.int64)
+        operands = zip(declared.operands, self.places, strict=True)
+        for number, (operand, place) in enumerate(operands):
+            ranges = [(0, extent) for extent in loops.extents]
+            if operand.is_padded:
+                ranges = list(loops.inside)
+            entries = _touched(place, operand, ranges, facts)
+            if not len(entries):
+                continue
+            space = place.memory if place.buffer is None else spaces[place.buffer]
+            access = Access(space, compact(entries))
+            if number == 0:
+                writes.append(access)
+            if number or declared.changes:
+                reads.append(access)
+            if place.buffer is not None:
+                moved = np.append(moved, _runs(entries) * _element_bytes(operand))
+        row = -(-int(moved.sum()) // max(len(moved), 1))
+        issue = Issue(declared.name, self.unit_on(facts), loops.extents, len(moved), row)
+        return Effects(
+            tuple(reads),
+            tuple(writes),
+            facts.issue_cycles(issue),
+            len(moved),
+            row,
+            int(moved.sum()),
+            self.stored is not None,
+        )
+
     @classmethod
     def parse(cls, parser: Parser) -> RunOp:
         square = parser.Delimiter.SQUARE
@@ -334,84 +295,34 @@ def _pair(parser: Parser) -> tuple[int, int]:
     return low, _integer(parser)
 
 
-@irdl_op_definition
-class BarrierOp(StepOp):
-    """A barrier: no unit continues before all have finished everything before it."""
+def entries_of(place: Place, ranges: Sequence[tuple[int, int]]) -> Indices:
+    """Return the first entry of the tile in each iteration, in order.
 
-    name = "accelerator.barrier"
-
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-
-    def __init__(self) -> None:
-        super().__init__()
-
-    @property
-    def unit(self) -> str | None:
-        return None
-
-    def verify_for(self, facts: AcceleratorFacts) -> None:
-        if not isinstance(facts.order, Barriers):
-            raise VerifyException("the accelerator has no barriers")
-
-    @classmethod
-    def parse(cls, parser: Parser) -> BarrierOp:
-        op = cls()
-        op.parse_tail(parser)
-        return op
-
-    def print(self, printer: Printer) -> None:
-        self.print_tail(printer)
+    Args:
+        ranges: first and end of each loop's iterations; the whole extent unless some are skipped.
+    """
+    total = np.array([place.first], np.int64)
+    for step, (low, high) in zip(place.steps, ranges, strict=True):
+        total = (total[:, None] + np.arange(low, high, dtype=np.int64) * step).reshape(-1)
+    return total
 
 
-@irdl_op_definition
-class RelayOp(StepOp):
-    """Forwards tokens and does nothing else: `accelerator.relay matrix pop(load) push(store)`."""
-
-    name = "accelerator.relay"
-
-    by = prop_def(StringAttr)
-
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-
-    def __init__(self, unit: str):
-        super().__init__(properties={"by": StringAttr(unit)})
-
-    @property
-    def unit(self) -> str | None:
-        return self.by.data
-
-    @classmethod
-    def parse(cls, parser: Parser) -> RelayOp:
-        op = cls(parser.parse_identifier())
-        op.parse_tail(parser)
-        return op
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {self.by.data}")
-        self.print_tail(printer)
+def _touched(
+    place: Place, operand: Operand, ranges: Sequence[tuple[int, int]], facts: AcceleratorFacts
+) -> Indices:
+    """Return all entries, or elements of a buffer, that an operand covers, each once."""
+    size = prod(operand.shape)
+    if place.buffer is None:
+        size = tile_bytes(operand) // facts.memories[place.memory].entry_bytes
+    first = entries_of(place, ranges)
+    return np.unique((first[:, None] + np.arange(size)).reshape(-1))
 
 
-@irdl_op_definition
-class FinishOp(StepOp):
-    """The end of a program; the host continues when the last unit has finished it."""
+def _element_bytes(operand: Operand) -> int:
+    return tile_bytes(operand) // prod(operand.shape)
 
-    name = "accelerator.finish"
 
-    traits = traits_def(IsTerminator(), MemoryReadEffect(), MemoryWriteEffect())
-
-    def __init__(self) -> None:
-        super().__init__()
-
-    @property
-    def unit(self) -> str | None:
-        facts = facts_of(self)
-        return None if facts is None else facts.last_unit
-
-    @classmethod
-    def parse(cls, parser: Parser) -> FinishOp:
-        op = cls()
-        op.parse_tail(parser)
-        return op
-
-    def print(self, printer: Printer) -> None:
-        self.print_tail(printer)
+def _runs(entries: Indices) -> Indices:
+    """Return the lengths of contiguous runs."""
+    ends = np.flatnonzero(np.diff(entries) != 1)
+    return np.diff(np.concatenate(([-1], ends, [len(entries) - 1])))

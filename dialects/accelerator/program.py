@@ -9,7 +9,7 @@ from xdsl.traits import IsolatedFromAbove, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
-from tcopt.dialects.accelerator.instructions import FinishOp, RunOp, StepOp, facts_of
+from tcopt.dialects.accelerator.steps import FinishOp, StepOp, TableOp, facts_of
 from tcopt.dialects.loop.buffer_function import BufferFunction
 from tcopt.dialects.target import AcceleratorFacts
 
@@ -26,7 +26,8 @@ class ProgramOp(BufferFunction):
           accelerator.finish
         }
 
-    Its arguments are buffers in memory that do not overlap. Each unit executes its steps in order;
+    Its arguments are buffers in memory that do not overlap. It may also hold constant data that
+    steps refer to, such as `vdla.kernel`. Each unit executes its steps in order;
     the order between units is given by tokens or barriers, or enforced by the hardware
     (`AcceleratorFacts.order`). The accelerator is given by the attribute `tcopt.target` of the
     program or its module.
@@ -49,8 +50,7 @@ class ProgramOp(BufferFunction):
     @property
     def stored(self) -> tuple[int, ...]:
         """The positions of the arguments that it writes."""
-        runs = [step for step in self.steps if isinstance(step, RunOp)]
-        written = {run.places[0].buffer for run in runs}
+        written = {step.stored for step in self.steps}
         return tuple(n for n, value in enumerate(self.body.block.args) if value in written)
 
     def verify_(self) -> None:
@@ -58,7 +58,7 @@ class ProgramOp(BufferFunction):
         if not isinstance(self.body.block.last_op, FinishOp):
             raise VerifyException("the last op of a program must be accelerator.finish")
         for op in self.body.block.ops:
-            if not isinstance(op, StepOp):
+            if not isinstance(op, StepOp | TableOp):
                 raise VerifyException(f"'{op.name}' is not a step of an accelerator's program")
 
 

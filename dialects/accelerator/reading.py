@@ -4,29 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.builtin import FixedBitwidthType, MemRefType
 from xdsl.ir import SSAValue
+from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.accelerator.dependences import dependences_of
-from tcopt.dialects.accelerator.instructions import BarrierOp, FinishOp, RunOp, StepOp
 from tcopt.dialects.accelerator.machine import machine_for, queue_name
-from tcopt.dialects.accelerator.operands import Place, tile_bytes
 from tcopt.dialects.accelerator.program import ProgramOp
-from tcopt.dialects.accelerator.tasks import Access, Entries, Machine, Task
-from tcopt.dialects.intrinsics import Operand
+from tcopt.dialects.accelerator.steps import BarrierOp, FinishOp, StepOp
+from tcopt.dialects.accelerator.tasks import Machine, Task
 from tcopt.dialects.target import AcceleratorFacts
-from tcopt.dialects.target.accelerator import Barriers, Interlocks, Issue
+from tcopt.dialects.target.accelerator import Barriers, Interlocks
+from tcopt.support.errors import VerificationError
 from tcopt.support.locations import describe_location, nearest_location
 
 BARRIER = "barrier"
 """Pseudo-unit that executes barriers."""
-
-Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -49,18 +45,11 @@ def read_program(
 
     Args:
         places: source location of each step; by default taken from its IR location.
+    Raises:
+        VerificationError: the accelerator lacks what a step needs, or the contents of memories
+            that are known before the program runs are not those that a step requires.
     """
-    reader = _Reader(program, facts)
-    machine = reader.machine()
-    steps = program.steps
-    places = places or [describe_location(nearest_location(step)) or "" for step in steps]
-    tasks = [
-        replace(reader.task(number, step), place=place)
-        for number, (step, place) in enumerate(zip(steps, places, strict=True))
-    ]
-    if isinstance(facts.order, Interlocks):
-        tasks = interlocked(machine, tasks)
-    return Reading(program.sym_name.data, machine, tasks)
+    return Reading(program.sym_name.data, *_Reader(program, facts).read(places))
 
 
 def interlocked(machine: Machine, tasks: Sequence[Task]) -> list[Task]:
@@ -79,18 +68,6 @@ def interlocked(machine: Machine, tasks: Sequence[Task]) -> list[Task]:
     ]
 
 
-def entries_of(place: Place, extents: Sequence[int], ranges: Sequence[tuple[int, int]]) -> Indices:
-    """Return the first entry of the tile in each iteration, in order.
-
-    Args:
-        ranges: first and end of each loop's iterations; the whole extent unless some are skipped.
-    """
-    total = np.array([place.first], np.int64)
-    for step, (low, high) in zip(place.steps, ranges, strict=True):
-        total = (total[:, None] + np.arange(low, high, dtype=np.int64) * step).reshape(-1)
-    return total
-
-
 class _Reader:
     def __init__(self, program: ProgramOp, facts: AcceleratorFacts):
         self.program, self.facts = program, facts
@@ -99,130 +76,94 @@ class _Reader:
             value: f"buffer {n} ({value.name_hint or f'arg{n}'})"
             for n, value in enumerate(arguments)
         }
+        self.contents: dict[str, dict[int, Any]] = {}
         self.newest: dict[str, int] = {}
         self.barrier = -1
         self.released: set[str] = set()
 
+    def read(self, places: Sequence[str]) -> tuple[Machine, list[Task]]:
+        machine, steps = self.machine(), self.program.steps
+        tasks = [self.task(number, step, places) for number, step in enumerate(steps)]
+        if isinstance(self.facts.order, Interlocks):
+            tasks = interlocked(machine, tasks)
+        return machine, tasks
+
     def machine(self) -> Machine:
-        """Return the model of the machine, including the program's buffers, in elements."""
+        """Return the model of the machine, including the program's buffers."""
         facts = self.facts
-        sizes = {scope: memory.entries for scope, memory in facts.memories.items()}
+        sizes = dict(facts.spaces)
+        local = frozenset(sizes)
         for value, space in self.spaces.items():
-            assert isa(value.type, MemRefType)
-            sizes[space] = value.type.element_count()
-        machine = machine_for(facts, sizes, frozenset(facts.memories))
+            sizes[space] = _size(value, facts.granule)
+        machine = machine_for(facts, sizes, local)
         if isinstance(facts.order, Barriers):
             machine = replace(machine, units=[*machine.units, BARRIER])
         return machine
 
-    def task(self, number: int, step: StepOp) -> Task:
-        facts = self.facts
+    def task(self, number: int, step: StepOp, places: Sequence[str]) -> Task:
+        self.check(number, step)
+        place = places[number] if places else describe_location(nearest_location(step)) or ""
         if isinstance(step, BarrierOp):
-            assert isinstance(facts.order, Barriers)
-            units = sorted(self.newest, key=lambda unit: self.newest[unit])
-            made = Task(
-                number,
-                BARRIER,
-                cycles=facts.order.cycles,
-                after=tuple(self.newest[unit] for unit in units),
-                causes=tuple(f"the {unit} unit" for unit in units),
-                text="barrier",
-                source=step,
-            )
-            self.barrier, self.released = number, set()
-            return made
-        unit = step.unit
-        assert unit is not None, "the program names its accelerator"
-        made = Task(
+            return self.wait_for_all(number, step, place)
+        facts, unit = self.facts, step.unit_on(self.facts)
+        effects = step.effects(facts, self.spaces)
+        after: tuple[int, ...] = ()
+        if self.barrier >= 0 and unit not in self.released:
+            self.released.add(unit)
+            after = (self.barrier,)
+        self.newest[unit] = number
+        return Task(
             number,
             unit,
             tuple(queue_name(other, unit) for other in step.waits_for),
             tuple(queue_name(unit, other) for other in step.sends_to),
+            effects.reads,
+            effects.writes,
+            effects.cycles,
+            facts.transfer_cycles(effects.rows, effects.row_bytes) if effects.rows else 0,
+            facts.memory_port.channels[-1 if effects.stores else 0],
+            effects.bytes,
+            after,
+            (BARRIER,) if after else (),
             is_end=isinstance(step, FinishOp),
-            text=step.name.partition(".")[2],
             source=step,
-        )
-        if isinstance(step, RunOp):
-            made = self.run(made, step)
-        if self.barrier >= 0 and unit not in self.released:
-            self.released.add(unit)
-            made = replace(made, after=(self.barrier,), causes=(BARRIER,))
-        self.newest[unit] = number
-        return made
-
-    def run(self, task: Task, step: RunOp) -> Task:
-        declared, loops = step.declared, step.nest
-        reads: list[Access] = []
-        writes: list[Access] = []
-        moved = np.empty(0, np.int64)
-        operands = zip(declared.operands, step.places, strict=True)
-        for number, (operand, place) in enumerate(operands):
-            ranges = [(0, extent) for extent in loops.extents]
-            if operand.is_padded:
-                ranges = list(loops.inside)
-            entries = self.touched(place, operand, loops.extents, ranges)
-            if not len(entries):
-                continue
-            space = place.memory if place.buffer is None else self.spaces[place.buffer]
-            access = Access(space, _compact(entries))
-            if number == 0:
-                writes.append(access)
-            if number or declared.changes:
-                reads.append(access)
-            if place.buffer is not None:
-                moved = np.append(moved, _runs(entries) * _element_bytes(operand))
-        facts = self.facts
-        row = -(-int(moved.sum()) // max(len(moved), 1))
-        issue = Issue(declared.name, task.unit, loops.extents, len(moved), row)
-        channels = facts.memory_port.channels
-        stores = step.places[0].buffer is not None
-        return replace(
-            task,
-            reads=tuple(reads),
-            writes=tuple(writes),
-            cycles=facts.issue_cycles(issue),
-            port_cycles=facts.transfer_cycles(len(moved), row) if len(moved) else 0,
-            channel=channels[-1 if stores else 0],
-            bytes=int(moved.sum()),
-            text=_told(step),
+            place=place,
         )
 
-    def touched(
-        self,
-        place: Place,
-        operand: Operand,
-        extents: Sequence[int],
-        ranges: Sequence[tuple[int, int]],
-    ) -> Indices:
-        """Return all entries, or elements of a buffer, that an operand covers, each once."""
-        size = prod(operand.shape)
-        if place.buffer is None:
-            size = tile_bytes(operand) // self.facts.memories[place.memory].entry_bytes
-        first = entries_of(place, extents, ranges)
-        return np.unique((first[:, None] + np.arange(size)).reshape(-1))
+    def wait_for_all(self, number: int, step: BarrierOp, place: str) -> Task:
+        """Return the task of a barrier."""
+        assert isinstance(self.facts.order, Barriers)
+        units = sorted(self.newest, key=lambda unit: self.newest[unit])
+        self.barrier, self.released = number, set()
+        return Task(
+            number,
+            BARRIER,
+            cycles=self.facts.order.cycles,
+            after=tuple(self.newest[unit] for unit in units),
+            causes=tuple(f"the {unit} unit" for unit in units),
+            source=step,
+            place=place,
+        )
+
+    def check(self, number: int, step: StepOp) -> None:
+        try:
+            step.verify_for(self.facts)
+            step.follow(self.contents)
+        except VerifyException as error:
+            raise VerificationError(str(error), op=step, where=where_of(step, number)) from None
 
 
-def _element_bytes(operand: Operand) -> int:
-    return tile_bytes(operand) // prod(operand.shape)
+def where_of(step: StepOp, number: int) -> str:
+    """Describe a step in a message by its number and source location."""
+    place = describe_location(nearest_location(step))
+    return f"step {number}{f', {place}' if place else ''}"
 
 
-def _runs(entries: Indices) -> Indices:
-    """Return the lengths of contiguous runs."""
-    ends = np.flatnonzero(np.diff(entries) != 1)
-    return np.diff(np.concatenate(([-1], ends, [len(entries) - 1])))
-
-
-def _compact(entries: Indices) -> Entries:
-    """Return a slice if the entries are contiguous."""
-    first, last = int(entries[0]), int(entries[-1])
-    return slice(first, last + 1) if last - first + 1 == len(entries) else entries
-
-
-def _told(step: RunOp) -> str:
-    """Describe an instruction: the intrinsic, its loops, and its output."""
-    place = step.places[0]
-    where = place.memory
-    if place.buffer is not None:
-        where = f"%{place.buffer.name_hint or 'buffer'}"
-    loops = " x ".join(map(str, step.nest.extents)) or "1"
-    return f"{step.intrin.data}, {loops} times, to {where}[{place.first}]"
+def _size(value: SSAValue, granule: int) -> int:
+    """Return the size of a buffer in its elements, or in pieces of `granule` bytes."""
+    assert isa(value.type, MemRefType)
+    count, element = value.type.element_count(), value.type.element_type
+    if not granule:
+        return count
+    assert isinstance(element, FixedBitwidthType)
+    return -(-count * element.bitwidth // (8 * granule))

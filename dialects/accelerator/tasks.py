@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from xdsl.ir import Operation
 
 from tcopt.dialects.target.accelerator import Fetch, Port
 
-__all__ = ["FETCH", "Access", "Entries", "Fetch", "Machine", "Port", "Queue", "Task"]
+__all__ = ["FETCH", "Access", "Entries", "Fetch", "Machine", "Port", "Queue", "Task", "compact"]
 
 Entries = slice | NDArray[np.int64]
 
@@ -76,8 +77,7 @@ class Task:
         after: tasks that must finish first because of barriers or interlocks; `causes` describes
             the reason for each.
         is_end: whether the program ends when the task is done.
-        text: a description of the task.
-        source: the instruction or op that it represents.
+        source: the step of the program that it represents.
         place: the ONNX nodes, or the line of a text, that it comes from; empty if unknown.
     """
 
@@ -94,10 +94,22 @@ class Task:
     after: tuple[int, ...] = ()
     causes: tuple[str, ...] = ()
     is_end: bool = False
-    text: str = ""
-    source: Any = field(default=None, compare=False, repr=False)
+    source: Operation | None = field(default=None, compare=False, repr=False)
     place: str = ""
+
+    @cached_property
+    def text(self) -> str:
+        """The instruction as it is printed, without the name of its dialect."""
+        if self.source is None:
+            return f"task {self.number}"
+        return str(self.source).partition(".")[2]
 
     def cause(self, position: int) -> str:
         """Return the reason for waiting for a task of `after`."""
         return self.causes[position] if self.causes else f"task {self.after[position]}"
+
+
+def compact(entries: NDArray[np.int64]) -> Entries:
+    """Return a slice if sorted distinct entries are contiguous."""
+    first, last = int(entries[0]), int(entries[-1])
+    return slice(first, last + 1) if last - first + 1 == len(entries) else entries

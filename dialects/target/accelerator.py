@@ -207,6 +207,24 @@ class AcceleratorFacts(TargetFacts):
         return self.units[-1]
 
     @property
+    def spaces(self) -> Mapping[str, int]:
+        """The number of entries of each memory, by the name that instructions use for it."""
+        return {scope: memory.entries for scope, memory in self.memories.items()}
+
+    @property
+    def granule(self) -> int:
+        """Bytes of external memory that accesses are compared in; 0 for the elements of a buffer.
+
+        Addresses and sizes of all transfers must be multiples of it.
+        """
+        return 0
+
+    @property
+    def relay_bytes(self) -> int:
+        """Bytes that an instruction transfers which only forwards tokens."""
+        return 0
+
+    @property
     def megahertz(self) -> int:
         """The clock frequency in MHz."""
         return 100

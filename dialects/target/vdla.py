@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import gcd
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
@@ -172,6 +173,21 @@ class VdlaTargetAttr(AcceleratorFacts):
         """The memories for inputs, weights and accumulators."""
         entries, sizes = self.entries, self.entry_bytes
         return {scope: PlacedMemory(entries[name], sizes[name]) for scope, name in _SCOPES.items()}
+
+    @property
+    def spaces(self) -> dict[str, int]:
+        entries = self.entries
+        return {name: entries[name] for name in _SCOPES.values()}
+
+    @property
+    def granule(self) -> int:
+        """The largest number of bytes that divides every entry size of data."""
+        return gcd(*(size for name, size in self.entry_bytes.items() if name != "uop"))
+
+    @property
+    def relay_bytes(self) -> int:
+        """The size of a micro-op, which such an instruction loads."""
+        return self.entry_bytes["uop"]
 
     @property
     def units(self) -> tuple[str, ...]:

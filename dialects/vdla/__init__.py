@@ -1,8 +1,7 @@
-"""vdla: programs for an accelerator with a load, a compute and a store unit.
+"""vdla: instructions of an accelerator with a load, a compute and a store unit.
 
-The hardware is specified in docs/vdla.md. A program is a stream of instructions with explicit
-addresses in the accelerator's memories; units synchronise by tokens, which are flags of
-instructions.
+The hardware is specified in docs/vdla.md. Instructions are steps of an `accelerator.program`, with
+explicit addresses in the accelerator's memories; units synchronise by tokens.
 """
 
 from xdsl.ir import Dialect
@@ -18,27 +17,24 @@ from tcopt.dialects.vdla.attrs import (
     MemoryAttr,
     Unit,
 )
-from tcopt.dialects.vdla.compute import AluOp, ComputeOp, FinishOp, GemmOp
-from tcopt.dialects.vdla.instruction import FLAGS, InstructionOp
+from tcopt.dialects.vdla.compute import AluOp, ComputeOp, GemmOp
+from tcopt.dialects.vdla.instruction import InstructionOp
 from tcopt.dialects.vdla.kernel import KernelOp
-from tcopt.dialects.vdla.program import ProgramOp
 from tcopt.dialects.vdla.transfer import LoadOp, LoadUopsOp, StoreOp, TransferOp
 
 DIALECT = Dialect(
     "vdla",
-    [AluOp, FinishOp, GemmOp, KernelOp, LoadOp, LoadUopsOp, ProgramOp, StoreOp],
+    [AluOp, GemmOp, KernelOp, LoadOp, LoadUopsOp, StoreOp],
     [AluCodeAttr, KernelKindAttr, KernelType, MemoryAttr],
 )
 
 __all__ = [
     "DIALECT",
-    "FLAGS",
     "WIDTHS",
     "AluCode",
     "AluCodeAttr",
     "AluOp",
     "ComputeOp",
-    "FinishOp",
     "GemmOp",
     "InstructionOp",
     "KernelKind",
@@ -49,7 +45,6 @@ __all__ = [
     "LoadUopsOp",
     "Memory",
     "MemoryAttr",
-    "ProgramOp",
     "StoreOp",
     "TransferOp",
     "Unit",

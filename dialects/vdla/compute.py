@@ -1,31 +1,34 @@
-"""gemm, alu and finish: instructions of the compute unit other than loads."""
+"""gemm and alu: instructions of the compute unit other than loads."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import I64, IntegerAttr, UnitAttr, i64
 from xdsl.ir import SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, traits_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.target import VdlaTargetAttr
+from tcopt.dialects.accelerator import Effects
+from tcopt.dialects.accelerator.tasks import Access
+from tcopt.dialects.target import AcceleratorFacts, VdlaTargetAttr
 from tcopt.dialects.vdla.attrs import (
     MOST_SHIFT,
     AluCode,
     AluCodeAttr,
     KernelKind,
     KernelType,
+    Memory,
     Unit,
 )
 from tcopt.dialects.vdla.fields import check_entry, check_signed
 from tcopt.dialects.vdla.instruction import InstructionOp, parse_known_operand
 from tcopt.dialects.vdla.kernel import KernelOp
-from tcopt.dialects.vdla.transfer import kernel_of
+from tcopt.dialects.vdla.transfer import VALID_KERNELS, kernel_of
 
 
 class ComputeOp(InstructionOp):
@@ -53,10 +56,41 @@ class ComputeOp(InstructionOp):
     def memories(self) -> dict[str, str]:
         """Return the memory that each field of its micro-ops addresses, for the fields in use."""
 
-    def verify_for(self, target: VdlaTargetAttr) -> None:
+    @abstractmethod
+    def step_cycles(self, machine: VdlaTargetAttr) -> int:
+        """Return the cycles of a micro-op."""
+
+    @property
+    def reads_target(self) -> bool:
+        """Whether it reads the registers that it writes."""
+        return True
+
+    def verify_on(self, machine: VdlaTargetAttr) -> None:
         ends = self.body.last_entries()
         for field, memory in self.memories().items():
-            check_entry(memory, ends[field], target)
+            check_entry(memory, ends[field], machine)
+
+    def follow(self, contents: dict[str, dict[int, Any]]) -> None:
+        kernel, loaded = self.body, contents.setdefault(Memory.UOP, {})
+        known = contents.setdefault(VALID_KERNELS, {})
+        if id(kernel) in known:
+            return
+        known[id(kernel)] = kernel
+        for at, row in enumerate(kernel.rows, kernel.place):
+            if loaded.get(at, ())[: len(row)] != row:
+                end = kernel.place + kernel.size - 1
+                raise VerifyException(
+                    f"micro-ops {kernel.place} to {end} are executed, but not loaded"
+                )
+
+    def effects(self, facts: AcceleratorFacts, spaces: Mapping[SSAValue, str]) -> Effects:
+        assert isinstance(facts, VdlaTargetAttr)
+        kernel, memories = self.body, self.memories()
+        found = dict(zip(kernel.fields, kernel.accesses(), strict=True))
+        fields = [Access(memory, found[field]) for field, memory in memories.items()]
+        read = fields if self.reads_target else fields[1:]
+        cycles = facts.fill.data + kernel.count * self.step_cycles(facts)
+        return Effects(tuple(read), (fields[0],), cycles)
 
 
 @irdl_op_definition
@@ -78,8 +112,27 @@ class GemmOp(ComputeOp):
     def is_reset(self) -> bool:
         return self.reset is not None
 
+    @property
+    def reads_target(self) -> bool:
+        return not self.is_reset
+
     def memories(self) -> dict[str, str]:
         return {"dst": "acc"} if self.is_reset else {"dst": "acc", "src": "inp", "wgt": "wgt"}
+
+    def step_cycles(self, machine: VdlaTargetAttr) -> int:
+        return machine.gemm_cycles.data
+
+    def products(self, facts: AcceleratorFacts) -> int:
+        return 0 if self.is_reset else self.body.count
+
+    def verify_on(self, machine: VdlaTargetAttr) -> None:
+        super().verify_on(machine)
+        least = machine.rewrite.data
+        if not self.is_reset and (found := self.body.rewrite_within(least)) is not None:
+            raise VerifyException(
+                f"register {found[0]} is written again after {found[1]} micro-ops, the machine "
+                f"takes {least}"
+            )
 
     @classmethod
     def parse(cls, parser: Parser) -> GemmOp:
@@ -130,11 +183,14 @@ class AluOp(ComputeOp):
         if self.code.data is AluCode.SHR and abs(self.number) > MOST_SHIFT:
             raise VerifyException(f"{self.number} is not a shift of at most {MOST_SHIFT} bits")
 
-    def verify_for(self, target: VdlaTargetAttr) -> None:
-        super().verify_for(target)
-        if not target.has("alu"):
+    def step_cycles(self, machine: VdlaTargetAttr) -> int:
+        return (machine.alu_reg if self.number is None else machine.alu_imm).data
+
+    def verify_on(self, machine: VdlaTargetAttr) -> None:
+        super().verify_on(machine)
+        if not machine.has("alu"):
             raise VerifyException('the target has no "alu"')
-        if self.code.data is AluCode.MULH and not target.has("mulh"):
+        if self.code.data is AluCode.MULH and not machine.has("mulh"):
             raise VerifyException('the target\'s alu has no "mulh"')
 
     @classmethod
@@ -153,37 +209,4 @@ class AluOp(ComputeOp):
         printer.print_ssa_value(self.kernel)
         if self.number is not None:
             printer.print_string(f", {self.number}")
-        self.print_tail(printer)
-
-
-@irdl_op_definition
-class FinishOp(InstructionOp):
-    """Ends the program: the compute unit signals the host when it reaches this instruction.
-
-    Pending work of other units must be waited for explicitly: `vdla.finish pop(store)`.
-    """
-
-    name = "vdla.finish"
-
-    traits = traits_def(IsTerminator())
-
-    def __init__(self) -> None:
-        super().__init__()
-
-    @property
-    def unit(self) -> Unit:
-        return Unit.COMPUTE
-
-    def verify_fields(self) -> None:
-        super().verify_fields()
-        if self.pushes:
-            raise VerifyException("no instruction is left that could wait for a token")
-
-    @classmethod
-    def parse(cls, parser: Parser) -> FinishOp:
-        op = cls()
-        op.parse_tail(parser)
-        return op
-
-    def print(self, printer: Printer) -> None:
         self.print_tail(printer)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
+import numpy as np
 from xdsl.dialects.builtin import I64, IntegerAttr, i64
-from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, prop_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
+from tcopt.dialects.accelerator import TableOp
+from tcopt.dialects.accelerator.tasks import Entries, compact
 from tcopt.dialects.target import vdla_target_of
 from tcopt.dialects.vdla.attrs import KernelKind, KernelKindAttr, KernelType
 from tcopt.dialects.vdla.fields import check_entry, check_field
-from tcopt.support.ir.literals import INTEGERS, integers, number_list
+from tcopt.dialects.vdla.indices import Indices, step_indices
+from tcopt.support.ir.literals import INTEGERS, Integers, integers, number_list
+from tcopt.support.memo import memo
 
 Rows = Sequence[Sequence[int]]
 
@@ -25,7 +31,7 @@ _MOST_LOOPS = 2
 
 
 @irdl_op_definition
-class KernelOp(IRDLOperation):
+class KernelOp(TableOp):
     """Micro-ops in at most two loops, outermost first, with an address in the memory `uop`.
 
         %k = vdla.kernel gemm at 0 [28, 3] dst [1, 0] src [1, 1] wgt [0, 1] {
@@ -98,6 +104,20 @@ class KernelOp(IRDLOperation):
     def size(self) -> int:
         """The number of micro-ops."""
         return len(self.micro_ops) // len(self.fields)
+
+    @property
+    def count(self) -> int:
+        """The number of micro-op executions."""
+        return prod(self.extents) * self.size
+
+    def accesses(self) -> tuple[Entries, ...]:
+        """Return the distinct entries that each field addresses."""
+        return _accesses(self.extents, tuple(self.steps), self.micro_ops)
+
+    def rewrite_within(self, distance: int) -> tuple[int, int] | None:
+        """Return a register that is written again within fewer than `distance` micro-ops, and
+        after how many; None if there is none."""
+        return _rewrite_within(self.extents, tuple(self.steps), self.micro_ops, distance)
 
     def last_entries(self) -> dict[str, int]:
         """Return the highest entry that each field addresses."""
@@ -172,6 +192,31 @@ class KernelOp(IRDLOperation):
             for row in self.rows:
                 printer.print_string(f"\nuop {', '.join(map(str, row))}")
         printer.print_string("\n}")
+
+
+Factors = tuple[tuple[int, ...], ...]
+
+
+def _indices(loops: tuple[int, ...], factors: Factors, micro_ops: Integers) -> list[Indices]:
+    rows = np.array(integers(micro_ops), np.int64).reshape(-1, len(factors))
+    return step_indices(loops, factors, rows)
+
+
+@memo(1024)
+def _accesses(loops: tuple[int, ...], factors: Factors, micro_ops: Integers) -> tuple[Entries, ...]:
+    return tuple(compact(np.unique(each)) for each in _indices(loops, factors, micro_ops))
+
+
+@memo(1024)
+def _rewrite_within(
+    loops: tuple[int, ...], factors: Factors, micro_ops: Integers, limit: int
+) -> tuple[int, int] | None:
+    written = _indices(loops, factors, micro_ops)[0]
+    for distance in range(1, limit):
+        again = np.flatnonzero(written[distance:] == written[:-distance])
+        if len(again):
+            return int(written[again[0]]), distance
+    return None
 
 
 def _numbers(parser: Parser) -> list[int]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 from xdsl.dialects.builtin import I64, IntegerAttr, IntegerType, MemRefType, NoneAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, traits_def, var_operand_def
@@ -16,14 +17,19 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
-from tcopt.dialects.target import VdlaTargetAttr
+from tcopt.dialects.accelerator import Effects
+from tcopt.dialects.accelerator.tasks import Access, Entries
+from tcopt.dialects.target import AcceleratorFacts, VdlaTargetAttr
 from tcopt.dialects.vdla.attrs import LOADED, STORED, KernelType, Memory, MemoryAttr, Unit
-from tcopt.dialects.vdla.fields import check_field
+from tcopt.dialects.vdla.fields import check_entry, check_field
 from tcopt.dialects.vdla.instruction import InstructionOp, parse_known_operand
 from tcopt.dialects.vdla.kernel import KernelOp
 from tcopt.support.ir.literals import INTEGERS, integers, number_list
 
 NO_PAD = (0, 0, 0, 0)
+
+VALID_KERNELS = "kernels"
+"""Entry of the known contents of memories: kernels whose micro-ops are at their address, by id."""
 
 _ELEMENT_BITS = {
     Memory.WGT: 8,
@@ -138,15 +144,39 @@ class TransferOp(InstructionOp, ABC):
         if not isa(type_, MemRefType) or type_.element_type != IntegerType(bits):
             raise VerifyException(f"{self.memory_kind} holds i{bits}, not the elements of {type_}")
 
-    def verify_for(self, target: VdlaTargetAttr) -> None:
+    def effects(self, facts: AcceleratorFacts, spaces: Mapping[SSAValue, str]) -> Effects:
+        assert isinstance(facts, VdlaTargetAttr)
+        place = slice(self.first, self.first + self.sram_count)
+        local = (Access(self.memory_kind.place, place),)
+        size = facts.entry_bytes[self.memory_kind]
+        outer = (Access(spaces[self.buffer], self.outer(size // facts.granule)),)
+        reads, writes = (outer, local) if self.stored is None else (local, outer)
+        row = self.columns * size
+        return Effects(
+            reads,
+            writes,
+            rows=self.rows,
+            row_bytes=row,
+            bytes=self.rows * row,
+            stores=self.stored is not None,
+        )
+
+    def outer(self, width: int) -> Entries:
+        """Return the parts of the buffer that it transfers, `width` for each entry."""
+        if self.rows == 1 or self.row_stride == self.columns:
+            return slice(self.start * width, (self.start + self.rows * self.columns) * width)
+        rows = self.start + np.arange(self.rows) * self.row_stride
+        return (rows[:, None] * width + np.arange(self.columns * width)).reshape(-1)
+
+    def verify_on(self, machine: VdlaTargetAttr) -> None:
         memory = self.memory_kind
-        last, there = self.first + self.sram_count, target.entries[memory]
+        last, there = self.first + self.sram_count, machine.entries[memory]
         if last > there:
             raise VerifyException(
                 f"entries {self.first} to {last - 1} of {memory}, which has {there}"
             )
         assert isa(self.buffer.type, MemRefType)
-        size, entry = buffer_bytes(self.buffer.type), target.entry_bytes[memory]
+        size, entry = buffer_bytes(self.buffer.type), machine.entry_bytes[memory]
         if size % entry:
             raise VerifyException(
                 f"{self.buffer.type} has {size} bytes, not a multiple of an entry of {memory} "
@@ -207,9 +237,9 @@ class LoadOp(TransferOp):
     def unit(self) -> Unit:
         return Unit.COMPUTE if self.memory_kind.place is Memory.ACC else Unit.LOAD
 
-    def verify_for(self, target: VdlaTargetAttr) -> None:
-        super().verify_for(target)
-        if self.memory_kind is Memory.ACC8 and not target.has("load_i8"):
+    def verify_on(self, machine: VdlaTargetAttr) -> None:
+        super().verify_on(machine)
+        if self.memory_kind is Memory.ACC8 and not machine.has("load_i8"):
             raise VerifyException('the target does not load bytes into registers ("load_i8")')
 
     @classmethod
@@ -235,6 +265,10 @@ class StoreOp(TransferOp):
     def unit(self) -> Unit:
         return Unit.STORE
 
+    @property
+    def stored(self) -> SSAValue | None:
+        return self.buffer
+
     def verify_fields(self) -> None:
         super().verify_fields()
         if any(self.pads):
@@ -244,11 +278,11 @@ class StoreOp(TransferOp):
                 f"rows of {self.columns} entries with stride {self.row_stride} overlap"
             )
 
-    def verify_for(self, target: VdlaTargetAttr) -> None:
-        super().verify_for(target)
+    def verify_on(self, machine: VdlaTargetAttr) -> None:
+        super().verify_on(machine)
         stored = "i8" if self.memory_kind is Memory.OUT else "i32"
-        if stored not in target.stored_types:
-            known = ", ".join(target.stored_types)
+        if stored not in machine.stored_types:
+            known = ", ".join(machine.stored_types)
             raise VerifyException(f"the target does not store {stored}, its results are {known}")
 
     @classmethod
@@ -292,6 +326,20 @@ class LoadUopsOp(InstructionOp):
     def count(self) -> int:
         """The total number of micro-ops."""
         return sum(kernel.size for kernel in self.loaded)
+
+    def effects(self, facts: AcceleratorFacts, spaces: Mapping[SSAValue, str]) -> Effects:
+        assert isinstance(facts, VdlaTargetAttr)
+        size = self.count * facts.entry_bytes[Memory.UOP]
+        return Effects(rows=1, row_bytes=size, bytes=size)
+
+    def follow(self, contents: dict[str, dict[int, Any]]) -> None:
+        loaded = contents.setdefault(Memory.UOP, {})
+        for kernel in self.loaded:
+            loaded.update(enumerate(kernel.rows, kernel.place))
+        contents[VALID_KERNELS] = {}
+
+    def verify_on(self, machine: VdlaTargetAttr) -> None:
+        check_entry(Memory.UOP, self.first + self.count - 1, machine)
 
     def verify_fields(self) -> None:
         super().verify_fields()

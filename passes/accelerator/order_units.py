@@ -16,10 +16,13 @@ from tcopt.dialects.accelerator.reading import read_program
 from tcopt.dialects.accelerator.tasks import Machine, Task
 from tcopt.dialects.target import AcceleratorFacts
 from tcopt.dialects.target.accelerator import Barriers, Tokens
+from tcopt.passes.accelerator.neighbour_tokens import plan_neighbour_tokens
 from tcopt.passes.accelerator.token_plan import TokenPlan, plan_tokens
-from tcopt.support.errors import PassFailedError, UnsupportedError
+from tcopt.support.errors import InputError, PassFailedError, UnsupportedError
 from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.remarks import remark
+
+RULES = ("regions", "neighbours")
 
 
 @dataclass(frozen=True)
@@ -36,18 +39,51 @@ class OrderUnitsPass(ModulePass):
         accelerator.barrier
         accelerator.finish
 
-    The accelerator's facts define the mechanism (`AcceleratorFacts.order`): tokens, as
-    `insert-tokens` inserts them in VDLA programs, through an `accelerator.relay` if there is no
-    queue between two units; barriers, as few as possible; or nothing, if the machine detects
-    hazards itself. Existing tokens and barriers of a program are replaced.
+    The accelerator's facts define the mechanism (`AcceleratorFacts.order`): tokens; barriers, as
+    few as possible; or nothing, if the machine detects hazards itself. Existing tokens and barriers
+    of a program are replaced.
 
+    With tokens, every execution order that they permit computes the same result as program order.
+
+        vdla.load inp 0, %x[0] : 1x4
+        vdla.load wgt 0, %w[0] : 1x1
+        vdla.gemm %k
+        vdla.load inp 4, %x[4] : 1x4
+        vdla.load inp 0, %x[8] : 1x4
+        accelerator.finish
+    ->
+        vdla.load inp 0, %x[0] : 1x4
+        vdla.load wgt 0, %w[0] : 1x1 push(compute)
+        vdla.gemm %k pop(load) push(load)
+        vdla.load inp 4, %x[4] : 1x4
+        vdla.load inp 0, %x[8] : 1x4 pop(compute) push(compute)
+        accelerator.finish pop(load)
+
+    For each pair of units, an instruction waits for the last one with which it conflicts: one of
+    them writes entries, of the accelerator's memories or of buffers, that the other reads or
+    writes. A token is sent only if its sender is later than those of all earlier tokens. If there
+    is no queue between two units, their conflicts are ordered by instructions of a unit between
+    them, or, if there are none, by an `accelerator.relay`. Queues of tokens never exceed their
+    capacity: either an instruction waits for its neighbour, or one token replaces several.
+
+    Options:
+        rule: `regions`, or for comparison `neighbours`, which is VTA's rule: within a virtual
+            thread, a token wherever the next statement is of another unit. It ignores accesses to
+            buffers.
     Raises:
         UnsupportedError: a program names no accelerator, or two units are not connected by queues.
+        VerificationError: an instruction uses a resource that the accelerator does not have.
     """
 
     name = "order-units"
 
+    rule: str = RULES[0]
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.rule not in RULES:
+            raise InputError(
+                f"order-units has no rule '{self.rule}'", hint=f"one of {', '.join(RULES)}"
+            )
         for program in op.ops:
             if isinstance(program, ProgramOp):
                 self._order(program, described(program))
@@ -64,12 +100,12 @@ class OrderUnitsPass(ModulePass):
             self._insert_tokens(program, facts)
 
     def _insert_tokens(self, program: ProgramOp, facts: AcceleratorFacts) -> None:
-        plan = _plan(program, facts)
+        plan = plan_program(program, facts, self.rule)
         if plan.relays:
             steps = program.steps
             relays = {steps[number]: unit for number, unit in plan.relays.items()}
             rewrite(program, [InsertRelay(relays)], once=True)
-            plan = _plan(program, facts)
+            plan = plan_program(program, facts, self.rule)
             if plan.relays:
                 raise PassFailedError("relays are missing", op=program)
         plan.remark(self.name, program)
@@ -107,9 +143,15 @@ def barrier_places(machine: Machine, tasks: Sequence[Task]) -> list[int]:
     return places
 
 
-def _plan(program: ProgramOp, facts: AcceleratorFacts) -> TokenPlan:
+def plan_program(program: ProgramOp, facts: AcceleratorFacts, rule: str = RULES[0]) -> TokenPlan:
+    """Return the tokens of a program, by one of the rules of `order-units`.
+
+    Raises:
+        VerificationError: an instruction uses a resource that the accelerator does not have.
+    """
     read = read_program(program, facts)
-    return plan_tokens(read.name, read.machine, read.tasks)
+    plan = plan_tokens if rule == RULES[0] else plan_neighbour_tokens
+    return plan(read.name, read.machine, read.tasks)
 
 
 class RemoveOrder(RewritePattern):

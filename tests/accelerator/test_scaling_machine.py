@@ -13,9 +13,7 @@ import pytest
 import tcopt
 from models.quantised_models import quantised
 from tcopt.backends.accelerator.check import check_program
-from tcopt.backends.accelerator.execution import run_program
-from tcopt.backends.accelerator.settings import FUNCTION, program_in
-from tcopt.backends.accelerator.simulator.orders import adversarial_order
+from tcopt.backends.accelerator.code import FUNCTION, code_for, code_in
 from tcopt.backends.accelerator.simulator.proof import prove
 from tcopt.backends.accelerator.simulator.timing import simulate
 from tcopt.dialects.accelerator import ProgramOp, RunOp
@@ -41,7 +39,7 @@ def model(source: onnx.ModelProto) -> Iterator[tcopt.Model]:
 def programs(model: tcopt.Model) -> list[ProgramOp]:
     program = model.program
     assert isinstance(program, Program)
-    return [program_in(call.settings)[0] for call in program.calls if call.function == FUNCTION]
+    return [code_in(call.settings).program for call in program.calls if call.function == FUNCTION]
 
 
 def names_in(program: ProgramOp) -> set[str]:
@@ -72,17 +70,15 @@ def test_hazards_are_found_by_the_machine(model: tcopt.Model) -> None:
     assert {fault.kind for fault in prove(read.machine, loose).faults} >= {"race"}
     timeline = simulate(read.machine, read.tasks)
     assert timeline.stalls["execute"]["RAW scratchpad_rows"] > 0
-    facts = program.facts
-    assert facts is not None
+    code = code_for(program)
     rng = np.random.default_rng(0)
     x, w = (
         rng.integers(-128, 128, value.type.get_shape()).astype(np.int8)
         for value in program.body.block.args[:2]
     )
     y = np.zeros(program.body.block.args[2].type.get_shape(), np.int32)
-    run_program(program, facts, [x, w, y])
+    code.run([x, w, y])
     for seed in range(3):
         again = np.zeros_like(y)
-        order = adversarial_order(read.machine, read.tasks, seed)
-        run_program(program, facts, [x, w, again], order)
+        code.run([x, w, again], seed)
         np.testing.assert_array_equal(again, y)

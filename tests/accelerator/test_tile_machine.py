@@ -15,9 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 import tcopt
 from models.quantised_models import quantised
 from tcopt.backends.accelerator.check import check_program
-from tcopt.backends.accelerator.execution import run_program
-from tcopt.backends.accelerator.settings import FUNCTION, program_in
-from tcopt.backends.accelerator.simulator.orders import adversarial_order
+from tcopt.backends.accelerator.code import FUNCTION, code_for, code_in
 from tcopt.backends.accelerator.simulator.timing import simulate
 from tcopt.backends.accelerator.simulator.trace import trace_events
 from tcopt.dialects.accelerator import BarrierOp, ProgramOp
@@ -55,7 +53,7 @@ def model(request: pytest.FixtureRequest, plugin: Path, source: onnx.ModelProto)
 def programs(model: tcopt.Model) -> list[ProgramOp]:
     program = model.program
     assert isinstance(program, Program)
-    return [program_in(call.settings)[0] for call in program.calls if call.function == FUNCTION]
+    return [code_in(call.settings).program for call in program.calls if call.function == FUNCTION]
 
 
 @pytest.mark.nightly(every=2)
@@ -84,15 +82,12 @@ def arguments(program: ProgramOp) -> list[np.ndarray]:
 
 def test_results_do_not_depend_on_the_order_of_units(model: tcopt.Model) -> None:
     program = programs(model)[0]
-    read, proof = check_program(program)
-    assert proof.holds
-    facts = program.facts
-    assert facts is not None
-    first = arguments(program)
-    run_program(program, facts, first)
+    assert check_program(program)[1].holds
+    code, first = code_for(program), arguments(program)
+    code.run(first)
     for seed in range(4):
         again = arguments(program)
-        run_program(program, facts, again, adversarial_order(read.machine, read.tasks, seed))
+        code.run(again, seed)
         np.testing.assert_array_equal(again[2], first[2])
 
 

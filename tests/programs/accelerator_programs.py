@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from tcopt.compiler import Phase, lower
+from tcopt.dialects.accelerator import ProgramOp
 from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.sched import SequenceOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, VdlaTargetAttr
-from tcopt.dialects.vdla import ProgramOp
 from tcopt.support.syntax.parsing import LocatedParser
 from tcopt.tools.passes.driver import new_context
 

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tcopt.backends.vdla.source import programs_of
+from tcopt.dialects.accelerator import ProgramOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, VdlaTargetAttr
-from tcopt.dialects.vdla.stream import Stream, stream_of
-from tcopt.passes.vdla.insert_tokens import InsertTokensPass
+from tcopt.passes.accelerator.order_units import OrderUnitsPass
 from tcopt.support.syntax.parsing import LocatedParser
 from tcopt.tools.passes.driver import new_context
 
@@ -62,7 +61,7 @@ class MicroprogramWriter:
         self.steps: list[str] = []
         self.names: dict[str, list[str]] = {"gemm": [], "alu": [], "shift": []}
 
-    def write(self) -> Stream:
+    def write(self) -> ProgramOp:
         """Return the program, with tokens."""
         self._kernel("gemm", [8], [[1], [0], [0]], [[0, 0, 0]], "all")
         for kind, ends in (
@@ -82,18 +81,19 @@ class MicroprogramWriter:
         ]
         for number in range(self.numbers.randint(6, 12)):
             self._step(number)
-        self.steps += [f"vdla.store acc 0, %y[{12 * _TILE}] : 1x{_REGISTERS}", "vdla.finish"]
+        self.steps += [f"vdla.store acc 0, %y[{12 * _TILE}] : 1x{_REGISTERS}", "accelerator.finish"]
         buffers = "%x: memref<24x2xi8>, %w: memref<10x4xi8>, %a: memref<20x2xi32>"
         buffers += f", %s: memref<{_SHIFTS}x2xi32>, %c: memref<20x2xi8>"
         results = 13 * _TILE
         buffers += f", %y: memref<{results}x2xi32>, %z: memref<{results}x2xi8>"
         text = "\n".join([*self.kernels, *self.steps])
-        text = f"vdla.program @p({buffers}) {{\n{text}\n}}"
+        text = f"accelerator.program @p({buffers}) {{\n{text}\n}}"
         module = LocatedParser(new_context(), text, "program").parse_module()
         module.attributes[TARGET_ATTRIBUTE] = self.target
-        InsertTokensPass().apply(new_context(), module)
-        (program,) = programs_of(module)
-        return stream_of(program)
+        OrderUnitsPass().apply(new_context(), module)
+        (program,) = module.ops
+        assert isinstance(program, ProgramOp)
+        return program
 
     def _kernel(
         self,
@@ -197,7 +197,7 @@ class MicroprogramWriter:
         return f"vdla.store {memory} {sram}, {place} : {rows}x{columns} stride {stride}"
 
 
-def microprogram(seed: int, target: VdlaTargetAttr) -> Stream:
+def microprogram(seed: int, target: VdlaTargetAttr) -> ProgramOp:
     """Return a random program for a machine such as `SMALL`."""
     return MicroprogramWriter(seed, target).write()
 

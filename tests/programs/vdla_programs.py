@@ -10,18 +10,16 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import IntegerType, MemRefType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from tcopt.dialects.accelerator import FinishOp, ProgramOp, StepOp
 from tcopt.dialects.vdla import (
     AluCode,
     AluOp,
-    FinishOp,
     GemmOp,
-    InstructionOp,
     KernelKind,
     KernelOp,
     LoadOp,
     LoadUopsOp,
     Memory,
-    ProgramOp,
     StoreOp,
     Unit,
 )
@@ -43,9 +41,7 @@ class Writer:
         self.kernels: dict[object, KernelOp] = {}
         self.next_place = 0
 
-    def add(
-        self, op: InstructionOp, pops: Sequence[Unit] = (), pushes: Sequence[Unit] = ()
-    ) -> InstructionOp:
+    def add(self, op: StepOp, pops: Sequence[Unit] = (), pushes: Sequence[Unit] = ()) -> StepOp:
         op.set_tokens(tuple(pops), tuple(pushes))
         self.ops.append(op)
         return op
@@ -210,9 +206,7 @@ class ConvWriter:
                     )
         return found
 
-    def add(
-        self, op: InstructionOp, pops: Sequence[Unit] = (), pushes: Sequence[Unit] = ()
-    ) -> None:
+    def add(self, op: StepOp, pops: Sequence[Unit] = (), pushes: Sequence[Unit] = ()) -> None:
         self.out.add(op, pops if self.tokens else (), pushes if self.tokens else ())
 
     def reset(self, tiles: list[Tile], *, is_first: bool) -> None:

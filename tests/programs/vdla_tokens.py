@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from tcopt.dialects.accelerator import ProgramOp, StepOp
+from tcopt.dialects.accelerator.reading import read_program
 from tcopt.dialects.accelerator.tasks import Access, Entries, Task
 from tcopt.dialects.target import VdlaTargetAttr
-from tcopt.dialects.vdla import InstructionOp, ProgramOp, Unit
-from tcopt.dialects.vdla.stream import stream_of
-from tcopt.dialects.vdla.tasks.reading import tasks_of
+from tcopt.dialects.vdla import Unit
 
 
 def insert_tokens(program: ProgramOp, target: VdlaTargetAttr) -> int:
@@ -19,9 +19,8 @@ def insert_tokens(program: ProgramOp, target: VdlaTargetAttr) -> int:
     in memory are ordered through a compute instruction between them, and the end waits for the last
     instructions of both.
     """
-    stream = stream_of(program)
-    tasks, _ = tasks_of(stream, target)
-    ops = program.instructions
+    tasks = read_program(program, target).tasks
+    ops = program.steps
     needs: set[tuple[int, int]] = set()
     for later, task in enumerate(tasks):
         for earlier in range(later):
@@ -42,7 +41,7 @@ def insert_tokens(program: ProgramOp, target: VdlaTargetAttr) -> int:
     return _emit(ops, [Unit(task.unit) for task in tasks], needs)
 
 
-def _emit(ops: list[InstructionOp], units: list[Unit], needs: set[tuple[int, int]]) -> int:
+def _emit(ops: list[StepOp], units: list[Unit], needs: set[tuple[int, int]]) -> int:
     pops: dict[int, set[Unit]] = {n: set() for n in range(len(ops))}
     pushes: dict[int, set[Unit]] = {n: set() for n in range(len(ops))}
     latest: dict[tuple[Unit, Unit], int] = {}

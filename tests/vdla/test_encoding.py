@@ -15,8 +15,7 @@ from tcopt.backends.vdla.encoding import Encoded, decode, encode
 from tcopt.backends.vdla.fields import LAYOUTS, pack, unpack
 from tcopt.backends.vdla.machines import MACHINES
 from tcopt.backends.vdla.source import stream_for
-from tcopt.dialects.vdla import AluCode, Memory, Unit
-from tcopt.dialects.vdla.stream import (
+from tcopt.backends.vdla.stream import (
     MICRO_OPS,
     Alu,
     Buffer,
@@ -27,6 +26,7 @@ from tcopt.dialects.vdla.stream import (
     Transfer,
     stream_of,
 )
+from tcopt.dialects.vdla import AluCode, Memory, Unit
 from tcopt.support.errors import InputError, ParsingError, UnsupportedError
 from tcopt.support.ir.verify import verify
 

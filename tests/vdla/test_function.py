@@ -11,22 +11,22 @@ from hypothesis import strategies as st
 
 from programs.vdla_programs import Conv, ConvWriter, Writer
 from running.examples import examples
+from tcopt.backends.accelerator.code import code_for
 from tcopt.backends.vdla.machines import MACHINES
 from tcopt.backends.vdla.simulator.function import Machine, run_stream
 from tcopt.backends.vdla.source import stream_for
+from tcopt.backends.vdla.stream import stream_of
+from tcopt.dialects.accelerator import FinishOp, ProgramOp
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.dialects.vdla import (
     AluCode,
     AluOp,
-    FinishOp,
     GemmOp,
     KernelKind,
     LoadOp,
     Memory,
-    ProgramOp,
     StoreOp,
 )
-from tcopt.dialects.vdla.stream import stream_of
 from tcopt.support.errors import InputError, VerificationError
 
 VTA = MACHINES["vta"]
@@ -54,7 +54,7 @@ def test_convolutions_are_numpys_in_any_order(conv: Conv, seed: int | None) -> N
     """In stream order, and in orders restricted only by tokens."""
     machine = MACHINES["vta" if conv.alu else "vdla"]
     x, w, y = conv.arrays(seed or 0)
-    run_stream(stream_for(ConvWriter(conv).write(), machine), machine, [x, w, y], seed=seed)
+    code_for(ConvWriter(conv).write(), machine).run([x, w, y], seed)
     np.testing.assert_array_equal(y, conv.reference(x, w))
 
 
@@ -73,7 +73,7 @@ def scalar_alu(code: AluCode, left: int, right: int) -> int:
 def scalar(program: ProgramOp, sram: dict[Memory, Any]) -> None:
     """Execute the semantics of gemm and alu stated in docs/vdla.md, step by step."""
     acc, inp, wgt = sram[Memory.ACC], sram[Memory.INP], sram[Memory.WGT]
-    for op in program.instructions:
+    for op in program.steps:
         if not isinstance(op, GemmOp | AluOp):
             continue
         kernel = op.body
@@ -167,7 +167,7 @@ def test_sums_of_many_products_are_exact() -> None:
     x, w = np.full((1, 16), -128, np.int8), np.full((1, 256), -128, np.int8)
     w[0, :16] = 127
     y = np.zeros((1, 16), np.int32)
-    run_stream(stream_of(writer.program()), MACHINES["vdla"], [x, w, y])
+    code_for(writer.program(), MACHINES["vdla"]).run([x, w, y])
     wanted = [wrap(9300 * 16 * -128 * factor) for factor in [127] + 15 * [-128]]
     assert y[0].tolist() == wanted
 
@@ -182,7 +182,7 @@ def test_stores_of_bytes_drop_the_high_ones() -> None:
     x = rng.integers(-(1 << 31), 1 << 31, (1, 16), np.int32)
     r = rng.integers(-128, 128, (1, 16), np.int8)
     y = np.zeros((2, 16), np.int8)
-    run_stream(stream_for(writer.program(), VTA), VTA, [x, r, y])
+    code_for(writer.program(), VTA).run([x, r, y])
     np.testing.assert_array_equal(y, np.concatenate([x.astype(np.int8), r]))
 
 
@@ -227,7 +227,7 @@ def test_places_that_are_not_there_or_not_written_are_errors(ops: list[Any], mes
     buffers = [np.zeros((4, 16), np.int8), np.zeros((4, 16), np.int32)]
     with pytest.raises(VerificationError, match=message) as raised:
         run_stream(stream, MACHINES["vdla"], buffers)
-    assert "'vdla." in str(raised.value) and "instruction" in str(raised.value)
+    assert "'vdla." in str(raised.value) and "at step" in str(raised.value)
 
 
 def test_shifts_by_registers_are_bounded() -> None:
@@ -237,7 +237,7 @@ def test_shifts_by_registers_are_bounded() -> None:
     writer.add(AluOp(AluCode.SHR, kernel))
     writer.add(FinishOp())
     with pytest.raises(VerificationError, match="a shift of more than 31 bits"):
-        run_stream(stream_of(writer.program()), VTA, [np.full((4, 16), 32, np.int32)])
+        code_for(writer.program(), VTA).run([np.full((4, 16), 32, np.int32)])
 
 
 def test_registers_that_are_written_again_too_soon() -> None:
@@ -261,18 +261,18 @@ def test_registers_that_are_written_again_too_soon() -> None:
 )
 def test_buffers_are_those_of_the_program(buffers: list[Any]) -> None:
     with pytest.raises(InputError):
-        run_stream(stream_of(program_with()), VTA, buffers)
+        code_for(program_with(), VTA).run(buffers)
 
 
 def test_without_tokens_some_order_gives_other_results() -> None:
     """Checks random orders: a program without tokens is correct only in its own order."""
     conv = CONVS[0]
-    stream = stream_of(ConvWriter(conv, tokens=False).write())
+    code = code_for(ConvWriter(conv, tokens=False).write(), MACHINES["vdla"])
     right = 0
     for seed in [None, *range(6)]:
         x, w, y = conv.arrays()
         try:
-            run_stream(stream, MACHINES["vdla"], [x, w, y], seed=seed)
+            code.run([x, w, y], seed)
         except VerificationError:
             continue
         right += bool((y == conv.reference(x, w)).all())

@@ -9,8 +9,8 @@ import pytest
 
 import tcopt
 from models.quantised_models import quantised
+from tcopt.backends.accelerator.code import FUNCTION
 from tcopt.backends.vdla.machines import MACHINES, named_machine
-from tcopt.backends.vdla.settings import FUNCTION
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.runtime.program import Program
 

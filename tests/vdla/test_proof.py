@@ -8,26 +8,24 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from programs.vdla_programs import Conv, ConvWriter, Writer
-from programs.vdla_streams import token_pairs, without_token
+from programs.vdla_streams import proof_of, token_pairs, without_token
 from programs.vdla_tokens import conflict, insert_tokens
 from running.examples import examples
-from tcopt.backends.accelerator.simulator.proof import Proof, prove
+from tcopt.backends.accelerator.check import check_program
+from tcopt.backends.accelerator.code import code_for
+from tcopt.backends.accelerator.simulator.proof import Proof
 from tcopt.backends.vdla.machines import MACHINES
-from tcopt.backends.vdla.simulator.check import check_stream
-from tcopt.backends.vdla.simulator.function import run_stream
+from tcopt.dialects.accelerator import FinishOp, ProgramOp
+from tcopt.dialects.accelerator.reading import read_program
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.dialects.vdla import (
-    FinishOp,
     GemmOp,
     KernelKind,
     LoadOp,
     Memory,
-    ProgramOp,
     StoreOp,
     Unit,
 )
-from tcopt.dialects.vdla.stream import Stream, stream_of
-from tcopt.dialects.vdla.tasks.reading import machine_of, tasks_of
 from tcopt.support.errors import VerificationError
 
 VDLA = MACHINES["vdla"]
@@ -39,33 +37,32 @@ CONVS = [
 ]
 
 
-def proof_of(stream: Stream, target: VdlaTargetAttr = VDLA, limit: int = 10) -> Proof:
-    tasks, faults = tasks_of(stream, target)
-    assert not faults
-    return prove(machine_of(target, stream), tasks, limit=limit)
+def check(program: ProgramOp, target: VdlaTargetAttr = VDLA) -> Proof:
+    return check_program(program, target)[1]
 
 
 @pytest.mark.parametrize("conv", CONVS, ids=str)
 def test_tokens_by_region_hold_and_none_is_too_many(conv: Conv) -> None:
     """Without any one token there is a fault; with all, results equal numpy's in any order."""
     program = ConvWriter(conv, tokens=False).write()
-    assert any(fault.kind == "race" for fault in proof_of(stream_of(program)).faults)
+    assert any(fault.kind == "race" for fault in proof_of(read_program(program, VDLA)).faults)
     count = insert_tokens(program, VDLA)
-    stream = stream_of(program)
-    assert check_stream(stream, VDLA).holds
-    pairs = token_pairs(stream)
+    assert check(program).holds
+    read = read_program(program, VDLA)
+    pairs = token_pairs(read.tasks)
     assert len(pairs) == count
     for sender, taker in pairs:
-        assert not proof_of(without_token(stream, sender, taker), limit=1).holds
+        assert not proof_of(without_token(read, sender, taker), limit=1).holds
+    code = code_for(program, VDLA)
     for seed in range(4):
         x, w, y = conv.arrays()
-        run_stream(stream, VDLA, [x, w, y], seed=seed)
+        code.run([x, w, y], seed)
         np.testing.assert_array_equal(y, conv.reference(x, w))
 
 
 @pytest.mark.parametrize("conv", CONVS, ids=str)
 def test_the_tokens_of_vtas_schedules_hold(conv: Conv) -> None:
-    proof = check_stream(stream_of(ConvWriter(conv).write()), VDLA)
+    proof = check(ConvWriter(conv).write())
     assert proof.holds
     assert max(proof.fullest.values()) <= 4
 
@@ -104,24 +101,24 @@ def programs(draw: st.DrawFn) -> ProgramOp:
 @given(programs())
 def test_random_programs_hold_until_a_token_is_taken_away(program: ProgramOp) -> None:
     insert_tokens(program, VDLA)
-    stream = stream_of(program)
-    assert proof_of(stream).holds
-    for sender, taker in token_pairs(stream):
-        assert not proof_of(without_token(stream, sender, taker), limit=1).holds
+    read = read_program(program, VDLA)
+    assert proof_of(read).holds
+    for sender, taker in token_pairs(read.tasks):
+        assert not proof_of(without_token(read, sender, taker), limit=1).holds
 
 
 @settings(max_examples=examples(80), deadline=None)
 @given(programs(), st.data())
 def test_the_verdict_is_that_of_all_pairs(program: ProgramOp, data: st.DataObject) -> None:
     """Random tokens: a race is a pair of accesses that no chain of tokens orders."""
-    ops = program.instructions
+    ops = program.steps
     insert_tokens(program, VDLA)
-    stream = stream_of(program)
-    for pair in token_pairs(stream):
+    read = read_program(program, VDLA)
+    for pair in token_pairs(read.tasks):
         if data.draw(st.booleans()):
-            stream = without_token(stream, *pair)
-    tasks, _ = tasks_of(stream, VDLA)
-    proof = prove(machine_of(VDLA, stream), tasks, limit=1000)
+            read = without_token(read, *pair)
+    tasks = read.tasks
+    proof = proof_of(read, limit=1000)
     assume(not any(fault.kind == "deadlock" for fault in proof.faults))
     before = np.zeros((len(ops), len(ops)), bool)
     last: dict[str, int] = {}
@@ -129,7 +126,7 @@ def test_the_verdict_is_that_of_all_pairs(program: ProgramOp, data: st.DataObjec
         if task.unit in last:
             before[last[task.unit], task.number] = True
         last[task.unit] = task.number
-    for pair in token_pairs(stream):
+    for pair in token_pairs(tasks):
         before[pair] = True
     for middle in range(len(ops)):
         before |= before[:, middle, None] & before[None, middle, :]
@@ -171,47 +168,39 @@ def machine_with(**facts: int) -> VdlaTargetAttr:
 
 
 def test_queues_overflow_where_a_slow_consumer_would_let_them() -> None:
-    stream = stream_of(copy_stream(4).program())
-    assert check_stream(stream, machine_with(tokens=4)).fullest == {
+    program = copy_stream(4).program()
+    assert check(program, machine_with(tokens=4)).fullest == {
         "compute->store": 4,
         "store->compute": 1,
     }
     with pytest.raises(VerificationError, match="overflow: compute->store may hold 3 tokens"):
-        check_stream(stream, machine_with(tokens=2))
+        check(program, machine_with(tokens=2))
 
 
 def test_a_token_that_nobody_sends_is_a_deadlock() -> None:
     writer = copy_stream(1)
     writer.ops[0].set_tokens((Unit.LOAD,), (Unit.STORE,))
+    program = writer.program()
     with pytest.raises(VerificationError, match="deadlock: the compute unit waits forever"):
-        check_stream(stream_of(writer.program()), VDLA)
-    with pytest.raises(VerificationError, match="a token of the load unit that is never sent"):
-        run_stream(
-            stream_of(writer_again(writer)), VDLA, [np.zeros((64, 16), np.int32)] * 2, seed=0
-        )
-
-
-def writer_again(writer: Writer) -> ProgramOp:
-    """Return the program that a writer has written so far."""
-    op = writer.block.parent_op()
-    assert isinstance(op, ProgramOp)
-    return op
+        check(program)
+    with pytest.raises(VerificationError, match="the compute unit waits forever"):
+        code_for(program, VDLA).run([np.zeros((64, 16), np.int32)] * 2, seed=0)
 
 
 def test_a_token_that_nobody_takes_is_left() -> None:
     writer = copy_stream(2)
     writer.ops[0].set_tokens((), (Unit.LOAD, Unit.STORE))
     with pytest.raises(VerificationError, match="token left: 1 tokens of compute->load"):
-        check_stream(stream_of(writer.program()), VDLA)
+        check(writer.program())
 
 
 def test_the_end_waits_for_the_last_store() -> None:
     writer = copy_stream(1)
     writer.ops[1].set_tokens((Unit.COMPUTE,), ())
     writer.ops[2].set_tokens((), ())
-    message = "unfinished: may not be done when the program is over: store acc 0, y"
+    message = "unfinished: may not be done when the program is over: store acc 0, %y"
     with pytest.raises(VerificationError, match=message):
-        check_stream(stream_of(writer.program()), VDLA)
+        check(writer.program())
 
 
 def test_queues_of_commands_are_as_long_as_they_are() -> None:
@@ -222,10 +211,10 @@ def test_queues_of_commands_are_as_long_as_they_are() -> None:
         writer.add(store, [Unit.COMPUTE] if n == 0 else [], [Unit.COMPUTE] if n == 3 else [])
     writer.add(LoadOp(Memory.ACC, 0, writer.buffers["x"], 0, (1, 1)), [], [Unit.STORE])
     writer.add(FinishOp(), [Unit.STORE])
-    stream = stream_of(writer.program())
-    assert check_stream(stream, machine_with(queue=3)).holds
+    program = writer.program()
+    assert check(program, machine_with(queue=3)).holds
     with pytest.raises(VerificationError, match="deadlock: the store unit waits forever"):
-        check_stream(stream, machine_with(queue=2))
+        check(program, machine_with(queue=2))
 
 
 def test_micro_ops_must_have_been_loaded() -> None:
@@ -235,7 +224,7 @@ def test_micro_ops_must_have_been_loaded() -> None:
     writer.add(GemmOp(kernel, reset=True))
     writer.add(FinishOp())
     with pytest.raises(VerificationError, match="micro-ops 0 to 0 are executed, but not loaded"):
-        check_stream(stream_of(writer.program()), VDLA)
+        check(writer.program())
 
 
 def test_registers_are_not_written_again_too_soon() -> None:
@@ -243,7 +232,7 @@ def test_registers_are_not_written_again_too_soon() -> None:
     kernel = writer.kernel(KernelKind.GEMM, [], [[], [], []], [(0, 0, 0), (0, 1, 0)])
     writer.add(GemmOp(kernel))
     writer.add(FinishOp())
-    stream = stream_of(writer.program())
-    check_stream(stream, VDLA)
+    program = writer.program()
+    check(program)
     with pytest.raises(VerificationError, match="register 0 is written again after 1 micro-ops"):
-        check_stream(stream, machine_with(rewrite=2))
+        check(program, machine_with(rewrite=2))

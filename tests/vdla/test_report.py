@@ -12,11 +12,10 @@ import pytest
 import tcopt
 from models.quantised_models import quantised
 from programs.vdla_programs import Conv, ConvWriter
+from tcopt.backends.accelerator.report import report_of
 from tcopt.backends.accelerator.simulator.trace import trace_events
 from tcopt.backends.vdla.machines import MACHINES
-from tcopt.backends.vdla.report import attainable_cycles, report_of
 from tcopt.dialects.vdla import Unit
-from tcopt.dialects.vdla.stream import stream_of
 from tcopt.runtime.program import Program
 from tcopt.tools.benchmarking.accelerator import reports_of
 from tcopt.tools.tcopt_bench import main
@@ -28,7 +27,7 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "accelerator.mlir"
 
 def test_every_cycle_of_a_unit_is_work_or_a_wait() -> None:
     """The number of products is that of the convolution."""
-    report = report_of(stream_of(ConvWriter(CONV).write()), VDLA)
+    report = report_of(ConvWriter(CONV).write(), VDLA)
     assert report.products == 8 * 8 * 9 * (32 // 16) * (64 // 16)
     for unit in (Unit.LOAD, Unit.COMPUTE):
         waits = sum(sum(causes.values()) for causes in report.stalls[unit].values())
@@ -39,16 +38,16 @@ def test_every_cycle_of_a_unit_is_work_or_a_wait() -> None:
 
 def test_what_bounds_a_program() -> None:
     """A port with one byte per cycle, then a wide one with slow memory."""
-    stream = stream_of(ConvWriter(CONV).write())
+    program = ConvWriter(CONV).write()
     slow = type(VDLA).of_facts({**VDLA.facts(), "port_bytes": 1})
-    assert report_of(stream, slow).bound_by == "the port"
+    assert report_of(program, slow).bound_by == "the port"
     far = type(VDLA).of_facts({**VDLA.facts(), "port_bytes": 64, "latency": 2000})
-    assert report_of(stream, far).bound_by == "waits of the compute unit for load->compute"
+    assert report_of(program, far).bound_by == "waits of the compute unit for load->compute"
 
 
 def test_entries_in_use_are_those_that_are_read_again() -> None:
     """Two threads' tiles are live at once, and none at the end."""
-    report = report_of(stream_of(ConvWriter(CONV).write()), VDLA)
+    report = report_of(ConvWriter(CONV).write(), VDLA)
     events = trace_events(report.machine, report.tasks, report.timeline)
     counts = [e["args"]["entries"] for e in events if e["name"] == "entries inp"]
     writer = ConvWriter(CONV)
@@ -58,7 +57,7 @@ def test_entries_in_use_are_those_that_are_read_again() -> None:
 
 def test_bench_writes_a_trace_of_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "trace.json"
-    assert main([str(EXAMPLE), "--trace", str(path)]) == 0
+    assert main([str(EXAMPLE), "--target", "vdla", "--trace", str(path)]) == 0
     output = capsys.readouterr().out
     assert output.startswith("@products: 277 cycles, 8 of products")
     assert "waits at" in output and "accelerator.mlir:15:3: load->compute 39" in output
@@ -69,8 +68,8 @@ def test_bench_writes_a_trace_of_a_text(tmp_path: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("module {}", "the file has no vdla.program"),
-        ("vdla.program", "syntax"),
+        ("module {}", "the file has no accelerator.program"),
+        ("accelerator.program", "syntax"),
         (None, "cannot read"),
     ],
 )
@@ -82,11 +81,6 @@ def test_bench_refuses_other_texts(
         path.write_text(text)
     assert main([str(path)]) == 1
     assert message in capsys.readouterr().err
-
-
-def test_attainable_cycles() -> None:
-    assert attainable_cycles(100, 808, VDLA) == 101
-    assert attainable_cycles(1000, 808, VDLA) == 1000
 
 
 def test_a_model_says_where_cycles_go_by_node(

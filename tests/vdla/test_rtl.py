@@ -19,15 +19,16 @@ from programs.accelerator_programs import (
     program_of,
 )
 from programs.vdla_microprograms import SMALL, arrays, microprogram, random_machine
+from tcopt.backends.accelerator.check import check_program
+from tcopt.backends.accelerator.code import code_for
 from tcopt.backends.accelerator.simulator.timing import simulate
 from tcopt.backends.vdla.encoding import encode
-from tcopt.backends.vdla.simulator.check import check_stream
-from tcopt.backends.vdla.simulator.function import run_stream
-from tcopt.backends.vdla.source import stream_for
+from tcopt.backends.vdla.stream import Alu, Gemm, Transfer, stream_of
 from tcopt.compiler import Phase, lower
+from tcopt.dialects.accelerator import ProgramOp
+from tcopt.dialects.accelerator.reading import read_program
 from tcopt.dialects.target import TARGET_ATTRIBUTE, VdlaTargetAttr
-from tcopt.dialects.vdla.stream import Alu, Gemm, Stream, Transfer
-from tcopt.dialects.vdla.tasks.reading import machine_of, tasks_of
+from tcopt.support.errors import VerificationError
 from tcopt.support.syntax.parsing import LocatedParser
 from tcopt.tools.passes.driver import new_context
 
@@ -59,9 +60,9 @@ class Bench:
         self.words: list[int] = []
         self.cycles, self.has_run = -1, False
 
-    def run(self, stream: Stream, buffers: list[np.ndarray]) -> int:
+    def run(self, program: ProgramOp, buffers: list[np.ndarray]) -> int:
         """Run a program on buffers, which it changes; return the cycle in which it ended."""
-        encoded = encode(stream, self.target)
+        encoded = encode(stream_of(program), self.target)
         places = [
             (address, array) for (_, address), array in zip(encoded.buffers, buffers, strict=True)
         ]
@@ -100,18 +101,16 @@ class Bench:
         self.words = [ctx.get(core.dram.data[n]) for n in range(len(self.words))]
 
 
-def check(bench: Bench, stream: Stream, buffers: list[np.ndarray]) -> list[np.ndarray]:
+def check(bench: Bench, program: ProgramOp, buffers: list[np.ndarray]) -> list[np.ndarray]:
     """Run a program on both; return the results that they agree on."""
     target = bench.target
-    check_stream(stream, target)
-    tasks, faults = tasks_of(stream, target)
-    assert not faults
+    read, _ = check_program(program, target)
     expected, found = ([array.copy() for array in buffers] for _ in range(2))
-    run_stream(stream, target, expected)
-    cycles = bench.run(stream, found)
+    code_for(program, target).run(expected)
+    cycles = bench.run(program, found)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
-    assert cycles == simulate(machine_of(target, stream), tasks).cycles
+    assert cycles == simulate(read.machine, read.tasks).cycles
     return found
 
 
@@ -130,7 +129,7 @@ def test_random_programs_have_all_instructions() -> None:
         target = random_machine(seed // EACH)
         found |= {("channels", target.channels.data), target.arbitration.data}
         found.add(("rewrite", target.rewrite.data))
-        for each in microprogram(seed, target).instructions:
+        for each in stream_of(microprogram(seed, target)).instructions:
             if isinstance(each, Transfer):
                 found.add((str(each.memory), each.is_store))
                 found |= {("pads", str(each.memory))} if any(each.pads) else set()
@@ -149,6 +148,14 @@ def test_random_programs_have_all_instructions() -> None:
     assert found >= codes | loads | pads | facts | rest
 
 
+def is_valid(program: ProgramOp, target: VdlaTargetAttr) -> bool:
+    try:
+        read_program(program, target)
+    except VerificationError:
+        return False
+    return True
+
+
 @pytest.mark.nightly
 def test_registers_that_are_rewritten_too_soon_have_other_values() -> None:
     """The machine does not wait: a program that the proof rejects computes wrong results on the
@@ -157,10 +164,10 @@ def test_registers_that_are_rewritten_too_soon_have_other_values() -> None:
     slow = Bench(VdlaTargetAttr.of_facts({**SMALL, "rewrite": 3}))
     differ = 0
     for seed in range(4, 8):
-        stream = microprogram(seed, quick.target)
+        program = microprogram(seed, quick.target)
         right, wrong = arrays(seed), arrays(seed)
-        assert quick.run(stream, right) == slow.run(stream, wrong)
-        is_refused = bool(tasks_of(stream, slow.target)[1])
+        assert quick.run(program, right) == slow.run(program, wrong)
+        is_refused = not is_valid(program, slow.target)
         is_wrong = any((a != b).any() for a, b in zip(right, wrong, strict=True))
         assert is_refused or not is_wrong
         differ += is_wrong
@@ -191,14 +198,13 @@ def test_compiled_programs(name: str) -> None:
         module = LocatedParser(new_context(), text, name).parse_module()
         module.attributes[TARGET_ATTRIBUTE] = target
     program = program_of(module)
-    lower(module, [Phase("tokens", "insert-tokens,vdla-check")])
-    stream = stream_for(program, target)
+    lower(module, [Phase("tokens", "order-units,accelerator-check")])
     rng = np.random.default_rng(0)
     buffers = [
         rng.integers(-128, 128, buffer.shape).astype(np.int8 if buffer.bits == 8 else np.int32)
-        for buffer in stream.buffers
+        for buffer in stream_of(program).buffers
     ]
-    found = check(Bench(target), stream, buffers)
+    found = check(Bench(target), program, buffers)
     if steps is None:
         expected = conv.expected(
             *(a.reshape(s) for a, s in zip(buffers[:2], conv.shapes[:2], strict=True))

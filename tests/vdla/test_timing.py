@@ -11,27 +11,24 @@ from xdsl.dialects.builtin import NameLoc, StringAttr, UnknownLoc
 
 from programs.vdla_programs import PUBLISHED, Conv, ConvWriter, Writer
 from programs.vdla_tokens import insert_tokens
+from tcopt.backends.accelerator.check import check_program
 from tcopt.backends.accelerator.simulator.timing import WORK, Timeline, simulate
 from tcopt.backends.accelerator.simulator.trace import trace_events, write_trace
 from tcopt.backends.vdla.machines import MACHINES
-from tcopt.backends.vdla.simulator.check import check_stream
-from tcopt.backends.vdla.source import stream_for
+from tcopt.dialects.accelerator import FinishOp, ProgramOp
+from tcopt.dialects.accelerator.reading import read_program
 from tcopt.dialects.accelerator.tasks import Fetch, Machine, Port, Queue, Task
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.dialects.vdla import (
     AluCode,
     AluOp,
-    FinishOp,
     GemmOp,
     KernelKind,
     LoadOp,
     Memory,
-    ProgramOp,
     StoreOp,
     Unit,
 )
-from tcopt.dialects.vdla.stream import Stream, stream_of
-from tcopt.dialects.vdla.tasks.reading import machine_of, tasks_of
 from tcopt.support.errors import VerificationError
 
 VDLA = MACHINES["vdla"]
@@ -39,9 +36,9 @@ VDLA = MACHINES["vdla"]
 PAGE = Path(__file__).parents[2] / "docs" / "vdla.md"
 
 
-def run(stream: Stream, target: VdlaTargetAttr = VDLA) -> Timeline:
-    tasks, _ = tasks_of(stream, target)
-    return simulate(machine_of(target, stream), tasks)
+def run(program: ProgramOp, target: VdlaTargetAttr = VDLA) -> Timeline:
+    read = read_program(program, target)
+    return simulate(read.machine, read.tasks)
 
 
 def machine_with(target: VdlaTargetAttr = VDLA, **facts: int | str) -> VdlaTargetAttr:
@@ -69,7 +66,7 @@ def test_a_small_program_by_hand() -> None:
     Micro-ops 49..51, done at 67. Inputs: requested at 50, 51..60, done at 76. Weights 76..109, done
     at 125. Reset 67..77. Gemm 125..135. Store 135..168, done at 184, which is the end.
     """
-    timeline = run(stream_of(small_program()))
+    timeline = run(small_program())
     assert timeline.cycles == 184
     work = {
         (each.track, each.start, each.end)
@@ -111,7 +108,7 @@ def test_a_small_program_by_hand() -> None:
     ids=str,
 )
 def test_each_constant_counts(facts: dict[str, int], cycles: int) -> None:
-    assert run(stream_of(small_program()), machine_with(**facts)).cycles == cycles
+    assert run(small_program(), machine_with(**facts)).cycles == cycles
 
 
 def test_the_alu_takes_its_cycles() -> None:
@@ -123,7 +120,7 @@ def test_the_alu_takes_its_cycles() -> None:
     writer.add(AluOp(AluCode.ADD, alu, 1))
     writer.add(AluOp(AluCode.ADD, alu))
     writer.add(FinishOp())
-    timeline = run(stream_of(writer.program()), vta)
+    timeline = run(writer.program(), vta)
     # Micro-ops use the port for 2 cycles, twice.
     assert timeline.busy["compute"] == 2 * 2 + (6 + 10) + (6 + 10) + (6 + 20)
 
@@ -133,7 +130,7 @@ TWO = Conv(64, 14, 64, 3, 1, 1, 7, 14, oc_threads=2)
 
 
 def test_every_cycle_of_a_unit_is_work_or_a_wait() -> None:
-    timeline = run(stream_of(ConvWriter(TWO).write()), machine_with(start=100))
+    timeline = run(ConvWriter(TWO).write(), machine_with(start=100))
     for unit in Unit:
         slices = sorted((each.start, each.end) for each in timeline.slices if each.track == unit)
         ends = [100, *(end for _, end in slices)]
@@ -146,20 +143,20 @@ def test_every_cycle_of_a_unit_is_work_or_a_wait() -> None:
 def test_two_threads_and_tokens_by_region_hide_latency() -> None:
     """One thread with VTA's tokens is serial; two overlap; tokens by region are not slower."""
     machine = machine_with(latency=64)
-    serial = run(stream_of(ConvWriter(CONV).write()), machine).cycles
-    hidden = run(stream_of(ConvWriter(TWO).write()), machine).cycles
+    serial = run(ConvWriter(CONV).write(), machine).cycles
+    hidden = run(ConvWriter(TWO).write(), machine).cycles
     program = ConvWriter(TWO, tokens=False).write()
     insert_tokens(program, machine)
-    check_stream(stream_of(program), machine)
-    by_region = run(stream_of(program), machine).cycles
+    check_program(program, machine)
+    by_region = run(program, machine).cycles
     assert by_region <= hidden < serial
 
 
 def test_results_do_not_depend_on_the_port_but_time_does() -> None:
     """With a separate channel for stores, loads do not wait for them."""
-    stream = stream_of(ConvWriter(TWO).write())
-    shared = run(stream)
-    apart = run(stream, machine_with(channels=2))
+    program = ConvWriter(TWO).write()
+    shared = run(program)
+    apart = run(program, machine_with(channels=2))
     assert apart.cycles < shared.cycles
     assert apart.stalls["load"].get("port", 0) < shared.stalls["load"]["port"]
     assert apart.busy["port read"] + apart.busy["port write"] == shared.busy["port"]
@@ -229,7 +226,7 @@ def test_tasks_may_wait_for_tasks() -> None:
 
 def test_units_that_wait_forever_are_an_error() -> None:
     with pytest.raises(VerificationError, match="the b unit waits forever for a->b"):
-        simulate(plain_machine(), [Task(0, "b", pops=("a->b",), text="nothing")])
+        simulate(plain_machine(), [Task(0, "b", pops=("a->b",))])
 
 
 @pytest.mark.parametrize(("conv", "cycles"), PUBLISHED, ids=str)
@@ -238,9 +235,9 @@ def test_published_times_come_out_with_the_schedules_they_were_measured_with(
 ) -> None:
     """Within 6%, with one set of constants; each program's tokens also pass the proof."""
     pynq = MACHINES["pynq"]
-    stream = stream_for(ConvWriter(conv).write(), pynq)
-    assert check_stream(stream, pynq).holds
-    found = run(stream, pynq).cycles
+    program = ConvWriter(conv).write()
+    assert check_program(program, pynq)[1].holds
+    found = run(program, pynq).cycles
     assert found == pytest.approx(cycles, rel=0.06)
     shape = f"{conv.size}x{conv.size}, {conv.kernel}x{conv.kernel} stride {conv.stride}"
     error = f"{100 * (found / cycles - 1):+.1f}%"
@@ -250,11 +247,10 @@ def test_published_times_come_out_with_the_schedules_they_were_measured_with(
 
 def test_a_trace_has_tracks_waits_arrows_and_locations(tmp_path: Path) -> None:
     program = small_program()
-    for op in program.instructions:
+    for op in program.steps:
         op.location = NameLoc(StringAttr("/layer1.0/conv1"), UnknownLoc())
-    stream = stream_of(program)
-    tasks, _ = tasks_of(stream, VDLA)
-    machine = machine_of(VDLA, stream)
+    read = read_program(program, VDLA)
+    machine, tasks = read.machine, read.tasks
     timeline = simulate(machine, tasks)
     path = tmp_path / "trace.json"
     write_trace(path, machine, tasks, timeline)
@@ -264,11 +260,11 @@ def test_a_trace_has_tracks_waits_arrows_and_locations(tmp_path: Path) -> None:
     assert set(tracks) == {"fetch", "load", "compute", "store", "port"}
     waits = [e for e in events if e["name"] == "wait: load->compute"]
     assert [(e["ts"], e["dur"], e["tid"]) for e in waits] == [(77, 48, tracks["compute"])]
-    assert waits[0]["args"]["waited for"].startswith("2: load wgt 0, w[0] : 1x1")
+    assert waits[0]["args"]["waited for"].startswith("2: load wgt 0, %w[0] : 1x1")
     loads = [e for e in events if e["name"] == "load inp 0" and e["tid"] == tracks["load"]]
     assert loads[0]["args"] == {
         "task": 1,
-        "instruction": "load inp 0, x[0] : 1x4",
+        "instruction": "load inp 0, %x[0] : 1x4",
         "op": "vdla.load",
         "location": '"/layer1.0/conv1"',
         "bytes": 64,

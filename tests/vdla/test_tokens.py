@@ -1,4 +1,4 @@
-"""insert-tokens: the proof accepts its tokens, none is redundant, results are unchanged."""
+"""order-units: the proof accepts its tokens, none is redundant, results are unchanged."""
 
 from __future__ import annotations
 
@@ -9,28 +9,24 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
 from programs.vdla_programs import Conv, ConvWriter, Writer
-from programs.vdla_streams import token_pairs, without_token
+from programs.vdla_streams import proof_of, token_pairs, without_token
 from programs.vdla_tokens import insert_tokens
 from running.examples import examples
-from tcopt.backends.accelerator.simulator.proof import prove
+from tcopt.backends.accelerator.check import check_program
+from tcopt.backends.accelerator.code import code_for
 from tcopt.backends.vdla.machines import MACHINES
-from tcopt.backends.vdla.simulator.check import check_stream
-from tcopt.backends.vdla.simulator.function import run_stream
+from tcopt.dialects.accelerator import FinishOp, ProgramOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, VdlaTargetAttr
 from tcopt.dialects.vdla import (
     AluCode,
     AluOp,
-    FinishOp,
     GemmOp,
     KernelKind,
     LoadOp,
     Memory,
-    ProgramOp,
     StoreOp,
 )
-from tcopt.dialects.vdla.stream import Stream, stream_of
-from tcopt.dialects.vdla.tasks.reading import machine_of, tasks_of
-from tcopt.passes.vdla.insert_tokens import InsertTokensPass, plan_program
+from tcopt.passes.accelerator.order_units import OrderUnitsPass, plan_program
 from tcopt.tools.passes.driver import new_context
 
 BOTH = VdlaTargetAttr.of_facts(
@@ -39,12 +35,12 @@ BOTH = VdlaTargetAttr.of_facts(
 SIZE = 6
 
 
-def with_tokens(program: ProgramOp, target: VdlaTargetAttr, rule: str = "regions") -> Stream:
+def with_tokens(program: ProgramOp, target: VdlaTargetAttr, rule: str = "regions") -> ProgramOp:
     program.attributes[TARGET_ATTRIBUTE] = target
     module = ModuleOp([program])
-    InsertTokensPass(rule=rule).apply(new_context(), module)
+    OrderUnitsPass(rule=rule).apply(new_context(), module)
     module.verify()
-    return stream_of(program)
+    return program
 
 
 @st.composite
@@ -92,28 +88,23 @@ def buffers(seed: int = 0) -> list[np.ndarray]:
     ]
 
 
-def proof_holds(stream: Stream, target: VdlaTargetAttr) -> bool:
-    tasks, faults = tasks_of(stream, target)
-    assert not faults
-    return prove(machine_of(target, stream), tasks, limit=1).holds
-
-
 @given(programs())
 @settings(max_examples=examples(60))
 def test_random_streams_run_in_any_order(program: ProgramOp) -> None:
     """The proof accepts the tokens, every order gives the same results, and without any one of the
     tokens the proof fails."""
-    stream = with_tokens(program, BOTH)
-    assert check_stream(stream, BOTH).holds
-    expected = buffers()
-    run_stream(stream, BOTH, expected)
+    with_tokens(program, BOTH)
+    read, proof = check_program(program)
+    assert proof.holds
+    code, expected = code_for(program), buffers()
+    code.run(expected)
     for seed in range(3):
         found = buffers()
-        run_stream(stream, BOTH, found, seed=seed)
+        code.run(found, seed)
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(one, other)
-    for sender, taker in token_pairs(stream):
-        assert not proof_holds(without_token(stream, sender, taker), BOTH)
+    for sender, taker in token_pairs(read.tasks):
+        assert not proof_of(without_token(read, sender, taker), limit=1).holds
 
 
 @given(programs())
@@ -128,14 +119,14 @@ def test_no_more_tokens_than_all_pairs_need(program: ProgramOp) -> None:
 
 def plan_of(program: ProgramOp, target: VdlaTargetAttr, rule: str = "regions"):
     program.attributes[TARGET_ATTRIBUTE] = target
-    return plan_program(program, rule)
+    return plan_program(program, target, rule)
 
 
 @given(programs(), st.integers(1, 3))
 @settings(max_examples=examples(40))
 def test_short_queues_do_not_overflow(program: ProgramOp, depth: int) -> None:
     target = VdlaTargetAttr.of_facts({**BOTH.facts(), "tokens": depth, "queue": 2})
-    assert check_stream(with_tokens(program, target), target).holds
+    assert check_program(with_tokens(program, target))[1].holds
 
 
 CONVS = [
@@ -151,11 +142,11 @@ def test_convolutions_need_fewer_tokens_than_by_vtas_rule(conv: Conv) -> None:
     counts: dict[str, int] = {}
     for rule in ("regions", "neighbours"):
         program = ConvWriter(conv, tokens=False).write()
-        stream = with_tokens(program, MACHINES["vdla"], rule)
-        assert check_stream(stream, MACHINES["vdla"]).holds
-        counts[rule] = len(token_pairs(stream))
+        read, proof = check_program(with_tokens(program, MACHINES["vdla"], rule))
+        assert proof.holds
+        counts[rule] = len(token_pairs(read.tasks))
         x, w, y = conv.arrays()
-        run_stream(stream, MACHINES["vdla"], [x, w, y], seed=1)
+        code_for(program).run([x, w, y], seed=1)
         np.testing.assert_array_equal(y, conv.reference(x, w))
     assert counts["regions"] <= counts["neighbours"]
     assert counts["regions"] == insert_tokens(

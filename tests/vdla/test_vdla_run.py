@@ -1,4 +1,4 @@
-"""`vdla_run`: programs called by the host program, in memory and in model files."""
+"""`accelerator_run`: encoded programs called by the host program, in memory and in model files."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
 import tcopt
 from programs.vdla_programs import Conv, ConvWriter
+from tcopt.backends.accelerator.code import code_for, settings_of
+from tcopt.backends.accelerator.host_functions import accelerator_run
 from tcopt.backends.llvm.machine.host import host_target
-from tcopt.backends.vdla.encoding import encode
-from tcopt.backends.vdla.host_functions import vdla_run
 from tcopt.backends.vdla.machines import MACHINES
-from tcopt.backends.vdla.settings import settings_of
-from tcopt.backends.vdla.source import stream_for
 from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
 from tcopt.runtime.build import build_program
 from tcopt.runtime.model import Model
@@ -31,7 +29,7 @@ func.func @main(%x: memref<8x16xui8>, %y: memref<8x16xui8>) {
   loop.call @double(%half, %y) : memref<8x16xui8>, memref<8x16xui8>
   func.return
 }
-vdla.program @double(%x: memref<8x16xi8>, %y: memref<8x16xi8>)
+accelerator.program @double(%x: memref<8x16xi8>, %y: memref<8x16xi8>)
     attributes {tcopt.target = #target.vdla<results = "i8", features = "alu,load_i8",
       inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
   %k = vdla.kernel alu at 0 [8] dst [1] src [1] {
@@ -41,7 +39,7 @@ vdla.program @double(%x: memref<8x16xi8>, %y: memref<8x16xi8>)
   vdla.load acc8 0, %x[0] : 1x8
   vdla.alu add %k push(store)
   vdla.store out 0, %y[0] : 1x8 pop(compute) push(compute)
-  vdla.finish pop(store)
+  accelerator.finish pop(store)
 }
 """
 
@@ -57,7 +55,7 @@ def model() -> Model:
         "graph.inputs": ArrayAttr([StringAttr("x")]),
         "graph.outputs": ArrayAttr([StringAttr("y")]),
     }
-    for each in parse_pipeline("vdla-check,encode-vdla,lower-loop-to-kernel,plan-memory"):
+    for each in parse_pipeline("encode-accelerator,lower-loop-to-kernel,plan-memory"):
         each.apply(context, module)
     module.verify()
     return Model.of(build_program(module, {}))
@@ -82,14 +80,13 @@ def test_a_saved_model_runs_streams(model: Model, tmp_path: Path) -> None:
 
 def settings_and_arrays() -> tuple[dict[str, object], list[np.ndarray]]:
     conv = Conv(32, 8, 32, 3, 1, 1, 4, 4, tile_ci=2, h_threads=2)
-    stream = stream_for(ConvWriter(conv).write(), MACHINES["vdla"])
-    settings = settings_of(encode(stream, MACHINES["vdla"]), MACHINES["vdla"])
+    settings = settings_of(code_for(ConvWriter(conv).write(), MACHINES["vdla"]))
     return settings, [np.asarray(each) for each in conv.arrays()]
 
 
 def test_a_convolution_runs_from_its_settings() -> None:
     settings, (x, w, y) = settings_and_arrays()
-    vdla_run(settings, [x, w, y])
+    accelerator_run(settings, [x, w, y])
     conv = Conv(32, 8, 32, 3, 1, 1, 4, 4, tile_ci=2, h_threads=2)
     np.testing.assert_array_equal(y, conv.reference(x, w))
 
@@ -110,4 +107,4 @@ def test_settings_that_tell_no_program_are_refused(name: str, value: object) -> 
     """Settings as in a modified file."""
     settings, arrays = settings_and_arrays()
     with pytest.raises(InputError, match=r"not a program of an accelerator|is not an instruction"):
-        vdla_run({**settings, name: value}, arrays)
+        accelerator_run({**settings, name: value}, arrays)

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tcopt.backends.accelerator.check import facts_for
+from tcopt.backends.accelerator.report import ProgramReport, report_of, report_of_call
 from tcopt.backends.accelerator.simulator.trace import trace_events
-from tcopt.backends.program_reports import report_of_call
-from tcopt.backends.vdla.machines import named_machine
-from tcopt.backends.vdla.report import ProgramReport, report_of
-from tcopt.backends.vdla.source import machine_of, programs_of, stream_for
+from tcopt.dialects.accelerator import ProgramOp
+from tcopt.dialects.target import AcceleratorFacts
 from tcopt.support.errors import InputError
 from tcopt.support.files.access import write_output
 from tcopt.support.machines.instruction_places import with_nodes
+from tcopt.support.registries.target_registry import find_target
 from tcopt.support.syntax.parsing import LocatedParser
 from tcopt.tools.passes.driver import new_context
 
@@ -27,24 +28,32 @@ SUFFIX = ".mlir"
 """Suffix of a file that contains programs instead of a model."""
 
 
-def reports_in(path: Path, machine: str = "") -> list[ProgramReport]:
-    """Return reports of the programs in a file, for the machine that they name or a given one.
+def reports_in(path: Path, target: str) -> list[ProgramReport]:
+    """Return reports of the programs in a file.
 
+    Args:
+        target: `--target` of the tool: a machine (`vdla:vta`) for all programs, a kind of
+            accelerator for programs that name none, or `cpu`.
     Raises:
         InputError: the file holds no program, or cannot be read.
+        UnsupportedError: no accelerator is named.
     """
+    kind, machine = find_target(target)
+    facts = kind.attribute(machine)
+    default = facts if isinstance(facts, AcceleratorFacts) else None
+    every = default if machine else None
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read it: {error}", where=str(path)) from None
     module = LocatedParser(new_context(), text, str(path)).parse_module()
-    target = named_machine(machine) if machine else None
     found = [
-        report_of(stream_for(program, target), target or machine_of(program))
-        for program in programs_of(module)
+        report_of(program, every or program.facts or default or facts_for(program))
+        for program in module.ops
+        if isinstance(program, ProgramOp)
     ]
     if not found:
-        raise InputError("the file has no vdla.program", where=str(path))
+        raise InputError("the file has no accelerator.program", where=str(path))
     return found
 
 

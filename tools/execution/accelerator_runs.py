@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.backends.accelerator import execution
-from tcopt.backends.accelerator.check import facts_for
-from tcopt.backends.accelerator.simulator import orders
-from tcopt.backends.vdla.simulator.function import Plans, run_stream
-from tcopt.backends.vdla.source import machine_of, stream_for
-from tcopt.dialects import accelerator
-from tcopt.dialects.accelerator.reading import read_program
-from tcopt.dialects.vdla import ProgramOp, StoreOp
+from tcopt.backends.accelerator.code import code_for
+from tcopt.dialects.accelerator import BarrierOp, ProgramOp
+from tcopt.dialects.target.accelerator import Interlocks
 from tcopt.support.errors import MismatchError
 from tcopt.tools.execution.stage_runs import Call, place_of, private_copies, written_outputs
 
@@ -25,12 +20,7 @@ Array = NDArray[Any]
 _ORDERS = 3
 
 
-AcceleratorProgram = ProgramOp | accelerator.ProgramOp
-
-
-def run_program(
-    program: AcceleratorProgram, arrays: Sequence[Array], written: Sequence[int]
-) -> Call:
+def run_program(program: ProgramOp, arrays: Sequence[Array], written: Sequence[int]) -> Call:
     """Run a program in its own order, and in other orders if its units synchronise.
 
     Raises:
@@ -38,17 +28,18 @@ def run_program(
         MismatchError: a result depends on the order of the units.
     """
     started = time.perf_counter()
-    run = _stream(program) if isinstance(program, ProgramOp) else _described(program)
+    code = code_for(program)
     in_order = _signed_copies(arrays)
-    names = run(in_order, None)
-    for seed in range(_ORDERS if names else 0):
+    code.run(in_order)
+    for seed in range(_ORDERS if _synchronises(program) else 0):
         again = _signed_copies(arrays)
-        run(again, seed)
+        code.run(again, seed)
         for number in written:
             if not np.array_equal(again[number], in_order[number]):
+                name = program.body.block.args[number].name_hint or "a buffer"
                 raise MismatchError(
-                    f"{names[number]} of @{program.sym_name.data} depends on the order in which "
-                    "the units run",
+                    f"{name} of @{program.sym_name.data} depends on the order in which the units "
+                    "run",
                     where=place_of(program),
                 )
     seconds = time.perf_counter() - started
@@ -56,47 +47,11 @@ def run_program(
     return Call(*written_outputs(program, arrays, after, written), seconds=seconds)
 
 
-Run = Callable[[Sequence[Array], "int | None"], Sequence[str]]
-"""Runs a program on buffers, in its own order or in the order of a seed. Returns the names of its
-buffers if units synchronise, so that other orders exist.
-"""
-
-
-def _stream(program: ProgramOp) -> Run:
-    target = machine_of(program)
-    stream = stream_for(program, target)
-    plans: Plans = {}
-    has_tokens = any(each.pops or each.pushes for each in stream.instructions)
-
-    def run(arrays: Sequence[Array], seed: int | None) -> Sequence[str]:
-        run_stream(stream, target, arrays, seed=seed, plans=plans)
-        return [buffer.name for buffer in stream.buffers] if has_tokens else []
-
-    return run
-
-
-def _described(program: accelerator.ProgramOp) -> Run:
-    facts = facts_for(program)
-    read = read_program(program, facts)
-    waits = any(task.pops or task.after for task in read.tasks)
-    names = [value.name_hint or "a buffer" for value in program.body.block.args]
-
-    def run(arrays: Sequence[Array], seed: int | None) -> Sequence[str]:
-        order = None
-        if seed is not None:
-            order = orders.adversarial_order(read.machine, read.tasks, seed)
-        execution.run_program(program, facts, arrays, order)
-        return names if waits else []
-
-    return run
-
-
-def stored_buffers(program: AcceleratorProgram) -> tuple[int, ...]:
-    """Return the positions of the arguments that a program stores to."""
-    if isinstance(program, accelerator.ProgramOp):
-        return program.stored
-    stored = {op.buffer for op in program.instructions if isinstance(op, StoreOp)}
-    return tuple(n for n, value in enumerate(program.body.block.args) if value in stored)
+def _synchronises(program: ProgramOp) -> bool:
+    """Whether units wait for each other, so that other orders are legal."""
+    if program.facts is not None and isinstance(program.facts.order, Interlocks):
+        return True
+    return any(isinstance(step, BarrierOp) or step.waits_for for step in program.steps)
 
 
 def _signed_copies(arrays: Sequence[Array]) -> list[Array]:

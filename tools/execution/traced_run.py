@@ -21,13 +21,14 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation
 
 from tcopt.dialects import loop, te
+from tcopt.dialects.accelerator import ProgramOp
 from tcopt.dialects.float_precision import precision_of, rounds
 from tcopt.dialects.graph.weights import weights_of
 from tcopt.interpreters.host_calls import host_call, module_strings, run_host_call
 from tcopt.support.data.closeness import Tolerance, difference
 from tcopt.support.data.strings import StringTable, strings_in
 from tcopt.support.errors import MismatchError, TcoptError, UnsupportedError
-from tcopt.tools.execution.accelerator_runs import AcceleratorProgram, run_program, stored_buffers
+from tcopt.tools.execution.accelerator_runs import run_program
 from tcopt.tools.execution.call_turns import CallTurns, TurnsOfRun
 from tcopt.tools.execution.culprits import (
     ORDERS,
@@ -343,7 +344,7 @@ class _Current:
         """Run a function by the executor of its level."""
         function, arrays, written = task.function, task.arrays, task.written
         before, limit = self.tracer._seconds.get(task.name), self.tracer.limit
-        if isinstance(function, AcceleratorProgram):
+        if isinstance(function, ProgramOp):
             call = run_program(function, arrays, written)
         elif isinstance(function, loop.FuncOp):
             shapes = self.stage_shapes(task.name, task.turn)
@@ -447,8 +448,8 @@ class _Current:
         return known
 
     def _interface_of(self, function: Operation, count: int) -> Interface:
-        if isinstance(function, AcceleratorProgram):
-            return Interface(count, stored_buffers(function))
+        if isinstance(function, ProgramOp):
+            return Interface(count, function.stored)
         roles = memory_roles(function, self.functions)
         written = [number for number, role in enumerate(roles) if role.is_written]
         return Interface(count, written, [number for number in written if roles[number].is_read])

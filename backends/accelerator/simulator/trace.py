@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from xdsl.ir import Operation
 
 from tcopt.backends.accelerator.simulator.timing import LATENCY, PORT, WORK, Slice, Timeline
 from tcopt.dialects.accelerator.tasks import FETCH, Machine, Task
@@ -90,8 +89,7 @@ def _slice(each: Slice, tasks: Sequence[Task], ids: Mapping[str, int]) -> Event:
 
 def _origin(task: Task) -> Event:
     """Return the op and the location that an instruction comes from."""
-    op = task.source if isinstance(task.source, Operation) else getattr(task.source, "op", None)
-    found = {"op": op.name} if isinstance(op, Operation) else {}
+    found = {} if task.source is None else {"op": task.source.name}
     return {**found, **({"location": task.place} if task.place else {})}
 
 

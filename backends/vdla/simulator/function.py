@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.backends.vdla.simulator.orders import adversarial_order, program_order
+from tcopt.backends.vdla.stream import MICRO_OPS, Alu, Compute, Gemm, Instruction, Stream, Transfer
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.dialects.vdla import AluCode, Memory
 from tcopt.dialects.vdla.attrs import MOST_SHIFT
-from tcopt.dialects.vdla.stream import MICRO_OPS, Alu, Compute, Gemm, Instruction, Stream, Transfer
-from tcopt.dialects.vdla.tasks.faults import fault
-from tcopt.dialects.vdla.tasks.indices import Indices, step_indices
-from tcopt.support.errors import InputError
+from tcopt.dialects.vdla.indices import Indices, step_indices
+from tcopt.support.errors import InputError, VerificationError
+from tcopt.support.locations import describe_location, nearest_location
 from tcopt.support.processes.stop_checks import check_stop
 
 Array = NDArray[Any]
@@ -44,23 +43,22 @@ def run_stream(
     target: VdlaTargetAttr,
     buffers: Sequence[Array],
     *,
-    seed: int | None = None,
+    order: Iterable[int] | None = None,
     plans: Plans | None = None,
 ) -> None:
     """Execute a stream on buffers, which it updates in place.
 
     Args:
         buffers: C-contiguous arrays with the shapes and types of the stream's buffers.
+        order: the order of the instructions, by index; None for the order of the stream.
         plans: cache of analyses of the stream's instructions, reused between runs.
-        seed: seed of an adversarial order of the units; None for the order of the stream.
     Raises:
         InputError: an array does not match its buffer.
         VerificationError: an instruction accesses an entry that does not exist, or reads one that
-            has not been written; or units wait for each other forever.
+            has not been written.
     """
     machine = Machine(stream, target, buffers, plans)
-    order = program_order(stream) if seed is None else adversarial_order(stream, seed)
-    machine.run(order)
+    machine.run(range(len(stream.instructions)) if order is None else order)
 
 
 class Machine:
@@ -153,9 +151,10 @@ class Machine:
 
     # Micro-ops.
 
-    def _steps(self, instruction: Compute, number: int) -> tuple[Indices, Indices, Indices]:
+    def _steps(self, instruction: Compute) -> list[Indices]:
         begin, end = instruction.uop_begin, instruction.uop_end
-        return step_indices(instruction, self.sram[Memory.UOP][begin:end])
+        rows = self.sram[Memory.UOP][begin:end]
+        return step_indices(instruction.loops, instruction.factors, rows)
 
     def _key(self, instruction: Compute, number: int) -> tuple[Any, ...]:
         """Return the key of everything that the steps of an instruction depend on."""
@@ -199,7 +198,7 @@ class Machine:
             acc[part.dst] += sums.astype(np.int32).reshape(count, rows, lanes)
 
     def _gemm_plan(self, instruction: Gemm, number: int) -> _GemmPlan:
-        dst, src, wgt = self._steps(instruction, number)
+        dst, src, wgt = self._steps(instruction)
         self._check_range(Memory.ACC, 0, int(dst.max()), instruction, number)
         if instruction.reset:
             return _GemmPlan(np.unique(dst), src[:0], wgt[:0], ())
@@ -222,7 +221,7 @@ class Machine:
         key = (*self._key(instruction, number), by_number)
         parts: list[tuple[Indices, Indices]] | None = self._plans.get(key)
         if parts is None:
-            dst, src, _ = self._steps(instruction, number)
+            dst, src, _ = self._steps(instruction)
             parts = self._plans[key] = _independent(dst, dst if by_number else src)
         acc = self.sram[Memory.ACC]
         for dst, src in parts:
@@ -262,6 +261,15 @@ class Machine:
         name = names + missing if isinstance(names, int) else names[missing]
         raise fault(f"entry {name} of {memory} is read, but nothing has written it",
                     instruction, number)  # fmt: skip
+
+
+def fault(message: str, instruction: Instruction, number: int) -> VerificationError:
+    """Return the error of an instruction, with the op that it comes from and its location."""
+    op = instruction.op
+    where = f"step {number}"
+    if op is not None and (place := describe_location(nearest_location(op))):
+        where += f", {place}"
+    return VerificationError(message, op=op, where=where)
 
 
 def _flat_buffers(stream: Stream, buffers: Sequence[Array]) -> list[Array]:

@@ -1,5 +1,5 @@
-// RUN: tcopt %s -t vdla | filecheck %s
-// RUN: tcopt %s -t 'vdla{machine=pynq}' | filecheck %s --check-prefix=OTHER
+// RUN: tcopt %s --split-input-file -t vdla | filecheck %s
+// RUN: tcopt %s --split-input-file -t 'vdla{machine=pynq}' | filecheck %s --check-prefix=OTHER
 
 // A program is printed as 128-bit instructions, low half first, and its micro-ops, each with its
 // meaning and location. Buffer addresses follow the table of micro-ops.
@@ -16,7 +16,7 @@
 // CHECK-NEXT:   4: 0000000000000013 0000000000000000 ; compute: finish pop(store)
 // OTHER:      .program "f"
 module attributes {tcopt.target = #target.vdla<results = "i8", inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
-  vdla.program @f(%x: memref<4x16xi8>, %y: memref<2x16xi8>) {
+  accelerator.program @f(%x: memref<4x16xi8>, %y: memref<2x16xi8>) {
     %k = vdla.kernel gemm at 0 [2] dst [1] src [1] wgt [0] {
       uop 1, 0, 1
     }
@@ -24,6 +24,30 @@ module attributes {tcopt.target = #target.vdla<results = "i8", inp_bytes = 32768
     vdla.load inp 0, %x[0] : 1x4 pad [1, 0, 0, 1] push(compute) loc("/layer1.0/conv1")
     vdla.gemm reset %k pop(load) push(store)
     vdla.store out 0, %y[0] : 1x2 pop(compute) push(compute)
-    vdla.finish pop(store)
+    accelerator.finish pop(store)
   }
+}
+
+// -----
+
+// A relay is a load of a micro-op that is already loaded; of any, if there is none.
+// CHECK:      .program "relays"
+// CHECK:        1: {{.*}} ; compute: load uop 3, micro_ops[0] : 1x2
+// CHECK-NEXT:   2: {{.*}} ; compute: load uop 3, micro_ops[0] : 1x1 pop(store) push(load)
+// CHECK:      .program "only_relay"
+// CHECK:        0: 00000000 ; 0, 0, 0
+// CHECK:        0: {{.*}} ; compute: load uop 0, micro_ops[0] : 1x1 pop(load)
+accelerator.program @relays() {
+  %k = vdla.kernel gemm at 3 [] {
+    uop 0, 0, 0
+    uop 1, 0, 0
+  }
+  accelerator.relay compute pop(load)
+  vdla.load_uops %k
+  accelerator.relay compute pop(store) push(load)
+  accelerator.finish
+}
+accelerator.program @only_relay() {
+  accelerator.relay compute pop(load)
+  accelerator.finish
 }

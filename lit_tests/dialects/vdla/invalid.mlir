@@ -1,276 +1,276 @@
 // RUN: tcopt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
 
 // A program must end with finish.
-// CHECK: the last op of a program must be vdla.finish
-vdla.program @f(%x: memref<4x16xi32>) {
+// CHECK: the last op of a program must be accelerator.finish
+accelerator.program @f(%x: memref<4x16xi32>) {
   vdla.load acc 0, %x[0] : 1x4
 }
 
 // -----
 
 // Nothing may follow finish.
-// CHECK: 'vdla.finish' must be the last operation in its parent block
-vdla.program @f(%x: memref<4x16xi32>) {
-  vdla.finish
+// CHECK: 'accelerator.finish' must be the last operation in its parent block
+accelerator.program @f(%x: memref<4x16xi32>) {
+  accelerator.finish
   vdla.load acc 0, %x[0] : 1x4
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
-// A program contains only instructions and kernels.
-// CHECK: 'arith.constant' is neither an instruction nor a kernel
-vdla.program @f() {
+// A program contains only steps and kernels.
+// CHECK: 'arith.constant' is not a step of an accelerator's program
+accelerator.program @f() {
   %0 = arith.constant 1 : index
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // Finish sends no tokens.
 // CHECK: no instruction is left that could wait for a token
-vdla.program @f() {
-  vdla.finish push(store)
+accelerator.program @f() {
+  accelerator.finish push(store)
 }
 
 // -----
 
 // The load unit exchanges tokens with the compute unit only.
 // CHECK: there are no tokens between load and store
-vdla.program @f(%x: memref<4x16xi8>) {
+accelerator.program @f(%x: memref<4x16xi8>) {
   vdla.load inp 0, %x[0] : 1x4 push(store)
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // The generic form is verified in the same way.
-// CHECK: the load unit has no tokens of its prev side
-vdla.program @f(%x: memref<4x16xi8>) {
-  "vdla.load"(%x) <{memory = #vdla.memory inp, sram = 0 : i64, offset = 0 : i64, shape = array<i64: 1, 4>, stride = 4 : i64, pad = array<i64: 0, 0, 0, 0>, push_prev}> : (memref<4x16xi8>) -> ()
-  vdla.finish
+// CHECK: there are no tokens between load and load
+accelerator.program @f(%x: memref<4x16xi8>) {
+  "vdla.load"(%x) <{memory = #vdla.memory inp, sram = 0 : i64, offset = 0 : i64, shape = array<i64: 1, 4>, stride = 4 : i64, pad = array<i64: 0, 0, 0, 0>, pushes = ["load"]}> : (memref<4x16xi8>) -> ()
+  accelerator.finish
 }
 
 // -----
 
 // Operands must be defined before use.
 // CHECK: %y is not known here
-vdla.program @f(%x: memref<4x16xi8>) {
+accelerator.program @f(%x: memref<4x16xi8>) {
   vdla.load inp 0, %y[0] : 1x4
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // A store op only reads, from the accumulator registers.
 // CHECK: the memory inp is not one of acc, out
-vdla.program @f(%x: memref<4x16xi8>) {
+accelerator.program @f(%x: memref<4x16xi8>) {
   vdla.store inp 0, %x[0] : 1x4
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // Micro-ops are loaded by their own op.
 // CHECK: the memory uop is not one of wgt, inp, acc, acc8
-vdla.program @f(%x: memref<4x16xi8>) {
+accelerator.program @f(%x: memref<4x16xi8>) {
   vdla.load uop 0, %x[0] : 1x4
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // The buffer's element type must match the memory.
 // CHECK: acc holds i32, not the elements of memref<4x16xi8>
-vdla.program @f(%x: memref<4x16xi8>) {
+accelerator.program @f(%x: memref<4x16xi8>) {
   vdla.load acc 0, %x[0] : 1x4
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // Buffers must be contiguous.
-// CHECK: is not a contiguous buffer of static size
-vdla.program @f(%x: memref<4x16xi8, strided<[32, 1]>>) {
+// CHECK: is not a contiguous buffer
+accelerator.program @f(%x: memref<4x16xi8, strided<[32, 1]>>) {
   vdla.load inp 0, %x[0] : 1x4
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // A tile needs at least one row.
 // CHECK: the number of rows is 0, the instruction holds 1 to 65535
-vdla.program @f(%x: memref<4x16xi8>) {
+accelerator.program @f(%x: memref<4x16xi8>) {
   vdla.load inp 0, %x[0] : 0x4
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // Strides must fit their instruction fields.
 // CHECK: the stride is 65536, the instruction holds 0 to 65535
-vdla.program @f(%x: memref<4x16xi8>) {
+accelerator.program @f(%x: memref<4x16xi8>) {
   vdla.load inp 0, %x[0] : 1x4 stride 65536
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // Pads must fit 4 bits.
 // CHECK: a pad is 16, the instruction holds 0 to 15
-vdla.program @f(%x: memref<4x16xi8>) {
+accelerator.program @f(%x: memref<4x16xi8>) {
   vdla.load inp 0, %x[0] : 1x4 pad [0, 0, 16, 0]
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // There must be four pads.
 // CHECK: a tile must have rows, columns and four pads
-vdla.program @f(%x: memref<4x16xi8>) {
+accelerator.program @f(%x: memref<4x16xi8>) {
   vdla.load inp 0, %x[0] : 1x4 pad [0, 1]
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // A store cannot have pads.
 // CHECK: a store has no pads
-vdla.program @f(%x: memref<4x16xi32>) {
+accelerator.program @f(%x: memref<4x16xi32>) {
   vdla.store acc 0, %x[0] : 1x4 pad [1, 0, 0, 0]
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // The rows of a store must not overlap.
 // CHECK: rows of 4 entries with stride 2 overlap
-vdla.program @f(%x: memref<8x16xi32>) {
+accelerator.program @f(%x: memref<8x16xi32>) {
   vdla.store acc 0, %x[0] : 2x4 stride 2
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // A kernel has at most two loops.
 // CHECK: a kernel has at most two loops
-vdla.program @f() {
+accelerator.program @f() {
   %k = vdla.kernel alu at 0 [2, 2, 2] dst [1, 1, 1] src [0, 0, 0] {
     uop 0, 0
   }
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // Each loop needs a factor for each field.
 // CHECK: expected a factor for each loop
-vdla.program @f() {
+accelerator.program @f() {
   %k = vdla.kernel alu at 0 [2, 2] dst [1] src [0, 0] {
     uop 0, 0
   }
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // A kernel needs at least one micro-op.
 // CHECK: micro-ops of gemm have 3 numbers each
-vdla.program @f() {
+accelerator.program @f() {
   %k = vdla.kernel gemm at 0 [] {
   }
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // A gemm micro-op has three entry indices.
 // CHECK: expected the numbers dst, src, wgt
-vdla.program @f() {
+accelerator.program @f() {
   %k = vdla.kernel gemm at 0 [] {
     uop 0, 0
   }
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // The weight index of a micro-op must fit 10 bits.
 // CHECK: wgt of a micro-op is 1024, the instruction holds 0 to 1023
-vdla.program @f() {
+accelerator.program @f() {
   %k = vdla.kernel gemm at 0 [] {
     uop 0, 0, 1024
   }
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // Loops need at least one iteration.
 // CHECK: the extent of a loop is 0, the instruction holds 1 to 16383
-vdla.program @f() {
+accelerator.program @f() {
   %k = vdla.kernel alu at 0 [0] dst [0] src [0] {
     uop 0, 0
   }
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // A loop factor must fit its field.
 // CHECK: a factor of dst is 2048, the instruction holds 0 to 2047
-vdla.program @f() {
+accelerator.program @f() {
   %k = vdla.kernel alu at 0 [2] dst [2048] src [0] {
     uop 0, 0
   }
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // A kernel must be inside the micro-op memory.
 // CHECK: the address of its micro-ops is 8192, the instruction holds 0 to 8191
-vdla.program @f() {
+accelerator.program @f() {
   %k = vdla.kernel alu at 8192 [] {
     uop 0, 0
   }
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // The generic form cannot omit factors either.
 // CHECK: each field of a micro-op has a factor for each loop
-vdla.program @f() {
+accelerator.program @f() {
   %k = "vdla.kernel"() <{kind = #vdla.kind alu, at = 0 : i64, loops = array<i64: 2>, factors = array<i64: 1>, micro_ops = array<i64: 0, 0>}> : () -> !vdla.kernel
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // Program arguments must be buffers.
-// CHECK: f32 is not a buffer
-vdla.program @f(%x: f32) {
-  vdla.finish
+// CHECK: f32 is not a contiguous buffer
+accelerator.program @f(%x: f32) {
+  accelerator.finish
 }
 
 // -----
 
 // A gemm instruction needs a gemm kernel.
 // CHECK: the kernel is for alu
-vdla.program @f() {
+accelerator.program @f() {
   %k = vdla.kernel alu at 0 [] {
     uop 0, 0
   }
   vdla.gemm %k
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // Kernels that are loaded together must be adjacent.
 // CHECK: a kernel is at 8, but the one before it ends at 1
-vdla.program @f() {
+accelerator.program @f() {
   %a = vdla.kernel alu at 0 [] {
     uop 0, 0
   }
@@ -278,29 +278,29 @@ vdla.program @f() {
     uop 0, 0
   }
   vdla.load_uops %a, %b
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // A shift must be smaller than the width of a lane.
 // CHECK: 32 is not a shift of at most 31 bits
-vdla.program @f() {
+accelerator.program @f() {
   %k = vdla.kernel alu at 0 [] {
     uop 0, 0
   }
   vdla.alu shr %k, 32
-  vdla.finish
+  accelerator.finish
 }
 
 // -----
 
 // An ALU immediate must fit 16 signed bits.
 // CHECK: the number is 32768, the instruction holds -32768 to 32767
-vdla.program @f() {
+accelerator.program @f() {
   %k = vdla.kernel alu at 0 [] {
     uop 0, 0
   }
   vdla.alu add %k, 32768
-  vdla.finish
+  accelerator.finish
 }

@@ -6,12 +6,12 @@
 // CHECK:   } loc("/layer1.0/conv1")
 // CHECK:   vdla.load inp 0, %x[0] : 1x4 push(compute) loc("/layer1.0/conv1")
 // CHECK:   vdla.gemm reset %k pop(load) loc("/layer1.0/conv1")
-// CHECK:   vdla.finish loc("/layer1.0/relu")
-vdla.program @f(%x: memref<4x16xi8>) {
+// CHECK:   accelerator.finish loc("/layer1.0/relu")
+accelerator.program @f(%x: memref<4x16xi8>) {
   %k = vdla.kernel gemm at 0 [2] dst [1] src [1] wgt [0] {
     uop 0, 0, 0
   } loc("/layer1.0/conv1")
   vdla.load inp 0, %x[0] : 1x4 push(compute) loc("/layer1.0/conv1")
   vdla.gemm reset %k pop(load) loc("/layer1.0/conv1")
-  vdla.finish loc("/layer1.0/relu")
+  accelerator.finish loc("/layer1.0/relu")
 }

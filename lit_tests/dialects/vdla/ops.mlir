@@ -3,7 +3,7 @@
 
 // A program loads padded tiles, multiplies in two loops of micro-ops, and stores the sums; units
 // synchronise by tokens.
-// CHECK-LABEL: vdla.program @conv(%x: memref<3136x16xi8>, %w: memref<18x256xi8>, %y: memref<784x16xi32>) {
+// CHECK-LABEL: accelerator.program @conv(%x: memref<3136x16xi8>, %w: memref<18x256xi8>, %y: memref<784x16xi32>) {
 // CHECK-NEXT:    %k = vdla.kernel gemm at 0 [7, 28] dst [28, 1] src [30, 1] wgt [0, 0] {
 // CHECK-NEXT:      uop 0, 0, 0
 // CHECK-NEXT:      uop 0, 1, 1
@@ -14,9 +14,9 @@
 // CHECK-NEXT:    vdla.gemm reset %k
 // CHECK-NEXT:    vdla.gemm %k pop(load) push(store)
 // CHECK-NEXT:    vdla.store acc 0, %y[0] : 7x28 stride 56 pop(compute) push(compute) {why = "example"}
-// CHECK-NEXT:    vdla.finish pop(store)
+// CHECK-NEXT:    accelerator.finish pop(store)
 // CHECK-NEXT:  }
-vdla.program @conv(%x: memref<3136x16xi8>, %w: memref<18x256xi8>, %y: memref<784x16xi32>) {
+accelerator.program @conv(%x: memref<3136x16xi8>, %w: memref<18x256xi8>, %y: memref<784x16xi32>) {
   %k = vdla.kernel gemm at 0 [7, 28] dst [28, 1] src [30, 1] wgt [0, 0] {
     uop 0, 0, 0
     uop 0, 1, 1
@@ -27,14 +27,14 @@ vdla.program @conv(%x: memref<3136x16xi8>, %w: memref<18x256xi8>, %y: memref<784
   vdla.gemm reset %k
   vdla.gemm %k pop(load) push(store)
   vdla.store acc 0, %y[0] : 7x28 stride 56 pop(compute) push(compute) {why = "example"}
-  vdla.finish pop(store)
+  accelerator.finish pop(store)
 }
 
 // -----
 
 // ALU ops with an immediate or a second register; kernels without loops, loads of several kernels,
 // loads of bytes into registers, and stores of bytes.
-// CHECK-LABEL: vdla.program @residual
+// CHECK-LABEL: accelerator.program @residual
 // CHECK-NEXT:    %one = vdla.kernel alu at 0 [] {
 // CHECK-NEXT:      uop 0, 0
 // CHECK-NEXT:    }
@@ -49,8 +49,8 @@ vdla.program @conv(%x: memref<3136x16xi8>, %w: memref<18x256xi8>, %y: memref<784
 // CHECK-NEXT:    vdla.alu min %one, 127
 // CHECK-NEXT:    vdla.alu max %one, -128 push(load, store)
 // CHECK-NEXT:    vdla.store out 0, %y[0] : 1x4 pop(compute) push(compute)
-// CHECK-NEXT:    vdla.finish pop(store)
-vdla.program @residual(%b: memref<4x16xi32>, %r: memref<16x16xi8>, %y: memref<4x16xi8>) {
+// CHECK-NEXT:    accelerator.finish pop(store)
+accelerator.program @residual(%b: memref<4x16xi32>, %r: memref<16x16xi8>, %y: memref<4x16xi8>) {
   %one = vdla.kernel alu at 0 [] {
     uop 0, 0
   }
@@ -65,5 +65,5 @@ vdla.program @residual(%b: memref<4x16xi32>, %r: memref<16x16xi8>, %y: memref<4x
   vdla.alu min %one, 127
   vdla.alu max %one, -128 push(load, store)
   vdla.store out 0, %y[0] : 1x4 pop(compute) push(compute)
-  vdla.finish pop(store)
+  accelerator.finish pop(store)
 }

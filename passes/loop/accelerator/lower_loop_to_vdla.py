@@ -12,18 +12,17 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects import loop
+from tcopt.dialects.accelerator import FinishOp, ProgramOp
 from tcopt.dialects.intrinsics import Intrinsic
 from tcopt.dialects.intrinsics.vdla import Instruction, parts_of
 from tcopt.dialects.target import VdlaTargetAttr, vdla_target_of
 from tcopt.dialects.vdla import (
     AluCode,
     AluOp,
-    FinishOp,
     GemmOp,
     KernelKind,
     LoadOp,
     Memory,
-    ProgramOp,
     StoreOp,
 )
 from tcopt.passes.loop.accelerator.instruction_nests import Nest, Work
@@ -44,7 +43,7 @@ class LowerFunction(RewritePattern):
       loop.for %i = 0 to 4 { loop.intrin "vdla_load_acc_1x16" outs(%a[%i, 0] ..) ins(%x[%i, 0] ..) }
       ...
     ->
-    vdla.program @f(%x: memref<4x16xi32>, %y: memref<4x16xi32>) {
+    accelerator.program @f(%x: memref<4x16xi32>, %y: memref<4x16xi32>) {
       vdla.load acc 0, %x[0] : 1x4
       ...
     """

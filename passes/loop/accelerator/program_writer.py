@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Operation, SSAValue
 
+from tcopt.dialects.accelerator import StepOp
 from tcopt.dialects.target import VdlaTargetAttr
-from tcopt.dialects.vdla import InstructionOp, KernelOp, LoadUopsOp
+from tcopt.dialects.vdla import KernelOp, LoadUopsOp
 from tcopt.passes.loop.accelerator.micro_ops import Kernel
 
 
@@ -44,7 +45,7 @@ class ProgramWriter:
     """
 
     def __init__(self, target: VdlaTargetAttr):
-        self.instructions: list[InstructionOp] = []
+        self.instructions: list[StepOp] = []
         self._memory = MicroOpMemory(target.entries["uop"])
         self._ops: dict[tuple[Kernel, int], KernelOp] = {}
 
@@ -53,7 +54,7 @@ class ProgramWriter:
         """The kernels in the order of first use."""
         return list(self._ops.values())
 
-    def add(self, op: InstructionOp, location: LocationAttr) -> None:
+    def add(self, op: StepOp, location: LocationAttr) -> None:
         """Append an instruction."""
         op.location = location
         self.instructions.append(op)

@@ -17,7 +17,7 @@ module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32
     loop.call @product(%x, %w, %y) : memref<12x16xi8>, memref<2x16x16xi8>, memref<4x16xi32>
     func.return
   }
-  vdla.program @product(%x: memref<12x16xi8>, %w: memref<2x16x16xi8>, %y: memref<4x16xi32>) {
+  accelerator.program @product(%x: memref<12x16xi8>, %w: memref<2x16x16xi8>, %y: memref<4x16xi32>) {
     %k = vdla.kernel gemm at 0 [4] dst [1] src [1] wgt [0] {
       uop 0, 0, 0
     }
@@ -29,7 +29,7 @@ module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32
     vdla.load inp 0, %x[8] : 1x4
     vdla.gemm %k
     vdla.store acc 0, %y[0] : 1x4
-    vdla.finish
+    accelerator.finish
   }
 }
 """
@@ -39,7 +39,7 @@ from dataclasses import dataclass
 
 from xdsl.passes import ModulePass
 
-from tcopt.dialects.vdla import LoadOp, GemmOp, Unit
+from tcopt.dialects.vdla import LoadOp, GemmOp
 from tcopt.support.registries.registry import register_pass
 
 
@@ -51,9 +51,9 @@ class LoseTokenPass(ModulePass):
     def apply(self, ctx, op):
         for each in op.walk():
             if isinstance(each, LoadOp):
-                each.set_tokens((), each.pushes)
+                each.set_tokens((), each.sends_to)
             if isinstance(each, GemmOp):
-                each.set_tokens(each.pops, tuple(u for u in each.pushes if u is not Unit.LOAD))
+                each.set_tokens(each.waits_for, [u for u in each.sends_to if u != "load"])
 
 
 @register_pass
@@ -83,10 +83,10 @@ def test_stream_passes_keep_results(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Code that only the encoding pass changes is compared by the results of @main."""
-    assert run(monkeypatch, "-p", "insert-tokens,vdla-check,encode-vdla") == 0
+    assert run(monkeypatch, "-p", "order-units,accelerator-check,encode-accelerator") == 0
     error = capsys.readouterr().err
-    assert "// exec: insert-tokens: same values, 1 compared" in error
-    assert "// exec: encode-vdla: same values" in error
+    assert "// exec: order-units: same values, 1 compared" in error
+    assert "// exec: encode-accelerator: same values" in error
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,6 @@ def test_a_wrong_stream_is_found_and_its_pass_named(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run(monkeypatch, "--load", plugin, "-p", f"insert-tokens,{fault}") == 1
+    assert run(monkeypatch, "--load", plugin, "-p", f"order-units,{fault}") == 1
     error = capsys.readouterr().err.splitlines()[-1]
     assert f"pass '{fault}'" in error and message in error

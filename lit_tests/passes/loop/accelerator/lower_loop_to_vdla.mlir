@@ -3,7 +3,7 @@
 // Loops around several calls are unrolled; loops around one call become a padded row transfer, or
 // two hardware loops with micro-ops for the rest. Each slot has its own kernels, equal kernels are
 // shared, and all are loaded at once if they fit.
-// CHECK-LABEL: vdla.program @conv(%x: memref<4x6x16xi8>, %w: memref<2x3x16x16xi8>, %y: memref<2x4x4x16xi32>) {
+// CHECK-LABEL: accelerator.program @conv(%x: memref<4x6x16xi8>, %w: memref<2x3x16x16xi8>, %y: memref<2x4x4x16xi32>) {
 // CHECK-NEXT:    %reset = vdla.kernel gemm at 0 [16] dst [1] src [0] wgt [0] {
 // CHECK-NEXT:      uop 0, 0, 0
 // CHECK-NEXT:    }
@@ -28,7 +28,7 @@
 // CHECK-NEXT:    vdla.load wgt 3, %w[3] : 1x3
 // CHECK-NEXT:    vdla.gemm %gemm_1
 // CHECK-NEXT:    vdla.store acc 0, %y[16] : 1x16
-// CHECK-NEXT:    vdla.finish
+// CHECK-NEXT:    accelerator.finish
 builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 64>} {
   loop.func @conv(%x: memref<4x6x16xi8>, %w: memref<2x3x16x16xi8>, %y: memref<2x4x4x16xi32>) {
     loop.for %o = 0 to 2 {
@@ -68,7 +68,7 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_byt
 
 // Guards shorten loops, as in the smaller last tile. Transfers that exceed an instruction are
 // split.
-// CHECK-LABEL: vdla.program @guards
+// CHECK-LABEL: accelerator.program @guards
 // CHECK:         vdla.load acc 0, %x[0] : 3x2 stride 5
 // CHECK-NEXT:    vdla.load acc 6, %x[25] : 3x2 stride 5
 // CHECK-NEXT:    vdla.store acc 0, %y[0] : 3x2 stride 5
@@ -104,7 +104,7 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_byt
 // -----
 
 // Loops are interchanged if consecutive iterations would write the same register too soon.
-// CHECK-LABEL: vdla.program @rewrite
+// CHECK-LABEL: accelerator.program @rewrite
 // CHECK:         %gemm = vdla.kernel gemm at 0 [3, 4] dst [0, 1] src [1, 1] wgt [0, 0] {
 builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 64, rewrite = 2>} {
   loop.func @rewrite() {
@@ -182,7 +182,7 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_byt
 
 // ALU ops update registers in place, with an immediate or with other registers, which may be
 // broadcast.
-// CHECK-LABEL: vdla.program @alu
+// CHECK-LABEL: accelerator.program @alu
 // CHECK-NEXT:    %add = vdla.kernel alu at 0 [8] dst [1] src [0] {
 // CHECK-NEXT:      uop 0, 8
 // CHECK-NEXT:    }
@@ -222,14 +222,14 @@ builtin.module attributes {tcopt.target = #target.vdla<results = "i8", features 
 // -----
 
 // If micro-op memory is too small for all kernels, they are loaded again.
-// CHECK-LABEL: vdla.program @again
+// CHECK-LABEL: accelerator.program @again
 // CHECK:         vdla.load_uops %reset
 // CHECK-NEXT:    vdla.gemm reset %reset
 // CHECK-NEXT:    vdla.load_uops %reset_1
 // CHECK-NEXT:    vdla.gemm reset %reset_1
 // CHECK-NEXT:    vdla.load_uops %reset
 // CHECK-NEXT:    vdla.gemm reset %reset
-// CHECK-NEXT:    vdla.finish
+// CHECK-NEXT:    accelerator.finish
 builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 4>} {
   loop.func @again() {
     loop.for %n = 0 to 3 {
@@ -245,7 +245,7 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_byt
 
 // Registers are set to a constant by a reset, an add and a shift. The padding of loaded bytes is
 // first zero, then set to the constant: rows above and below, and columns left and right.
-// CHECK-LABEL: vdla.program @around
+// CHECK-LABEL: accelerator.program @around
 // CHECK-NEXT:    %reset = vdla.kernel gemm at 0 [20] dst [1] src [0] wgt [0] {
 // CHECK:         %add = vdla.kernel alu at 1 [20] dst [1] src [0] {
 // CHECK:         %min = vdla.kernel alu at 2 [5] dst [1] src [0] {

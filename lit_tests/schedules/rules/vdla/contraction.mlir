@@ -16,8 +16,8 @@
 // CHECK-NEXT:    sched.tensorize %pad as "vdla_load_inp_1x16"
 // CHECK-NEXT:    sched.tensorize %w_acc_weight as "vdla_load_wgt_16x16"
 // CHECK-NEXT:    sched.tensorize %conv_store as "vdla_store_acc_1x16"
-// PROGRAM-LABEL: vdla.program @blocked_conv
-// PROGRAM:         vdla.finish
+// PROGRAM-LABEL: accelerator.program @blocked_conv
+// PROGRAM:         accelerator.finish
 module attributes {tcopt.target = #target.vdla<inp_bytes = 2048, wgt_bytes = 8192, acc_bytes = 8192, uop_bytes = 1024>} {
 func.func @main(%x: tensor<1x2x8x8x16xi8>, %w: tensor<2x2x3x3x1x16x16xi8>) -> tensor<1x2x8x8x16xi32> {
   %0 = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1], result_element = i32} : tensor<1x2x8x8x16xi32>
@@ -30,7 +30,7 @@ func.func @main(%x: tensor<1x2x8x8x16xi8>, %w: tensor<2x2x3x3x1x16x16xi8>) -> te
 // For a strided 1x1 convolution only the required rows are loaded.
 // CHECK-LABEL: sched.sequence @blocked_conv_schedule for @blocked_conv attributes {rule = "vdla-contraction"
 // CHECK:         %x_acc_input = sched.cache_read %conv of 0 into acc_input steps [1, 1, 2, 1, 1]
-// PROGRAM-LABEL: vdla.program @blocked_conv
+// PROGRAM-LABEL: accelerator.program @blocked_conv
 // PROGRAM:         vdla.load inp 0, %x[0] : {{[0-9]+}}x7 stride 16
 module attributes {tcopt.target = #target.vdla<inp_bytes = 2048, wgt_bytes = 8192, acc_bytes = 8192, uop_bytes = 1024>} {
 func.func @main(%x: tensor<1x1x8x8x16xi8>, %w: tensor<1x1x1x1x1x16x16xi8>) -> tensor<1x1x4x4x16xi32> {
@@ -63,7 +63,7 @@ func.func @main(%x: tensor<4x16xf32>, %w: tensor<16x16xf32>) -> tensor<4x16xf32>
 // CHECK:         sched.tensorize %b_acc_register as "vdla_load_acc_1x16"
 // CHECK:         sched.tensorize %addi as "vdla_add_1x16"
 // CHECK-NEXT:    sched.tensorize %shrsi as "vdla_shr_1x16_by_8"
-// PROGRAM-LABEL: vdla.program @fused_blocked_conv_add_shift_right_cast
+// PROGRAM-LABEL: accelerator.program @fused_blocked_conv_add_shift_right_cast
 // PROGRAM:         vdla.load acc {{[0-9]+}}, %b[0] : 1x1
 // PROGRAM:         vdla.alu add %add
 // PROGRAM-NEXT:    vdla.alu shr %shr, 8
@@ -88,7 +88,7 @@ func.func @main(%x: tensor<1x1x8x8x16xi8>, %w: tensor<1x1x1x1x1x16x16xi8>, %b: t
 // CHECK-NEXT:    sched.tensorize %trunci as "vdla_mulh_1x16"
 // CHECK-NEXT:    sched.tensorize %addi as "vdla_add_1x16"
 // CHECK-NEXT:    sched.tensorize %shrsi as "vdla_shr_1x16"
-// PROGRAM-LABEL: vdla.program @fused_blocked_conv_shift_left_multiply_high_add
+// PROGRAM-LABEL: accelerator.program @fused_blocked_conv_shift_left_multiply_high_add
 // PROGRAM:         vdla.load acc {{[0-9]+}}, %m[0] : 1x1
 // PROGRAM:         vdla.load acc {{[0-9]+}}, %o[0] : 1x1
 // PROGRAM:         vdla.load acc {{[0-9]+}}, %s[0] : 1x1

@@ -13,7 +13,7 @@
 // CHECK-NEXT:    sched.tensorize %max_pool_init as "vdla_set_1x16_by_-2147483648"
 // CHECK-NEXT:    sched.tensorize %cast as "vdla_load_acc8_1x16_by_-128"
 // CHECK-NEXT:    sched.tensorize %cast_1 as "vdla_store_out_1x16"
-// PROGRAM-LABEL: vdla.program @fused_pad_cast_pool_cast
+// PROGRAM-LABEL: accelerator.program @fused_pad_cast_pool_cast
 // PROGRAM:         vdla.gemm reset
 // PROGRAM-NEXT:    vdla.alu add %{{.*}}, -32768
 // PROGRAM-NEXT:    vdla.alu shr %{{.*}}, -16

@@ -9,14 +9,12 @@ from hypothesis import strategies as st
 
 from programs.accelerator_programs import TO_LOOP, Conv, program_of
 from running.examples import examples
-from tcopt.backends.accelerator.simulator.timing import simulate
+from tcopt.backends.accelerator.code import code_for
+from tcopt.backends.accelerator.report import report_of
 from tcopt.backends.vdla.machines import named_machine
-from tcopt.backends.vdla.simulator.function import run_stream
-from tcopt.backends.vdla.source import stream_for
 from tcopt.compiler import Phase, lower
 from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.target import VdlaTargetAttr
-from tcopt.dialects.vdla.tasks.reading import machine_of, tasks_of
 from tcopt.schedules import Schedule
 from tcopt.schedules.analysis.patterns import match_block
 from tcopt.schedules.rules.vdla.contraction import choose_tile
@@ -44,7 +42,7 @@ def machine(**facts: int | str) -> VdlaTargetAttr:
 def check(conv: Conv, target: VdlaTargetAttr, rng: np.random.Generator) -> None:
     program = program_of(conv.module(target))
     x, w, y = conv.arrays(rng)
-    run_stream(stream_for(program, target), target, [x, w, y])
+    code_for(program, target).run([x, w, y])
     np.testing.assert_array_equal(y, conv.expected(x, w))
 
 
@@ -104,10 +102,8 @@ def test_estimate(name: str) -> None:
     expected = Estimator(roles, target).cycles(tile)
     module = conv.module(target)
     program = program_of(module)
-    lower(module, [Phase("tokens", "insert-tokens")])
-    stream = stream_for(program, target)
-    tasks, _ = tasks_of(stream, target)
-    found = simulate(machine_of(target, stream), tasks).cycles
+    lower(module, [Phase("tokens", "order-units")])
+    found = report_of(program, target).cycles
     assert expected == pytest.approx(found, rel=0.1)
 
 

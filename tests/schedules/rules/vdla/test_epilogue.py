@@ -17,15 +17,14 @@ from programs.accelerator_programs import (
     module_text,
     program_of,
 )
-from tcopt.backends.accelerator.simulator.timing import simulate
+from tcopt.backends.accelerator.code import code_for
+from tcopt.backends.accelerator.report import report_of
 from tcopt.backends.vdla.machines import named_machine
-from tcopt.backends.vdla.simulator.function import run_stream
-from tcopt.backends.vdla.source import stream_for
 from tcopt.compiler import Phase, lower
+from tcopt.dialects.accelerator import ProgramOp
 from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, VdlaTargetAttr
-from tcopt.dialects.vdla import AluOp, ProgramOp
-from tcopt.dialects.vdla.tasks.reading import machine_of, tasks_of
+from tcopt.dialects.vdla import AluOp
 from tcopt.interpreters.graph import run_module
 from tcopt.schedules import Schedule
 from tcopt.schedules.analysis.patterns import match_block
@@ -79,12 +78,12 @@ def test_results(name: str, rng: np.random.Generator) -> None:
     feeds += [rng.integers(-5000, 5000, bias, np.int32), rng.integers(-128, 128, y, np.int8)]
     (expected,) = run_module(module, feeds)
     program = program_of(module)
-    assert any(isinstance(op, AluOp) for op in program.instructions)
-    lower(program.parent_op(), [Phase("tokens", "insert-tokens,vdla-check")])  # pyright: ignore
-    stream = stream_for(program, target)
+    assert any(isinstance(op, AluOp) for op in program.steps)
+    lower(program.parent_op(), [Phase("tokens", "order-units,accelerator-check")])  # pyright: ignore
+    code = code_for(program, target)
     for seed in (None, 1):
         found = np.zeros(expected.shape, expected.dtype)
-        run_stream(stream, target, [*arguments(program, feeds), found], seed=seed)
+        code.run([*arguments(program, feeds), found], seed)
         np.testing.assert_array_equal(found, expected)
 
 
@@ -117,8 +116,6 @@ def test_estimate(steps: list[str]) -> None:
     assert tile is not None
     expected = Estimator(roles, target).cycles(tile)
     program = program_of(whole)
-    lower(whole, [Phase("tokens", "insert-tokens")])
-    stream = stream_for(program, target)
-    tasks, _ = tasks_of(stream, target)
-    found = simulate(machine_of(target, stream), tasks).cycles
+    lower(whole, [Phase("tokens", "order-units")])
+    found = report_of(program, target).cycles
     assert expected == pytest.approx(found, rel=0.1)

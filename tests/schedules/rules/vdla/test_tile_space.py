@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from programs.accelerator_programs import TO_LOOP, TO_PLACES, Conv
+from tcopt.backends.accelerator.code import code_for
 from tcopt.backends.vdla.machines import named_machine
-from tcopt.backends.vdla.simulator.function import run_stream
-from tcopt.backends.vdla.source import stream_for
 from tcopt.compiler import Phase, lower
+from tcopt.dialects.accelerator import ProgramOp
 from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.target import VdlaTargetAttr
-from tcopt.dialects.vdla import ProgramOp
 from tcopt.schedules import Schedule
 from tcopt.schedules.passes.schedule import find_schedule
 from tcopt.schedules.rules.rule import rules_for
@@ -109,11 +108,11 @@ def test_any_choice_computes_the_same(rng: np.random.Generator) -> None:
         module = conv.module(SMALL)
         module.body.block.erase_op(next(iter(module.ops)))
         module.body.block.add_op(schedule.func)
-        lower(module, [Phase("program", f"{TO_PLACES},lower-loop-to-vdla,insert-tokens")])
+        lower(module, [Phase("program", f"{TO_PLACES},lower-loop-to-vdla,order-units")])
         (program,) = module.ops
         assert isinstance(program, ProgramOp)
         x, w, y = conv.arrays(rng)
-        run_stream(stream_for(program, SMALL), SMALL, [x, w, y], seed=0)
+        code_for(program, SMALL).run([x, w, y], seed=0)
         np.testing.assert_array_equal(y, conv.expected(x, w))
 
 

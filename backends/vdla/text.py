@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcopt.dialects.vdla.stream import (
+from tcopt.backends.vdla.stream import (
     MICRO_OPS,
     Alu,
     Buffer,

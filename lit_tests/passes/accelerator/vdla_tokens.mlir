@@ -1,11 +1,11 @@
-// RUN: tcopt %s -p insert-tokens,vdla-check --split-input-file | filecheck %s
-// RUN: tcopt %s -p insert-tokens --remarks --split-input-file -o /dev/null 2>&1 | filecheck %s --check-prefix=PLAN
-// RUN: tcopt %s -p insert-tokens,insert-tokens --split-input-file | filecheck %s
-// RUN: tcopt %s -p 'insert-tokens{rule=neighbours}' --split-input-file | filecheck %s --check-prefix=VTA
+// RUN: tcopt %s -p order-units,accelerator-check --split-input-file | filecheck %s
+// RUN: tcopt %s -p order-units --remarks --split-input-file -o /dev/null 2>&1 | filecheck %s --check-prefix=PLAN
+// RUN: tcopt %s -p order-units,order-units --split-input-file | filecheck %s
+// RUN: tcopt %s -p 'order-units{rule=neighbours}' --split-input-file | filecheck %s --check-prefix=VTA
 
 // A gemm waits for its inputs, with one token for both loads; a load waits for the gemm that read
 // the entries it overwrites, while the load before it, to other entries, does not.
-// CHECK-LABEL: vdla.program @slots
+// CHECK-LABEL: accelerator.program @slots
 // CHECK:         vdla.gemm reset %k{{$}}
 // CHECK-NEXT:    vdla.load inp 0, %x[0] : 1x4{{$}}
 // CHECK-NEXT:    vdla.load wgt 0, %w[0] : 1x1 push(compute)
@@ -14,10 +14,10 @@
 // CHECK-NEXT:    vdla.load inp 0, %x[8] : 1x4 pop(compute) push(compute)
 // CHECK-NEXT:    vdla.gemm %k pop(load) push(store)
 // CHECK-NEXT:    vdla.store acc 0, %y[0] : 1x4 pop(compute) push(compute)
-// CHECK-NEXT:    vdla.finish pop(store)
+// CHECK-NEXT:    accelerator.finish pop(store)
 
 // The plan gives the reason for each token.
-// PLAN:      done: insert-tokens: @slots ({{.*}}): 5 tokens for 6 dependences
+// PLAN:      done: order-units: @slots ({{.*}}): 5 tokens for 6 dependences
 // PLAN-NEXT: @slots ({{.*}}): load->compute: 4 after 3 (RAW wgt)
 // PLAN-NEXT: @slots ({{.*}}): load->compute: 7 after 6 (RAW inp)
 // PLAN-NEXT: @slots ({{.*}}): compute->load: 6 after 4 (WAR inp)
@@ -26,11 +26,11 @@
 
 // By VTA's rule units of adjacent statements synchronise whatever they access: the first load waits
 // for an unrelated reset.
-// VTA-LABEL: vdla.program @slots
+// VTA-LABEL: accelerator.program @slots
 // VTA:         vdla.gemm reset %k push(load)
 // VTA-NEXT:    vdla.load inp 0, %x[0] : 1x4 pop(compute)
 module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
-  vdla.program @slots(%x: memref<12x16xi8>, %w: memref<2x16x16xi8>, %y: memref<8x16xi32>) {
+  accelerator.program @slots(%x: memref<12x16xi8>, %w: memref<2x16x16xi8>, %y: memref<8x16xi32>) {
     %k = vdla.kernel gemm at 0 [4] dst [1] src [1] wgt [0] {
       uop 0, 0, 0
     }
@@ -43,7 +43,7 @@ module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32
     vdla.load inp 0, %x[8] : 1x4
     vdla.gemm %k
     vdla.store acc 0, %y[0] : 1x4
-    vdla.finish
+    accelerator.finish
   }
 }
 
@@ -51,14 +51,14 @@ module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32
 
 // A load of what a store wrote is ordered by the compute instruction between them, with a token to
 // it and one from it; an instruction that already waits for the store is used.
-// CHECK-LABEL: vdla.program @through_compute
+// CHECK-LABEL: accelerator.program @through_compute
 // CHECK:         vdla.store out 0, %m[0] : 1x2 pop(compute) push(compute)
 // CHECK-NEXT:    vdla.gemm reset %k pop(store) push(load)
 // CHECK-NEXT:    vdla.gemm reset %k{{$}}
 // CHECK-NEXT:    vdla.load inp 0, %m[1] : 1x1 pop(compute) push(compute)
-// CHECK-NEXT:    vdla.finish pop(load)
+// CHECK-NEXT:    accelerator.finish pop(load)
 module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768, results = "i8">} {
-  vdla.program @through_compute(%m: memref<8x16xi8>) {
+  accelerator.program @through_compute(%m: memref<8x16xi8>) {
     %k = vdla.kernel gemm at 0 [2] dst [1] src [1] wgt [0] {
       uop 0, 0, 0
     }
@@ -68,21 +68,20 @@ module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32
     vdla.gemm reset %k
     vdla.gemm reset %k
     vdla.load inp 0, %m[1] : 1x1
-    vdla.finish
+    accelerator.finish
   }
 }
 
 // -----
 
-// Without a compute instruction between them, one is inserted that reloads micro-ops: those of the
-// smallest kernel.
-// CHECK-LABEL: vdla.program @relay
+// Without a compute instruction between them, a relay is inserted.
+// CHECK-LABEL: accelerator.program @relay
 // CHECK:         vdla.store out 0, %m[0] : 1x2 pop(compute) push(compute)
-// CHECK-NEXT:    vdla.load_uops %small pop(store) push(load)
+// CHECK-NEXT:    accelerator.relay compute pop(store) push(load)
 // CHECK-NEXT:    vdla.load inp 0, %m[1] : 1x1 pop(compute) push(compute)
-// CHECK-NEXT:    vdla.finish pop(load)
+// CHECK-NEXT:    accelerator.finish pop(load)
 module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768, results = "i8">} {
-  vdla.program @relay(%m: memref<8x16xi8>) {
+  accelerator.program @relay(%m: memref<8x16xi8>) {
     %large = vdla.kernel gemm at 0 [] {
       uop 0, 0, 0
       uop 1, 0, 0
@@ -94,35 +93,32 @@ module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32
     vdla.gemm reset %large
     vdla.store out 0, %m[0] : 1x2
     vdla.load inp 0, %m[1] : 1x1
-    vdla.finish
+    accelerator.finish
   }
 }
 
 // -----
 
-// A program without micro-ops gets some for it.
-// CHECK-LABEL: vdla.program @no_micro_ops
-// CHECK-NEXT:    %[[K:.*]] = vdla.kernel gemm at 0 [] {
-// CHECK-NEXT:      uop 0, 0, 0
-// CHECK-NEXT:    }
+// So it is in a program without micro-ops.
+// CHECK-LABEL: accelerator.program @no_micro_ops
 // CHECK-NEXT:    vdla.load acc8 0, %m[2] : 1x2{{$}}
 // CHECK-NEXT:    vdla.load inp 0, %m[0] : 1x2 push(compute)
-// CHECK-NEXT:    vdla.load_uops %[[K]] pop(load) push(store)
+// CHECK-NEXT:    accelerator.relay compute pop(load) push(store)
 // CHECK-NEXT:    vdla.store out 0, %m[0] : 1x2 pop(compute) push(compute)
-// CHECK-NEXT:    vdla.finish pop(store)
+// CHECK-NEXT:    accelerator.finish pop(store)
 module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768, results = "i8", features = "load_i8">} {
-  vdla.program @no_micro_ops(%m: memref<8x16xi8>) {
+  accelerator.program @no_micro_ops(%m: memref<8x16xi8>) {
     vdla.load acc8 0, %m[2] : 1x2
     vdla.load inp 0, %m[0] : 1x2
     vdla.store out 0, %m[0] : 1x2
-    vdla.finish
+    accelerator.finish
   }
 }
 
 // -----
 
 // If a queue holds only one token, no second is sent: one token covers all dependences.
-// CHECK-LABEL: vdla.program @short_queues
+// CHECK-LABEL: accelerator.program @short_queues
 // CHECK-NEXT:    vdla.load acc 0, %x[0] : 1x1{{$}}
 // CHECK-NEXT:    vdla.load acc 1, %x[1] : 1x1{{$}}
 // CHECK-NEXT:    vdla.load acc 2, %x[2] : 1x1{{$}}
@@ -131,9 +127,9 @@ module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32
 // CHECK-NEXT:    vdla.store acc 1, %y[1] : 1x1{{$}}
 // CHECK-NEXT:    vdla.store acc 2, %y[2] : 1x1{{$}}
 // CHECK-NEXT:    vdla.store acc 3, %y[3] : 1x1 push(compute)
-// CHECK-NEXT:    vdla.finish pop(store)
+// CHECK-NEXT:    accelerator.finish pop(store)
 module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768, tokens = 1>} {
-  vdla.program @short_queues(%x: memref<8x16xi32>, %y: memref<8x16xi32>) {
+  accelerator.program @short_queues(%x: memref<8x16xi32>, %y: memref<8x16xi32>) {
     vdla.load acc 0, %x[0] : 1x1
     vdla.load acc 1, %x[1] : 1x1
     vdla.load acc 2, %x[2] : 1x1
@@ -142,6 +138,6 @@ module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32
     vdla.store acc 1, %y[1] : 1x1
     vdla.store acc 2, %y[2] : 1x1
     vdla.store acc 3, %y[3] : 1x1
-    vdla.finish
+    accelerator.finish
   }
 }

@@ -1,8 +1,8 @@
-"""Programs as settings of a host function, in a textual form for IR attributes and JSON."""
+"""Code of accelerators that are described by intrinsics: the text of a program."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from io import StringIO
 from typing import Any
@@ -12,42 +12,47 @@ from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from tcopt.backends.accelerator.code import ACCELERATOR, ANY, Array, Code, Settings, code_of
+from tcopt.backends.accelerator.execution import run_program
 from tcopt.dialects.accelerator import DIALECT, ProgramOp
-from tcopt.dialects.accelerator.instructions import facts_of
 from tcopt.dialects.target import TARGET_ATTRIBUTE, AcceleratorFacts
 from tcopt.support.errors import InputError
-from tcopt.support.ir.origins import node_names
-from tcopt.support.locations import nearest_location
-from tcopt.support.machines.instruction_places import place_settings
 from tcopt.support.registries.registry import all_dialects
 from tcopt.support.syntax.parsing import LocatedParser
 
-FUNCTION = "accelerator_run"
-"""The host function that runs a program, see `host_functions.py`."""
 
-Settings = Mapping[str, Any]
+@code_of(ANY)
+class IntrinsicCode(Code):
+    """Text of a program whose intrinsics define what it computes."""
 
+    def __init__(self, program: ProgramOp, facts: AcceleratorFacts):
+        super().__init__(facts)
+        self._program = program
 
-def settings_of(program: ProgramOp) -> dict[str, Any]:
-    """Return a program, its accelerator and the locations of its steps as text."""
-    alone = program.clone()
-    places = [", ".join(node_names(nearest_location(step))) for step in program.steps]
-    facts = facts_of(program)
-    assert facts is not None, "its proof has asked"
-    alone.attributes[TARGET_ATTRIBUTE] = facts
-    stream = StringIO()
-    Printer(stream).print_op(ModuleOp([alone]))
-    text = {"program": stream.getvalue(), "accelerator": facts.name}
-    return {**text, **place_settings(places)}
+    @classmethod
+    def of_program(cls, program: ProgramOp, facts: AcceleratorFacts) -> IntrinsicCode:
+        return cls(program, facts)
 
+    @classmethod
+    def of_settings(
+        cls, settings: Settings, shapes: Sequence[tuple[int, ...]], bits: Sequence[int]
+    ) -> IntrinsicCode:
+        found = _parsed(str(settings.get("program", "")), str(settings.get(ACCELERATOR, "")))
+        return cls(*found)
 
-def program_in(settings: Settings) -> tuple[ProgramOp, AcceleratorFacts]:
-    """Return the program and accelerator in settings.
+    @property
+    def program(self) -> ProgramOp:
+        return self._program
 
-    Raises:
-        InputError: there is none.
-    """
-    return _parsed(str(settings.get("program", "")), str(settings.get("accelerator", "")))
+    def settings(self) -> dict[str, Any]:
+        alone = self.program.clone()
+        alone.attributes[TARGET_ATTRIBUTE] = self.facts
+        stream = StringIO()
+        Printer(stream).print_op(ModuleOp([alone]))
+        return {"program": stream.getvalue()}
+
+    def execute(self, buffers: Sequence[Array], order: Iterable[int] | None = None) -> None:
+        run_program(self.program, self.facts, buffers, order)
 
 
 @lru_cache(maxsize=256)

@@ -1,20 +1,28 @@
-"""A program as plain Python values, for encoding, execution, timing and proofs."""
+"""A program as plain Python values: the fields of its instructions, for encoding and execution."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
+from typing import Any
 
 from xdsl.dialects.builtin import IntegerType, MemRefType
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.hints import isa
 
-from tcopt.dialects.vdla.attrs import AluCode, KernelKind, Memory, Unit
-from tcopt.dialects.vdla.compute import AluOp, FinishOp, GemmOp
-from tcopt.dialects.vdla.instruction import InstructionOp
-from tcopt.dialects.vdla.kernel import KernelOp
-from tcopt.dialects.vdla.program import ProgramOp
-from tcopt.dialects.vdla.transfer import LoadUopsOp, TransferOp
+from tcopt.dialects.accelerator import FinishOp, ProgramOp, RelayOp, StepOp
+from tcopt.dialects.vdla import (
+    AluCode,
+    AluOp,
+    GemmOp,
+    KernelKind,
+    KernelOp,
+    LoadUopsOp,
+    Memory,
+    TransferOp,
+    Unit,
+)
+from tcopt.support.errors import UnsupportedError
 
 Pair = tuple[int, int]
 MicroOp = tuple[int, int, int]
@@ -47,14 +55,12 @@ class Instruction:
     Attributes:
         pops: the units whose tokens it waits for. pushes: the units that it sends a token to.
         op: the op that it comes from, for messages.
-        place: its source location, if there is no op.
     """
 
     unit: Unit
     pops: tuple[Unit, ...] = ()
     pushes: tuple[Unit, ...] = ()
     op: Operation | None = field(default=None, compare=False, repr=False)
-    place: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,9 +109,9 @@ class Compute(Instruction):
     src: Pair
 
     @property
-    def count(self) -> int:
-        """The number of micro-op executions."""
-        return self.loops[0] * self.loops[1] * (self.uop_end - self.uop_begin)
+    def factors(self) -> tuple[Pair, Pair, Pair]:
+        """The steps of all fields of a micro-op."""
+        return self.dst, self.src, (0, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +120,10 @@ class Gemm(Compute):
 
     wgt: Pair
     reset: bool
+
+    @property
+    def factors(self) -> tuple[Pair, Pair, Pair]:
+        return self.dst, self.src, self.wgt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +170,8 @@ class _Reader:
         }
         self.table: list[MicroOp] = []
         self.places: dict[tuple[KernelOp, ...], int] = {}
+        self.loaded = (0, 0)
+        """Address of a loaded micro-op on the accelerator and in the table."""
 
     def read(self) -> Stream:
         body = self.program.body.block
@@ -167,40 +179,53 @@ class _Reader:
             _buffer(value, value.name_hint or f"arg{number}")
             for number, value in enumerate(body.args)
         )
-        instructions = tuple(self.instruction(op) for op in self.program.instructions)
+        steps = self.program.steps
+        instructions = tuple(self.instruction(step) for step in steps)
+        if not self.table and any(isinstance(step, RelayOp) for step in steps):
+            self.table.append((0, 0, 0))
         return Stream(self.program.sym_name.data, buffers, tuple(self.table), instructions)
 
-    def instruction(self, op: InstructionOp) -> Instruction:
-        if isinstance(op, TransferOp):
-            return self.transfer(op)
-        if isinstance(op, LoadUopsOp):
-            return self.load_uops(op)
-        if isinstance(op, GemmOp):
-            dst, src, wgt = _pairs(op.body)
-            return Gemm(
-                unit=op.unit, pops=op.pops, pushes=op.pushes, op=op,
-                uop_begin=op.body.place, uop_end=op.body.place + op.body.size,
-                loops=_pair(op.body.extents, 1), dst=dst, src=src, wgt=wgt, reset=op.is_reset,
-            )  # fmt: skip
-        if isinstance(op, AluOp):
-            dst, src = _pairs(op.body)
-            return Alu(
-                unit=op.unit, pops=op.pops, pushes=op.pushes, op=op,
-                uop_begin=op.body.place, uop_end=op.body.place + op.body.size,
-                loops=_pair(op.body.extents, 1), dst=dst, src=src, code=op.code.data,
-                number=op.number,
-            )  # fmt: skip
-        assert isinstance(op, FinishOp)
-        return Finish(unit=op.unit, pops=op.pops, pushes=op.pushes, op=op)
+    def instruction(self, op: StepOp) -> Instruction:
+        common = Instruction(
+            unit=Unit.COMPUTE if op.unit is None else Unit(op.unit),
+            pops=tuple(map(Unit, op.waits_for)),
+            pushes=tuple(map(Unit, op.sends_to)),
+            op=op,
+        )
+        match op:
+            case TransferOp():
+                return self.transfer(op, common)
+            case LoadUopsOp():
+                kernels = tuple(op.loaded)
+                if kernels not in self.places:
+                    self.places[kernels] = len(self.table)
+                    self.table += (row for kernel in kernels for row in micro_ops_of(kernel))
+                self.loaded = (op.first, self.places[kernels])
+                return self.load_uops(op.count, common)
+            case RelayOp():
+                return self.load_uops(1, common)
+            case GemmOp():
+                dst, src, wgt = _pairs(op.body)
+                return Gemm(
+                    **vars(common), **_loops(op.body), dst=dst, src=src, wgt=wgt, reset=op.is_reset
+                )
+            case AluOp():
+                dst, src = _pairs(op.body)
+                number = op.number
+                return Alu(
+                    **vars(common), **_loops(op.body), dst=dst, src=src, code=op.code.data,
+                    number=number,
+                )  # fmt: skip
+            case FinishOp():
+                return Finish(**vars(common))
+            case _:
+                raise UnsupportedError(f"VDLA has no instruction for {op.name}", op=op)
 
-    def transfer(self, op: TransferOp) -> Transfer:
+    def transfer(self, op: TransferOp, common: Instruction) -> Transfer:
         top, bottom, left, right = op.pads
         return Transfer(
-            unit=op.unit,
-            pops=op.pops,
-            pushes=op.pushes,
-            op=op,
-            is_store=op.unit is Unit.STORE,
+            **vars(common),
+            is_store=op.stored is not None,
             memory=op.memory_kind,
             sram=op.first,
             buffer=self.numbers[op.buffer],
@@ -211,24 +236,18 @@ class _Reader:
             pads=(top, bottom, left, right),
         )
 
-    def load_uops(self, op: LoadUopsOp) -> Transfer:
-        kernels = tuple(op.loaded)
-        if kernels not in self.places:
-            self.places[kernels] = len(self.table)
-            self.table += (row for kernel in kernels for row in micro_ops_of(kernel))
+    def load_uops(self, count: int, common: Instruction) -> Transfer:
+        """Return a load of micro-ops to the address in `loaded`."""
         return Transfer(
-            unit=op.unit,
-            pops=op.pops,
-            pushes=op.pushes,
-            op=op,
+            **vars(common),
             is_store=False,
             memory=Memory.UOP,
-            sram=op.first,
+            sram=self.loaded[0],
             buffer=MICRO_OPS,
-            offset=self.places[kernels],
+            offset=self.loaded[1],
             rows=1,
-            columns=op.count,
-            stride=op.count,
+            columns=count,
+            stride=count,
         )
 
 
@@ -237,6 +256,14 @@ def micro_ops_of(kernel: KernelOp) -> list[MicroOp]:
     if kernel.kind.data is KernelKind.ALU:
         return [(dst, src, 0) for dst, src in kernel.rows]
     return [(dst, src, wgt) for dst, src, wgt in kernel.rows]
+
+
+def _loops(kernel: KernelOp) -> dict[str, Any]:
+    return {
+        "uop_begin": kernel.place,
+        "uop_end": kernel.place + kernel.size,
+        "loops": _pair(kernel.extents, 1),
+    }
 
 
 def _pairs(kernel: KernelOp) -> list[Pair]:

@@ -1,1 +1,0 @@
-"""Accesses and durations of instructions, for ordering, timing and proofs."""

@@ -1,1 +1,0 @@
-"""Passes on VDLA programs."""
