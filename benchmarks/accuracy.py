@@ -85,7 +85,7 @@ def measure(model: ModelProto) -> dict[str, tuple[float, float]]:
     """Return errors by side."""
     rng = np.random.default_rng(0)
     compiled = {accuracy: tcopt.compile(model, accuracy=accuracy) for accuracy in ACCURACIES}
-    with mock.patch("tcopt.compiler.entry.pipeline", direct_pipeline):
+    with mock.patch("tcopt.compiler.options.pipeline", direct_pipeline):
         compiled = {"direct": tcopt.compile(model, cache=False), **compiled}
     feeds = {
         spec.name: np.maximum(rng.standard_normal([int(n or 1) for n in spec.shape]), 0).astype(

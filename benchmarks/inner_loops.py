@@ -33,11 +33,11 @@ from tcopt.backends.llvm.emit.names import symbol_of
 from tcopt.backends.llvm.machine.machine import assemble_text
 from tcopt.backends.llvm.module import target_of
 from tcopt.backends.llvm.objects import emit_text
-from tcopt.compiler.driver import Imported
+from tcopt.compiler.options import CompileOptions
 from tcopt.compiler.passes import run_passes
-from tcopt.compiler.pipeline import pipeline
 from tcopt.dialects import loop
 from tcopt.dialects.loop.analysis import access_regions, buffer_shape
+from tcopt.frontends.onnx.importer import import_first_stage
 from tcopt.schedules.analysis.patterns import buffer_bits
 from tcopt.schedules.rules.schedule_remarks import SCHEDULED
 from tcopt.support.errors import InputError
@@ -128,10 +128,11 @@ def _cases(args: argparse.Namespace) -> Iterator[Case]:
 def rows_of(case: Case, name: str, mca: Mca) -> list[Row]:
     """Return a row for each kernel of a case that has a multiply-add loop."""
     accuracy = {k: v for k, v in case.options.items() if k == "accuracy"}
-    module = Imported(case.build(), {}, {}).module()
+    options = CompileOptions(target=f"cpu:{name}", **accuracy)
+    module = import_first_stage(case.build(), options)
     choices: dict[str, str] = {}
     tiles: dict[str, tuple[int, ...]] = {}
-    for phase in pipeline(f"cpu:{name}", **accuracy):
+    for phase in options.phases:
         with collect_remarks() as remarks:
             run_passes(module, phase.passes)
         if phase.name == "schedule":

@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from suites import all_suites
+from tcopt.compiler.options import CompileOptions
 from tcopt.schedules.passes.schedule import find_schedule
 from tcopt.schedules.rules.recorded import recorded_choice
 from tcopt.schedules.rules.rule import facts_of, rules_for, target_kind
@@ -96,7 +97,7 @@ def _cases(args: argparse.Namespace) -> Iterator[tuple[str, dict[str, Task]]]:
         options = {name: case.options[name] for name in known if name in case.options}
         if args.precision:
             options["precision"] = args.precision
-        tasks = tasks_of(case.build(), args.target, **options)
+        tasks = tasks_of(case.build(), CompileOptions(target=args.target, **options))
         yield case.name, {f"{case.name} {n} {task.name}": task for n, task in enumerate(tasks)}
 
 

@@ -37,6 +37,7 @@ from rich.table import Table
 from case import Case
 from groups import GROUPS
 from suites import all_suites
+from tcopt.compiler.options import CompileOptions
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.files.access import write_output
 from tcopt.support.processes.cores import default_threads
@@ -199,7 +200,11 @@ def _tasks(cases: Iterable[Case], target: str) -> Iterable[tuple[str, Task]]:
     for case in cases:
         known = ("accuracy", "precision", "shapes", "dims")
         options = {name: case.options[name] for name in known if name in case.options}
-        task = max(tasks_of(case.build(), target, **options), key=lambda t: t.work, default=None)
+        task = max(
+            tasks_of(case.build(), CompileOptions(target=target, **options)),
+            key=lambda t: t.work,
+            default=None,
+        )
         if task is not None and sum(arm.space.size for arm in arms_of(task)) > 1:
             yield case.name, replace(task, ns=1.0)
         else:

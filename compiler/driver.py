@@ -3,116 +3,121 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
-from onnx import GraphProto, ModelProto, ValueInfoProto
+from onnx import GraphProto, ValueInfoProto
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 
 from tcopt.compiler.content import Source
 from tcopt.compiler.host import declare_kernels, take_kernels, take_sequences
 from tcopt.compiler.kernel_builder import KernelBuilder
-from tcopt.compiler.kernel_cache import KernelCache
+from tcopt.compiler.options import CompileOptions
+from tcopt.compiler.outcome import Compiled, OpenModel, Outcome
 from tcopt.compiler.passes import run_passes
 from tcopt.compiler.report import Report
 from tcopt.compiler.units import kind_of
 from tcopt.dialects.graph.dims import Dims, dims_of
 from tcopt.dialects.graph.weights import release_weights, weights_of
-from tcopt.frontends.onnx.importer import import_stage
+from tcopt.frontends.onnx.importer import Fixed, Open, Staged, import_staged
 from tcopt.frontends.onnx.model.defaults import default_names, without_defaults
+from tcopt.frontends.onnx.model.errors import MissingValuesError
 from tcopt.frontends.onnx.model.inferred_outputs import typed_outputs
 from tcopt.frontends.onnx.model.initializers import graph_weights
 from tcopt.frontends.onnx.model.inputs import ModelInput, declared_input, narrow_inputs
-from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
-from tcopt.frontends.onnx.model.lists import Shapes, expand_lists
+from tcopt.frontends.onnx.model.lists import expand_lists
 from tcopt.frontends.onnx.model.loading import load_model
-from tcopt.frontends.onnx.model.stage import Rest, Stage
+from tcopt.frontends.onnx.model.options import NO_OPTIONS, ImportOptions
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.whole_program import WholeProgram
+from tcopt.schedules.rules.schedule_remarks import SCHEDULED
 from tcopt.support.data.structures import Count, Kind, tensor_names
-from tcopt.support.pipelines.phases import Phase
+from tcopt.support.pipelines.phases import Phase, up_to
+from tcopt.support.pipelines.running import Instrument
+from tcopt.support.placement import collect_placement_warnings
+from tcopt.support.remarks import Remark, collect_remarks
 
-Array = NDArray[Any]
 
+def compile_model(source: Source, options: CompileOptions, report: Report) -> Outcome:
+    """Compile a model to a program: its kernels one by one, and the host function.
 
-class Imported:
-    """A model that can be imported once.
-
-    Attributes:
-        model: the decoded model; None before it is decoded.
-        files: files that were read in addition to the model itself.
-        rest: part of the model after the imported stage.
+    Returns:
+        The program of the model, or of its first stage if later sizes depend on data; or the
+        model's declarations if sizes must be given first.
+    Raises:
+        TcoptError: the model is malformed or not supported, or a pass failed.
     """
+    if not options.timed:
+        return _compile(source, options, report)
+    with collect_remarks() as remarks:
+        found = _compile(source, options, report)
+    if isinstance(found, Compiled):
+        with_remarks(found.program, remarks)
+    return found
 
-    def __init__(
-        self,
-        source: Source,
-        shapes: Shapes,
-        values: Mapping[str, Array],
-        limits: Limits = DEFAULT_LIMITS,
-        stage: Stage | None = None,
-        dims: Mapping[str, int] | None = None,
-        *,
-        follow_links: bool = False,
-    ):
-        self._limits = limits
-        self._follow_links = follow_links
-        self._dims = dims
-        self.model: ModelProto | None = None
-        self.files: set[Path] = set()
-        self.rest: Rest | None = None
-        self._stage = stage
-        self._source = source
-        self._shapes = shapes
-        self._values = values
-        self._arguments: list[Dims] = []
-        self._results: dict[str, Dims] = {}
-        self._counts: tuple[Mapping[str, Count], Mapping[str, Count]] = ({}, {})
 
-    def module(self) -> ModuleOp:
-        """Import the model and return the graph-level module."""
-        model, reader = load_model(self._source, follow_links=self._follow_links)
-        self.files = reader.files
-        self.model = model = without_defaults(model, {*self._shapes, *self._values})
-        found = import_stage(
-            model,
-            reader,
-            self._stage,
-            shapes=self._shapes,
-            values=self._values,
-            dims=self._dims,
-            limits=self._limits,
-        )
-        module, self.rest = found.module, found.rest
-        self._counts = found.input_counts, found.output_counts
+def _compile(source: Source, options: CompileOptions, report: Report) -> Outcome:
+    start = time.perf_counter()
+    with collect_placement_warnings() as warnings, KernelBuilder(options) as builder:
+        found = import_staged(source, options)
+        if isinstance(found, Open):
+            return _open_model(found, options)
+        builder.expect(found.module)
+        report.took("import", start)
+        declared = _Declared.of(found.module)
+        program = _build(found.module, options, builder, report)
+    release_weights(found.module)
+    declared.describe(program, found)
+    files = sorted(found.files)
+    if not isinstance(found, Staged):
+        return Compiled(program, files, warnings=warnings)
+    outputs = declared_specs(found.model, ImportOptions(dims=options.dims))[1]
+    if options.stage is not None:
+        outputs = [spec for spec in outputs if spec.name in options.stage.outputs]
+    return Compiled(program, files, found.rest, outputs, warnings)
+
+
+def _open_model(found: Open, options: CompileOptions) -> OpenModel:
+    """Return the declarations of a model with open sizes."""
+    missing = found.missing
+    deciding = missing.inputs if isinstance(missing, MissingValuesError) else ()
+    # Inputs of a later stage are results of earlier ones, so they are not declared.
+    specs = ([], []) if options.stage is not None else declared_specs(found.model, options)
+    return OpenModel(*specs, missing, deciding)
+
+
+@dataclass(frozen=True)
+class _Declared:
+    """Dimensions of the inputs and results of an imported module, before passes change it."""
+
+    inputs: Sequence[Dims]
+    results: Mapping[str, Dims]
+
+    @staticmethod
+    def of(module: ModuleOp) -> _Declared:
+        """Read the dimensions of a module."""
         (main,) = (op for op in module.ops if isinstance(op, FuncOp) and op.sym_name.data == "main")
-        self._arguments, results = dims_of(main)
-        # Matched by name, as passes may insert other results between them.
-        self._results = dict(zip(_result_names(module), results, strict=False))
-        return module
+        names = module.attributes["graph.outputs"]
+        assert isinstance(names, ArrayAttr)
+        inputs, results = dims_of(main)
+        texts = [entry.data for entry in names if isinstance(entry, StringAttr)]
+        # By name, as passes may insert other results between them.
+        return _Declared(inputs, dict(zip(texts, results, strict=False)))
 
-    def describe(self, program: WholeProgram) -> None:
-        """Set the dimensions and the signature of a program's inputs and outputs from the model."""
+    def describe(self, program: WholeProgram, found: Fixed) -> None:
+        """Set the dimensions and the signature of a program's inputs and outputs."""
         program.inputs = [
             # The RNG key is an extra trailing input.
             s._replace(dims=d)
-            for s, d in zip(program.inputs, self._arguments, strict=False)
+            for s, d in zip(program.inputs, self.inputs, strict=False)
         ]
-        program.outputs = [s._replace(dims=self._results.get(s.name, ())) for s in program.outputs]
-        if any(self._counts) and self.model is not None:
-            program.signature = _signature(self.model.graph, program, *self._counts)
-
-
-def _result_names(module: ModuleOp) -> list[str]:
-    """Return the names of a module's results."""
-    told = module.attributes["graph.outputs"]
-    assert isinstance(told, ArrayAttr)
-    return [entry.data for entry in told if isinstance(entry, StringAttr)]
+        program.outputs = [s._replace(dims=self.results.get(s.name, ())) for s in program.outputs]
+        counts = found.input_counts, found.output_counts
+        if any(counts):
+            program.signature = _signature(found.model.graph, program, *counts)
 
 
 def _signature(
@@ -159,60 +164,59 @@ def _declared(
     return TensorSpec(info.name, (), dtype, any_rank=True, kind=Kind.SEQUENCE)
 
 
-def compile_model(
-    model: Imported,
-    phases: Sequence[Phase],
-    cache: KernelCache | None,
-    workers: int | None,
-    report: Report,
-    *,
-    timed: bool = False,
-) -> WholeProgram:
-    """Compile a model to a program: its kernels one by one, and the host function.
-
-    Args:
-        phases: the pipeline, including the target.
-        cache: where kernels are looked up and stored.
-        workers: number of additional processes that compile kernels; see `KernelBuilder`.
-        timed: whether each run of the program records the times of its kernels; `phases` must then
-            come from `TargetKind.timed_pipeline`.
-    Raises:
-        TcoptError: the model is malformed or not supported, or a pass failed.
-    """
-    with KernelBuilder(phases, cache, workers) as builder:
-        with report.step("import"):
-            module = model.module()
-            builder.expect(module)
-        program = _build(module, phases, builder, report, timed=timed)
-    release_weights(module)
+def with_remarks(program: WholeProgram, remarks: Iterable[Remark]) -> WholeProgram:
+    """Set the remarks of a program, and the schedule rule and slowness of its timed kernels."""
+    program.remarks = tuple(remarks)
+    rules = {
+        remark.subject: remark.by
+        for remark in program.remarks
+        if not remark.missed and remark.message.startswith(SCHEDULED)
+    }
+    slow: dict[str, list[str]] = {}
+    for remark in program.remarks:
+        if remark.slow:
+            slow.setdefault(remark.subject, []).append(remark.message)
+    if program.timed is not None:
+        program.timed = [
+            replace(kernel, rule=rules.get(name, ""), slow="; ".join(slow.get(name, ())))
+            for kernel in program.timed
+            for name in (f"@{kernel.kernel}",)
+        ]
     return program
 
 
-def lower(module: ModuleOp, phases: Sequence[Phase], times: dict[str, float] | None = None) -> None:
+def lower(
+    module: ModuleOp, phases: Iterable[Phase], instruments: Sequence[Instrument] = ()
+) -> None:
     """Run the passes of `phases` on a module, in place.
 
     Args:
-        times: receives the seconds of each phase by name, if given.
+        instruments: called around each pass.
     Raises:
         PassFailedError: a pass could not rewrite the module.
     """
-    for phase in phases:
-        start = time.perf_counter()
-        run_passes(module, phase.passes)
-        if times is not None and phase.passes:
-            times[phase.name] = time.perf_counter() - start
+    run_passes(module, tuple(each for phase in phases for each in phase.passes), instruments)
+
+
+def slow_kernels(module: ModuleOp, phases: Iterable[Phase]) -> list[Remark]:
+    """Return the remarks about slow kernels after scheduling, without generating code.
+
+    Args:
+        module: an imported model, which is modified.
+        phases: the pipeline of the target.
+    Raises:
+        PassFailedError: a pass could not rewrite the module.
+    """
+    with collect_remarks() as remarks:
+        lower(module, up_to(phases, "schedule"))
+    return list(dict.fromkeys(remark for remark in remarks if remark.slow))
 
 
 def _build(
-    module: ModuleOp,
-    phases: Sequence[Phase],
-    builder: KernelBuilder,
-    report: Report,
-    *,
-    timed: bool,
+    module: ModuleOp, options: CompileOptions, builder: KernelBuilder, report: Report
 ) -> WholeProgram:
     """Compile an imported module to a program."""
-    by_name = {phase.name: phase for phase in phases}
+    by_name = {phase.name: phase for phase in options.phases}
     for name in ("graph", "te"):
         with report.step(name):
             run_passes(module, by_name[name].passes)
@@ -229,7 +233,7 @@ def _build(
         for name in ("schedule", "kernel"):
             run_passes(module, by_name[name].passes)
         weights = weights_of(module) or {}
-        program = kind_of(module).build(module, weights, kernels, timed=timed)
+        program = kind_of(module).build(module, weights, kernels, timed=options.timed)
     program.compile_times.update(report.seconds)
     program.kernels_compiled = builder.counts.compiled
     report.done()
@@ -237,24 +241,19 @@ def _build(
 
 
 def declared_specs(
-    source: Source,
-    shapes: Shapes | None = None,
-    values: Mapping[str, Array] | None = None,
-    dims: Mapping[str, int] | None = None,
+    source: Source, options: ImportOptions = NO_OPTIONS
 ) -> tuple[list[TensorSpec], list[TensorSpec]]:
     """Return the declared inputs and outputs of a model; open dimensions are None or names.
 
-    Args:
-        shapes, values, dims: known facts about the inputs, as for `tcopt.compile`.
     Raises:
-        InputError: these do not fit the model.
+        InputError: shapes, values or dims of the options do not fit the model.
     """
-    model = without_defaults(load_model(source)[0], {*(shapes or {}), *(values or {})})
+    model = without_defaults(load_model(source)[0], {*options.shapes, *options.values})
     graph = model.graph
     weights = {name for name, _ in graph_weights(graph)}
     inputs = [declared_input(info) for info in graph.input if info.name not in weights]
-    tensors, _, plain = expand_lists(inputs, shapes or {})
-    symbols = narrow_inputs(tensors, plain, values or {}, dims)
+    tensors, _, plain = expand_lists(inputs, options.shapes)
+    symbols = narrow_inputs(tensors, plain, options.values, options.dims)
     found: list[TensorSpec] = []
     for info in typed_outputs(model):
         if info.type.WhichOneof("value") is None:

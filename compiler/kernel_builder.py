@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
 from tcopt.compiler.fingerprint import fingerprint, is_plain, obstacles
 from tcopt.compiler.kernel import Kernel, describe_place
 from tcopt.compiler.kernel_cache import KernelCache
+from tcopt.compiler.options import CompileOptions
 from tcopt.compiler.pipeline import kernel_phases
 from tcopt.compiler.units import KernelFunction, Unit, compile_unit, make_unit
 from tcopt.compiler.workers import Workers
@@ -28,7 +29,6 @@ from tcopt.dialects.sched import SequenceOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE
 from tcopt.dialects.te import ComputeOp
 from tcopt.support.ir.origins import node_names
-from tcopt.support.pipelines.phases import Phase
 from tcopt.support.processes.cores import usable_cores
 from tcopt.support.registries.registration import plugins_key
 from tcopt.support.remarks import Remark, listening, notice, replay
@@ -72,20 +72,17 @@ class KernelBuilder:
     """Compiles the kernels of one model; a context manager that ends its workers on exit.
 
     Args:
-        phases: the pipeline.
-        cache: where kernels are looked up and stored.
-        workers: number of processes in addition to this one; by default `TCOPT_WORKERS`, or one for
-            each other core, if the model is large enough.
+        options: those with `cache` look kernels up in the user's cache and store them there. The
+            default of `workers` is `TCOPT_WORKERS`, or one for each other core, if the model is
+            large enough.
     """
 
-    def __init__(
-        self, phases: Sequence[Phase], cache: KernelCache | None, workers: int | None = None
-    ):
-        self.phases = kernel_phases(phases)
+    def __init__(self, options: CompileOptions):
+        self.phases = kernel_phases(options.phases)
         self.counts = KernelCounts()
         plain = _tell_reasons()
-        self._cache = cache if plain else None
-        self._wanted = workers if plain else 0
+        self._cache = KernelCache.of_user() if plain and options.cache else None
+        self._wanted = options.workers if plain else 0
         self._workers = Workers(0)
         self._salt = f"{fingerprint()} {plugins_key()} {' '.join(map(str, self.phases))}"
         self._model_key = ""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from tcopt.support.pipelines import running
 from tcopt.support.pipelines.pass_specs import Passes
-from tcopt.support.pipelines.running import apply_pass, new_context
+from tcopt.support.pipelines.running import Instrument, new_context
 from tcopt.support.pipelines.text import make_passes, parse_specs
 from tcopt.support.registries.registry import DIALECTS, PASSES
 
@@ -26,17 +28,19 @@ def _context(generation: int) -> Context:
     return new_context()
 
 
-def run_passes(module: ModuleOp, passes: Passes | str) -> None:
+def run_passes(
+    module: ModuleOp, passes: Passes | str, instruments: Sequence[Instrument] = ()
+) -> None:
     """Run passes on a module, in place.
 
     Args:
         passes: pass specifications, or their textual form.
+        instruments: called around each pass.
     Raises:
         PassFailedError: a pass could not rewrite the module.
     """
-    context = shared_context()
-    for each in passes_of(parse_specs(passes) if isinstance(passes, str) else passes):
-        apply_pass(context, module, each)
+    specs = parse_specs(passes) if isinstance(passes, str) else passes
+    running.run_passes(shared_context(), module, passes_of(specs), instruments)
 
 
 def passes_of(passes: Passes) -> tuple[ModulePass, ...]:

@@ -1,14 +1,14 @@
 """Disk cache of whole programs, keyed by the content of models.
 
-For each combination of model, options and shapes the cache holds
+For each combination of model and options the cache holds
 
 - a fact, stored with the kernels: which other files the model reads, and the outcome, which is a
-  program, or the information that shapes or values of inputs are needed first,
+  program, or the declarations of a model with open sizes,
 - the program, as `Model.save` writes it, under a key that includes those files' content.
 
-A key is a hash of the content of the model and its files, the options, the target's facts, the
-given shapes and values, and the compiler's version. Programs of files that change during the
-compile are not stored. A lookup needs neither IR nor ONNX.
+A key is a hash of the content of the model and its files, the options that programs depend on (see
+`compiler.options`), the target's facts, and the compiler's version. Programs of files that change
+during the compile are not stored. A lookup needs neither IR nor ONNX.
 """
 
 from __future__ import annotations
@@ -20,40 +20,34 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Thread
-from typing import Any, BinaryIO, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, BinaryIO
 
 from tcopt.compiler.content import Source, Stamp, changed_since, hash_file, hash_source, stamp
 from tcopt.compiler.disk_store import DiskStore
 from tcopt.compiler.fingerprint import is_current, is_plain, program_fingerprint
 from tcopt.compiler.kernel_cache import KernelCache, user_programs
-from tcopt.compiler.stage_facts import rest_facts, rest_of, stage_facts
-from tcopt.frontends.onnx.model.stage import Rest, Stage
+from tcopt.compiler.options import CompileOptions
+from tcopt.compiler.outcome import Compiled, OpenModel, Outcome
+from tcopt.compiler.stage_facts import rest_facts, rest_of
+from tcopt.frontends.onnx.model.errors import MissingValuesError
 from tcopt.runtime.archive import read_program, write_program
 from tcopt.runtime.description import signature_facts, signature_of, spec_facts, spec_of
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.whole_program import WholeProgram
-from tcopt.support.data.strings import is_text
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.files.access import open_file
 from tcopt.support.files.digests import DIGEST_BYTES
 from tcopt.support.files.json_facts import MOST_BYTES, FactError, Facts, parse_facts
 from tcopt.support.processes.threads import try_start
 from tcopt.support.registries.registration import plugins_key
+from tcopt.support.registries.target_registry import find_target
 from tcopt.support.remarks import listening
-
-Array = NDArray[Any]
-T = TypeVar("T")
 
 _PROGRAM = "program"
 _OPEN = "open"
-_VALUES = "values"
 
 
 _writers: list[Thread] = []
@@ -73,61 +67,44 @@ class ProgramCache:
 
     Args:
         source: the model.
-        settings: everything else that a program depends on.
+        machine: everything that a program depends on in addition to the model, the options and the
+            compiler.
         facts, programs: stores of the two kinds of entries.
     """
 
-    def __init__(
-        self, source: Source, settings: Sequence[object], facts: KernelCache, programs: DiskStore
-    ):
+    def __init__(self, source: Source, machine: object, facts: KernelCache, programs: DiskStore):
         self.source = source
-        self._settings = repr((program_fingerprint(), *settings))
+        self._machine = machine
         self._facts = facts
         self._programs = programs
         self._path = Path(source) if isinstance(source, (str, Path)) else None
         self._known: tuple[Stamp | None, str | None] | None = None
 
     @classmethod
-    def of_user(cls, source: Source, settings: Sequence[object]) -> ProgramCache | None:
+    def of_user(cls, source: Source, options: CompileOptions) -> ProgramCache | None:
         """Return the user's cache; None if it is disabled."""
+        kind, machine = find_target(options.target)
+        known = kind.cache_facts(machine) if options.cache else None
         facts, programs = KernelCache.of_user(), user_programs()
-        if facts is None or programs is None:
+        if known is None or facts is None or programs is None:
             return None
-        return cls(source, settings, facts, programs)
+        return cls(source, known, facts, programs)
 
-    def entry(
-        self,
-        shapes: Mapping[str, Any],
-        values: Mapping[str, Array],
-        stage: Stage | None = None,
-    ) -> ProgramEntry | None:
-        """Return the entry for some inputs; None if the cache cannot serve this compile.
+    def entry(self, options: CompileOptions) -> ProgramEntry | None:
+        """Return the entry of a compile; None if the cache cannot serve it.
 
         Remarks are made during a compile, so the cache is bypassed while they are collected.
-
-        Args:
-            stage: the part of the model to compile; by default the whole model.
         """
+        if options.timed:
+            return None
         wait_for_writers()
         mark, content = self._content()
         if content is None or listening() or not is_plain():
             return None
-        settings = f"{content} {self._settings} {plugins_key()}"
-        state = hashlib.blake2b(settings.encode(), digest_size=20)
-        state.update(repr([(n, _plain(s)) for n, s in sorted(shapes.items())]).encode())
-        for name, value in sorted(values.items()):
-            array = np.asarray(value)
-            state.update(repr((name, array.shape, array.dtype.str)).encode())
-            state.update(
-                repr(array.tolist()).encode("utf-8", "surrogatepass")
-                if is_text(array.dtype)
-                else array.tobytes()
-            )
-        if stage is not None:
-            state.update(f"stage {json.dumps(stage_facts(stage))}".encode("utf-8", "surrogatepass"))
+        key = options.key(content, program_fingerprint(), plugins_key(), self._machine)
         folder = None if self._path is None else self._path.parent
         unchanged = partial(self._is_still, mark)
-        return ProgramEntry(state.hexdigest(), folder, self._facts, self._programs, unchanged)
+        return ProgramEntry(key, folder, self._facts, self._programs, unchanged)
 
     @property
     def content(self) -> str | None:
@@ -158,69 +135,51 @@ def _digest_in(path: Path) -> bytes:
         return b""
 
 
-def _plain(shape: Any) -> object:
-    """Convert a shape, or the shapes of a sequence, to plain integers."""
-    return [_plain(part) for part in shape] if isinstance(shape, Iterable) else shape and int(shape)
+def _program_facts(compiled: Compiled) -> dict[str, Any]:
+    """Return the facts that complete a saved program, except the files."""
+    # A signature covers only some tensors of a stage.
+    facts = signature_facts(compiled.program.signature)
+    facts["warnings"] = list(compiled.warnings)
+    if compiled.rest is not None:
+        facts["rest"] = rest_facts(compiled.rest)
+        facts["outputs"] = [spec_facts(spec) for spec in compiled.outputs]
+    return facts
 
 
-@dataclass(frozen=True)
-class StoredProgram:
-    """A compiled program.
-
-    Attributes:
-        rest: the part of the model that is compiled once this program has run; None if none.
-        outputs: outputs of this program and the rest together; empty without a rest.
-        warnings: placement warnings of the compile, as text.
-    """
-
-    program: WholeProgram
-    rest: Rest | None = None
-    outputs: Sequence[TensorSpec] = ()
-    warnings: Sequence[str] = ()
+def _completed(program: WholeProgram, files: Sequence[Path], facts: Facts) -> Compiled:
+    """Complete a saved program by its facts."""
+    program.signature = signature_of(facts, program.inputs, program.outputs, whole=False)
+    warnings = facts.texts("warnings")
+    if "rest" not in facts:
+        return Compiled(program, files, warnings=warnings)
+    return Compiled(
+        program, files, rest_of(facts.facts("rest")), _specs(facts, "outputs"), warnings
+    )
 
 
-@dataclass(frozen=True)
-class _Companion:
-    """Facts that complete a saved program to a `StoredProgram`, cached under a separate key.
+def _open_facts(found: OpenModel) -> dict[str, Any]:
+    """Return the facts from which `_open_of` rebuilds a model with open sizes."""
+    return {
+        "inputs": [spec_facts(spec) for spec in found.inputs],
+        "outputs": [spec_facts(spec) for spec in found.outputs],
+        "deciding": list(found.deciding),
+        "message": found.missing.message,
+        "where": found.missing.where or "",
+    }
 
-    Attributes:
-        facts: include the program's signature, which for a stage covers only some tensors.
-        files: other files of the model, such as those of external data.
-        rest: the stages that follow; None for a whole model.
-        outputs: the model's outputs; empty for a whole model.
-        warnings: see `StoredProgram`.
-    """
 
-    facts: Facts
-    files: list[str]
-    rest: Rest | None
-    outputs: Sequence[TensorSpec]
-    warnings: Sequence[str]
+def _open_of(facts: Facts) -> OpenModel:
+    names, message = facts.texts("deciding"), facts.text("message")
+    where = facts.text("where") or None
+    if names:
+        missing = MissingValuesError(message, names, where=where)
+    else:
+        missing = InputError(message, where=where)
+    return OpenModel(_specs(facts, "inputs"), _specs(facts, "outputs"), missing, names)
 
-    @staticmethod
-    def facts_of(compiled: StoredProgram) -> dict[str, Any]:
-        """Return the facts that `of` reads, except the files."""
-        facts = signature_facts(compiled.program.signature)
-        facts["warnings"] = list(compiled.warnings)
-        if compiled.rest is not None:
-            facts["rest"] = rest_facts(compiled.rest)
-            facts["outputs"] = [spec_facts(spec) for spec in compiled.outputs]
-        return facts
 
-    @staticmethod
-    def of(facts: Facts) -> _Companion:
-        """Read the facts of an entry."""
-        files, warnings = facts.texts("files"), facts.texts("warnings")
-        if "rest" not in facts:
-            return _Companion(facts, files, None, [], warnings)
-        outputs = [spec_of(each) for each in facts.items("outputs")]
-        return _Companion(facts, files, rest_of(facts.facts("rest")), outputs, warnings)
-
-    def added_to(self, program: WholeProgram) -> StoredProgram:
-        """Set the program's signature, and combine it with the rest."""
-        sides = program.inputs, program.outputs
-        program.signature = signature_of(self.facts, *sides, whole=False)
-        return StoredProgram(program, self.rest, self.outputs, self.warnings)
+def _specs(facts: Facts, name: str) -> list[TensorSpec]:
+    return [spec_of(each) for each in facts.items(name)]
 
 
 class ProgramEntry:
@@ -240,18 +199,22 @@ class ProgramEntry:
         self._programs = programs
         self._unchanged = unchanged
         self._since = time.time()
-        self.files: list[Path] = []
-        """Files that the program was read from in addition to the model, once known."""
 
-    def program(self) -> StoredProgram | None:
-        """Return the cached program; None if it is missing or damaged."""
-
-        companion = self._known(_PROGRAM, _Companion.of)
-        if companion is None:
+    def outcome(self) -> Outcome | None:
+        """Return the cached result; None if it is missing or damaged."""
+        data = self._facts.get(self._key)
+        if data is None:
             return None
-        files = companion.files
+        try:
+            facts = parse_facts(data)
+            return self._program(facts) if facts.text("outcome") == _PROGRAM else _open_of(facts)
+        except FactError:
+            self._facts.discard(self._key)
+            return None
+
+    def _program(self, facts: Facts) -> Compiled | None:
+        files = facts.texts("files")
         key = self._program_key(files)
-        self.files = [] if self._folder is None else [self._folder / name for name in files]
         expected = None if key is None else self._facts.get(key)
         if key is None or expected is None or not self._programs.has(key):
             return None
@@ -261,7 +224,8 @@ class ProgramEntry:
                 raise InputError(f"{path} has changed since it was stored")
             # `read_program` checks that the whole file has this digest.
             program = read_program(path)
-            stored = companion.added_to(program)
+            paths = [] if self._folder is None else [self._folder / name for name in files]
+            stored = _completed(program, paths, facts)
         except (TcoptError, FactError):
             self._programs.discard(key)
             return None
@@ -269,35 +233,20 @@ class ProgramEntry:
         program.cached = True
         return stored
 
-    def open_inputs(self) -> tuple[list[TensorSpec], list[TensorSpec]] | None:
-        """Return the inputs and outputs of a model that is known to be compiled at run time."""
+    def keep(self, found: Outcome) -> None:
+        """Store the result of a compile that began after the entry was created."""
+        if isinstance(found, Compiled):
+            self._keep_program(found)
+        elif self._may_keep():
+            self._keep({"outcome": _OPEN, **_open_facts(found)})
 
-        def specs(facts: Facts) -> tuple[list[TensorSpec], list[TensorSpec]]:
-            inputs, outputs = ([spec_of(s) for s in facts.items(n)] for n in ("inputs", "outputs"))
-            return inputs, outputs
-
-        return self._known(_OPEN, specs)
-
-    def missing_values(self) -> tuple[str, list[str], str | None] | None:
-        """Return the arguments of the MissingValuesError that the compile is known to raise."""
-
-        def missing(facts: Facts) -> tuple[str, list[str], str | None]:
-            return facts.text("message"), facts.texts("names"), facts.text("where") or None
-
-        return self._known(_VALUES, missing)
-
-    def keep_program(self, compiled: StoredProgram, files: Iterable[Path]) -> None:
-        """Store a program that was compiled after the entry was created.
-
-        Args:
-            files: files that were read in addition to the model's.
-        """
-        facts = _Companion.facts_of(compiled)
+    def _keep_program(self, compiled: Compiled) -> None:
+        facts = _program_facts(compiled)
         if len(json.dumps(facts)) > MOST_BYTES // 2:
             return
         program = copy(compiled.program)
         program.signature = None
-        paths = sorted(set(files))
+        paths = compiled.files
         if changed_since(paths, self._since) or not self._may_keep():
             return
         folder = (self._folder or Path()).absolute()
@@ -333,34 +282,9 @@ class ProgramEntry:
         else:
             write()
 
-    def keep_open(self, inputs: Iterable[TensorSpec], outputs: Iterable[TensorSpec]) -> None:
-        """Store that the model is compiled at run time."""
-        if self._may_keep():
-            sides = {"inputs": inputs, "outputs": outputs}
-            specs = {side: [spec_facts(spec) for spec in given] for side, given in sides.items()}
-            self._keep({"outcome": _OPEN, **specs})
-
-    def keep_missing_values(self, message: str, names: Iterable[str], where: str | None) -> None:
-        """Store that values of inputs must be given."""
-        if self._may_keep():
-            facts = {"message": message, "names": list(names), "where": where or ""}
-            self._keep({"outcome": _VALUES, **facts})
-
     def _may_keep(self) -> bool:
         """Whether the model and the compiler still match the key."""
         return self._unchanged() and is_plain()
-
-    def _known(self, outcome: str, read: Callable[[Facts], T]) -> T | None:
-        """Return the stored facts about a compile with this outcome; None if there are none."""
-        data = self._facts.get(self._key)
-        if data is None:
-            return None
-        try:
-            facts = parse_facts(data)
-            return read(facts) if facts.text("outcome") == outcome else None
-        except FactError:
-            self._facts.discard(self._key)
-            return None
 
     def _keep(self, facts: Mapping[str, Any]) -> None:
         self._facts.put(self._key, json.dumps(facts).encode())

@@ -28,18 +28,19 @@ class Report:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Time a step.
-
-        The first is reported at its end, once it is known that a compile is needed.
-        """
-        first = name == STEPS[0]
-        if not first:
-            self._tell(name)
+        """Report and time a step."""
+        self._tell(name)
         start = time.perf_counter()
         yield
         self.seconds[name] = time.perf_counter() - start
-        if first:
-            self._tell(name)
+
+    def took(self, name: str, start: float) -> None:
+        """Report and time a step that began at `start` and is now done.
+
+        This is for a first step that shows whether a compile is needed.
+        """
+        self.seconds[name] = time.perf_counter() - start
+        self._tell(name)
 
     def done(self) -> None:
         """Report that the compile is done."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tcopt.compiler.options import CompileOptions
 from tcopt.schedules import Schedule
 from tcopt.schedules.analysis.patterns import BlockPattern, element_bits, match_block
 from tcopt.schedules.rules.cpu.facts import CpuFacts
@@ -95,7 +96,7 @@ def main() -> None:
 
     net = Network("rows")
     model = net.model(**{net.add("Sigmoid", net.input("x", [128, 200])): [128, 200]})
-    (task,) = tasks_of(model, "cpu:haswell")
+    (task,) = tasks_of(model, CompileOptions(target="cpu:haswell"))
     arm = next(arm for arm in arms_of(task) if arm.rule == VectorChunks.name)
     print(f"{arm.rule}: {arm.space.size} choices, by default {arm.space.words(arm.default)}")
 

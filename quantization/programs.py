@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from onnx import ModelProto, ValueInfoProto
 
 import tcopt
-from tcopt.frontends.onnx.model.errors import MissingValuesError
 from tcopt.quantization.data import Feeds
 from tcopt.quantization.onnx_graph import OnnxGraph
 from tcopt.runtime import Model
@@ -33,8 +32,7 @@ class Programs:
     def __init__(self, model: ModelProto, **options: Any):
         self._model = model
         self._options = options
-        self._programs: dict[tuple[Shapes, tuple[bytes, ...]], Model] = {}
-        self._by_value: set[str] = set()
+        self._programs: dict[Shapes, Model] = {}
 
     def program(self, feeds: Feeds) -> Model:
         """Return the program for the shapes of a run.
@@ -43,25 +41,14 @@ class Programs:
             UnsupportedError: shapes inside the model depend on data.
         """
         shapes = tuple((name, array.shape) for name, array in sorted(feeds.items()))
-        while True:
-            values = {name: feeds[name] for name in sorted(self._by_value)}
-            key = shapes, tuple(array.tobytes() for array in values.values())
-            if key in self._programs:
-                return self._programs[key]
-            try:
-                model = tcopt.compile(
-                    self._model, shapes=dict(shapes), values=values, **self._options
+        if shapes not in self._programs:
+            model = tcopt.compile(self._model, shapes=dict(shapes), **self._options)
+            if len(model.parts) > 1:
+                raise UnsupportedError(
+                    "shapes inside the model depend on data, so it cannot be calibrated"
                 )
-                if len(model.parts) > 1:
-                    raise UnsupportedError(
-                        "shapes inside the model depend on data, so it cannot be calibrated"
-                    )
-                self._programs[key] = model
-            except MissingValuesError as missing:
-                fresh = {name for name in missing.inputs if name in feeds} - self._by_value
-                if not fresh:
-                    raise
-                self._by_value |= fresh
+            self._programs[shapes] = model
+        return self._programs[shapes]
 
     def run(self, feeds: Feeds) -> dict[str, Array]:
         """Run the model; return its results by name."""

@@ -4,64 +4,69 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from tcopt.frontends.onnx.model.limits import parse_limits
 from tcopt.tools.command_line.cli import inserted_passes, wanted_tuning
 from tcopt.tools.command_line.progress import CompileProgress
 from tcopt.tools.command_line.shapes import dims_text, parse_dims, parse_shapes
 
 if TYPE_CHECKING:
+    from tcopt.compiler.options import CompileOptions
     from tcopt.runtime import Model
-    from tcopt.support.pipelines.phases import Phase
+
+Arrays = Mapping[str, NDArray[Any]]
 
 
 def compile_model(
-    args: argparse.Namespace, values: Mapping[str, NDArray[Any]] | None = None
+    args: argparse.Namespace, values: Arrays | None = None
 ) -> tuple[Model, CompileProgress]:
     """Compile a model; return it and the times of its phases.
 
     Args:
-        args: with `model` and `target`, and the options that `add_accuracy`, `add_limits`,
-            `add_shapes`, `add_cache` and `add_tuned` add.
-        values: of inputs to specialise on.
+        args, values: see `options_of`.
     """
-    import tcopt
+    from tcopt.compiler.entry import compile_with
 
-    shapes = parse_shapes(args.shape)
-
+    options = options_of(args, values)
     with CompileProgress() as progress:
-        model = tcopt.compile(
-            args.model,
-            args.target,
-            accuracy=args.accuracy,
-            precision=args.precision,
-            shapes=shapes or None,
-            values=values or None,
-            dims=parse_dims(args.dim),
-            progress=progress,
-            cache=not args.no_cache,
-            limits=parse_limits(args.limit),
-            follow_links=args.follow_links,
-            passes=inserted_passes(args),
-            **wanted_tuning(args),
-        )
+        model = compile_with(args.model, replace(options, progress=progress))
     return model, progress
 
 
-def phases_of(args: argparse.Namespace) -> list[Phase]:
-    """Return the phases of a compile, for the same arguments as `compile_model`."""
-    from tcopt import compiler
-    from tcopt.compiler.tuned import find_lock, with_lock
-    from tcopt.support.pipelines.phases import Phase, with_passes
+def options_of(
+    args: argparse.Namespace, values: Arrays | None = None, *, feeds: Arrays | None = None
+) -> CompileOptions:
+    """Return the options of a compile that a command line gives.
 
-    added = {place: Phase(place, text).passes for place, text in inserted_passes(args).items()}
-    known = with_passes(compiler.pipeline(args.target, args.accuracy, args.precision), added)
-    if args.model is not None:
-        known = with_lock(known, find_lock(args.model, **wanted_tuning(args)))
-    return known
+    Args:
+        args: with `model` and `target`, and the options that `add_limits` and `add_shapes` add; and
+            perhaps those of `add_accuracy`, `add_cache`, `add_insert` and `add_tuned`.
+        values: of inputs to specialise on.
+        feeds: values of inputs of which only the shapes matter.
+    """
+    from tcopt.compiler.options import CompileOptions
+    from tcopt.frontends.onnx.model.limits import parse_limits
+
+    given = vars(args)
+    tuning: dict[str, Any] = wanted_tuning(args) if "tuned" in given else {"tuned": False}
+    shapes = {name: array.shape for name, array in (feeds or {}).items()}
+    return CompileOptions.of(
+        args.model,
+        args.target,
+        accuracy=given.get("accuracy"),
+        precision=given.get("precision"),
+        shapes=shapes | parse_shapes(args.shape),
+        values=values,
+        dims=parse_dims(args.dim),
+        cache=not given.get("no_cache"),
+        limits=parse_limits(args.limit),
+        follow_links=args.follow_links,
+        passes=inserted_passes(args) if "insert_passes" in given else None,
+        **tuning,
+    )
 
 
 def print_extents(model: Model, feeds: Mapping[str, NDArray[Any]]) -> None:

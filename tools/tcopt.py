@@ -14,29 +14,27 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
 from tcopt.frontends.onnx.model.limits import parse_limits
+from tcopt.frontends.onnx.model.options import ImportOptions
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.ir.rewriting import limit_rewrites
 from tcopt.support.ir.verify import verify
+from tcopt.support.pipelines.running import Instrument, new_context, run_passes
 from tcopt.support.pipelines.text import parse_pipeline
 from tcopt.support.registries.registry import PassFactory, all_passes, all_targets
 from tcopt.support.suggestions import suggest
 from tcopt.tools.command_line import cli
 from tcopt.tools.command_line.shapes import parse_dims, parse_shapes
 from tcopt.tools.passes.driver import (
-    Given,
     PrintOptions,
     Source,
     blame,
     emit,
-    new_context,
     parse_target_spec,
     print_module,
-    run_passes,
 )
 from tcopt.tools.passes.expected_errors import Expected, complaints, expected_errors
 from tcopt.tools.passes.instruments import (
     DumpToFolder,
-    Instrument,
     PrintAfter,
     PrintAfterChange,
     PrintBefore,
@@ -161,8 +159,12 @@ def _run(args: argparse.Namespace) -> int:
         return 0
     parse_target_spec(args.target)
     pipeline = parse_pipeline(args.passes, passes)
-    limits = parse_limits(args.limit)
-    given = Given(parse_shapes(args.shape), parse_dims(args.dim), limits, args.follow_links)
+    given = ImportOptions(
+        parse_shapes(args.shape),
+        dims=parse_dims(args.dim),
+        limits=parse_limits(args.limit),
+        follow_links=args.follow_links,
+    )
     _check_printed(args, pipeline)
     source = Source.read(args.input_file, args.frontend, given)
     chunks = source.split() if args.split_input_file else (source,)

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from tcopt.support.errors import InputError, TcoptError, printable
 from tcopt.tools.command_line import cli
 from tcopt.tools.command_line.inputs import read_arrays, show_shape
 from tcopt.tools.command_line.shapes import dims_text, parse_dims, parse_shapes
+from tcopt.tools.compiling import options_of
 
 if TYPE_CHECKING:
     from tcopt.frontends.onnx.checking import CheckReport, ModelSummary, Shape
@@ -82,23 +83,14 @@ def _run(args: argparse.Namespace) -> int:
 
 def _slow_kernels(args: argparse.Namespace, report: CheckReport) -> list[Remark] | None:
     """Return remarks about slow kernels; None if the model cannot be compiled before a run."""
-    from tcopt.compiler import pipeline
-    from tcopt.compiler.slow_kernels import slow_kernels
-    from tcopt.frontends.onnx.importer import import_model
-    from tcopt.frontends.onnx.model.limits import parse_limits
+    from tcopt.compiler.driver import slow_kernels
+    from tcopt.frontends.onnx.importer import import_whole
 
-    phases = pipeline(args.target)
+    options = options_of(args, read_arrays(args.input))
     if not report.passed or report.at_first_run:
         return None
-    module = import_model(
-        args.model,
-        shapes={**report.trial_shapes, **parse_shapes(args.shape)},
-        values=read_arrays(args.input),
-        dims=parse_dims(args.dim),
-        limits=parse_limits(args.limit),
-        follow_links=args.follow_links,
-    )
-    return slow_kernels(module, phases)
+    options = replace(options, shapes={**report.trial_shapes, **options.shapes})
+    return slow_kernels(import_whole(args.model, options), options.phases)
 
 
 def _slow_text(slow: Sequence[Remark]) -> str:

@@ -10,11 +10,10 @@ from pathlib import Path
 
 from tcopt.support.errors import InputError
 from tcopt.support.files.access import is_replaced
-from tcopt.support.pipelines.phases import Phase, pipeline_text
+from tcopt.support.pipelines.phases import pipeline_text, up_to
 from tcopt.tools.command_line import cli
 from tcopt.tools.command_line.inputs import read_arrays
-from tcopt.tools.command_line.shapes import parse_dims, parse_shapes
-from tcopt.tools.compiling import compile_model, phases_of
+from tcopt.tools.compiling import compile_model, options_of
 
 PROG = "tcopt-compile"
 
@@ -68,7 +67,9 @@ def _argument_parser() -> argparse.ArgumentParser:
 
 def _run(args: argparse.Namespace) -> int:
     if args.print_pipeline:
-        print(pipeline_text(_phases(args)))
+        phases = options_of(args).phases
+        shown = phases if args.compile_to is None else up_to(phases, args.compile_to)
+        print(pipeline_text(shown))
         return 0
     if args.model is None:
         raise InputError("no model given", hint=f"{PROG} model.onnx -o model.tcm")
@@ -109,22 +110,6 @@ def _explain(args: argparse.Namespace) -> int:
     return 0
 
 
-def _phases(args: argparse.Namespace) -> list[Phase]:
-    """Return the phases of a compile, up to and including the one to stop after.
-
-    Raises:
-        InputError: there is no such phase.
-    """
-    known = phases_of(args)
-    if args.compile_to is None:
-        return known
-    names = [phase.name for phase in known]
-    if args.compile_to not in names:
-        hint = f"phases are {', '.join(names)}"
-        raise InputError(f"there is no phase '{args.compile_to}'", hint=hint)
-    return known[: names.index(args.compile_to) + 1]
-
-
 def _compile(args: argparse.Namespace) -> int:
     from tcopt.support.remarks import collect_slow
 
@@ -144,31 +129,24 @@ def _compile(args: argparse.Namespace) -> int:
 
 
 def _print_level(args: argparse.Namespace) -> int:
-    from tcopt.frontends.onnx.importer import import_model
-    from tcopt.frontends.onnx.model.limits import parse_limits
+    from tcopt.compiler.driver import lower
+    from tcopt.compiler.passes import passes_of, shared_context
+    from tcopt.frontends.onnx.importer import import_first_stage
     from tcopt.support.ir.verify import verify
-    from tcopt.support.pipelines.text import make_passes
-    from tcopt.tools.passes.driver import PrintOptions, blame, emit, new_context, run_passes
+    from tcopt.tools.passes.driver import PrintOptions, blame, emit
     from tcopt.tools.passes.instruments import Instrument, Timing
     from tcopt.tools.passes.weight_files import TextOutput
 
-    phases = _phases(args)
-    ctx = new_context()
-    read = partial(
-        import_model,
-        args.model,
-        shapes=parse_shapes(args.shape),
-        values=read_arrays(args.input),
-        dims=parse_dims(args.dim),
-        limits=parse_limits(args.limit),
-        follow_links=args.follow_links,
-    )
-    module, passes = read(), make_passes(p for phase in phases for p in phase.passes)
+    options = options_of(args, read_arrays(args.input))
+    phases = up_to(options.phases, args.compile_to)
+    ctx, read = shared_context(), partial(import_first_stage, args.model, options)
+    module = read()
     instruments: list[Instrument] = [Timing()] if args.time_passes else []
     try:
-        run_passes(ctx, module, passes, instruments)
+        lower(module, phases, instruments)
         verify(module)
     except Exception as error:
+        passes = [each for phase in phases for each in passes_of(phase.passes)]
         raise blame(ctx, read, passes, error) from error
     output = TextOutput(args.output_file)
     with output.naming_weights(module):

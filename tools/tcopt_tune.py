@@ -16,12 +16,10 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tcopt.support.errors import InputError
 from tcopt.tools.command_line import cli
 from tcopt.tools.command_line.inputs import read_arrays
-from tcopt.tools.command_line.shapes import parse_dims, parse_shapes
 
 if TYPE_CHECKING:
     from tcopt.tools.tuning.entry import Tuning
@@ -116,47 +114,35 @@ def _tune_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _model_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of `tcopt.compile` given by options."""
-    from tcopt.frontends.onnx.model.limits import parse_limits
-
-    if not Path(args.model).is_file():
-        raise InputError(f"there is no file '{args.model}'")
-    given = read_arrays(args.input)
-    shapes = {name: array.shape for name, array in given.items()} | parse_shapes(args.shape)
-    return {
-        "accuracy": args.accuracy,
-        "precision": args.precision,
-        "dims": parse_dims(args.dim),
-        "limits": parse_limits(args.limit),
-        "follow_links": args.follow_links,
-    } | ({"shapes": shapes} if shapes else {})
-
-
 def _run_tune(args: argparse.Namespace) -> int:
-    from tcopt.tools.tuning.commands import pool_place
-    from tcopt.tools.tuning.entry import tune
+    from tcopt.tools.tuning.commands import model_options, pool_place
+    from tcopt.tools.tuning.entry import tune_with
     from tcopt.tools.tuning.live import LiveTable
+    from tcopt.tools.tuning.settings import TuneSettings, graph_share
+    from tcopt.tuner.session import SessionSettings
 
-    options = _model_options(args)
+    pool, options = pool_place(args), model_options(args)
+    settings = TuneSettings(
+        args.time,
+        args.trials,
+        args.db,
+        pool,
+        args.threads,
+        args.seed,
+        args.strategy,
+        max(args.rounds, 12),
+        graph_share(0.0 if args.no_graph else None, args.target, args.trials, pool, None),
+        SessionSettings(seed=args.seed),
+    )
     with LiveTable() as table:
-        found = tune(
+        found = tune_with(
             args.model,
-            args.target,
-            seconds=args.time,
-            trials=args.trials,
-            db=args.db,
-            pool=pool_place(args),
+            options,
+            settings,
             output=args.output,
             callback=table,
-            threads=args.threads,
-            seed=args.seed,
-            strategy=args.strategy,
-            rounds=max(args.rounds, 12),
-            graph=0.0 if args.no_graph else None,
             progress=print,
             feeds=read_arrays(args.input),
-            **options,
         )
     print(summary(found))
     if args.explain and found.path is not None:
@@ -183,11 +169,10 @@ def summary(found: Tuning) -> str:
 
 def _explain(args: argparse.Namespace, path: Path) -> None:
     from tcopt.schedules.tuning.lock_file import read_lock
+    from tcopt.tools.tuning.commands import tasks_for
     from tcopt.tools.tuning.explain import explain_lock
-    from tcopt.tools.tuning.variants import tasks_for
 
-    tasks = tasks_for(args.model, args.target, _model_options(args))
-    for kernel in explain_lock(read_lock(path), tasks):
+    for kernel in explain_lock(read_lock(path), tasks_for(args)):
         print(kernel.text())
 
 
@@ -244,33 +229,26 @@ def _verify_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _with_model(name: str) -> Callable[[argparse.Namespace], int]:
-    """Return a command that takes a model's options."""
+def _command(name: str) -> Callable[[argparse.Namespace], int]:
+    """Return a command that does not search."""
 
     def run(args: argparse.Namespace) -> int:
         from tcopt.tools.tuning import commands
 
-        options = _model_options(args) if args.model else {}
-        return int(getattr(commands, name)(args, options))
+        return int(getattr(commands, name)(args))
 
     return run
-
-
-def _run_merge(args: argparse.Namespace) -> int:
-    from tcopt.tools.tuning.commands import merge
-
-    return merge(args)
 
 
 _Command = tuple[Callable[[], argparse.ArgumentParser], Callable[[argparse.Namespace], int]]
 _COMMANDS: dict[str, _Command] = {
     "tune": (_tune_parser, _run_tune),
-    "show": (_show_parser, _with_model("show")),
-    "plot": (_plot_parser, _with_model("plot")),
-    "export": (_export_parser, _with_model("export")),
-    "import": (_merge_parser, _run_merge),
-    "merge": (_merge_parser, _run_merge),
-    "verify": (_verify_parser, _with_model("verify")),
+    "show": (_show_parser, _command("show")),
+    "plot": (_plot_parser, _command("plot")),
+    "export": (_export_parser, _command("export")),
+    "import": (_merge_parser, _command("merge")),
+    "merge": (_merge_parser, _command("merge")),
+    "verify": (_verify_parser, _command("verify")),
 }
 
 if __name__ == "__main__":

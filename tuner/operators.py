@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 
 from tcopt.compiler.content import Source
-from tcopt.compiler.driver import Imported
+from tcopt.compiler.options import CompileOptions
 from tcopt.compiler.passes import run_passes
-from tcopt.compiler.pipeline import pipeline
 from tcopt.compiler.tuned import before_choices
 from tcopt.dialects.graph.constant import is_made_of_constants
 from tcopt.dialects.graph.contraction import ContractionOp
@@ -22,11 +20,11 @@ from tcopt.dialects.graph.tuning import BLOCK, FUSE, PANEL, PARTS, WINOGRAD
 from tcopt.dialects.graph.types import element_type, is_float, shape_of
 from tcopt.dialects.graph.weights import release_weights
 from tcopt.dialects.target import TARGET_ATTRIBUTE, TargetFacts
+from tcopt.frontends.onnx.importer import import_first_stage
 from tcopt.passes.graph.winograd.exact_tiles import whole_tiles
 from tcopt.passes.graph.winograd.winograd import allowed_tiles
 from tcopt.schedules.passes.apply_tuning import operator_key
 from tcopt.schedules.tuning.workloads import key_of, target_text
-from tcopt.support.accuracy import DEFAULT
 from tcopt.support.ir.origins import node_names
 from tcopt.support.ir.rewriting import function_bodies
 
@@ -50,24 +48,17 @@ class Operator:
     choices: tuple[Mapping[str, int], ...]
 
 
-def operators_of(
-    source: Source, target: str = "cpu", *, accuracy: str = "", precision: str = "", **options: Any
-) -> list[Operator]:
+def operators_of(source: Source, options: CompileOptions) -> list[Operator]:
     """Return the contractions and long reductions of a model with choices in graph passes.
 
-    Args:
-        source, target, accuracy, precision: as `tcopt.compile` takes them.
-        options: shapes, values, dims.
     Raises:
         TcoptError: the model is malformed or not supported.
     """
-    given = {k: v for k, v in (("accuracy", accuracy), ("precision", precision)) if v}
-    phases = {phase.name: phase for phase in pipeline(target, **given)}
-    known = {name: options.get(name) or {} for name in ("shapes", "values")}
-    module = Imported(source, known["shapes"], known["values"], dims=options.get("dims")).module()
+    (graph,) = (phase for phase in options.phases if phase.name == "graph")
+    module = import_first_stage(source, options)
     try:
-        run_passes(module, before_choices(phases["graph"].passes))
-        return _operators(module, accuracy or DEFAULT)
+        run_passes(module, before_choices(graph.passes))
+        return _operators(module, options.accuracy)
     finally:
         release_weights(module)
 

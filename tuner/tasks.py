@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.hints import isa
 
 from tcopt.compiler.content import Source
-from tcopt.compiler.driver import Imported
+from tcopt.compiler.options import CompileOptions
 from tcopt.compiler.passes import run_passes
-from tcopt.compiler.pipeline import kernel_phases, pipeline
+from tcopt.compiler.pipeline import kernel_phases
 from tcopt.compiler.units import kind_of
 from tcopt.dialects.graph import ReshapeOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.weights import release_weights
 from tcopt.dialects.target import TARGET_ATTRIBUTE, TargetFacts
 from tcopt.dialects.te import CallOp, FuncOp
-from tcopt.frontends.onnx.model.lists import Shapes
+from tcopt.frontends.onnx.importer import import_first_stage
 from tcopt.runtime.profile import Profile
 from tcopt.schedules.tuning.workloads import anchor_key, key_of, target_text, workload_text
 from tcopt.support.data.dtypes import is_narrow, numpy_dtype
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.ir.origins import call_origin
 from tcopt.support.pipelines.phases import Phase
-from tcopt.support.registries.target_registry import find_target, target_named
+from tcopt.support.registries.target_registry import target_named
 from tcopt.support.syntax.canonical_text import base_name, compile_attributes, symbol_name
 from tcopt.tuner.arguments import INPUT, OUTPUT, WEIGHT, Argument
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -85,35 +81,19 @@ class Task:
         return sum(argument.size for argument in self.arguments)
 
 
-def tasks_of(
-    source: Source,
-    target: str = "cpu",
-    *,
-    shapes: Shapes | None = None,
-    values: Mapping[str, Array] | None = None,
-    dims: Mapping[str, int] | None = None,
-    accuracy: str = "",
-    precision: str = "",
-    phases: Sequence[Phase] | None = None,
-) -> list[Task]:
+def tasks_of(source: Source, options: CompileOptions) -> list[Task]:
     """Return the distinct kernels of a model, in the order of their first calls.
 
-    Args:
-        source, target, shapes, values, dims, accuracy, precision: as `tcopt.compile` takes them.
-        phases: the pipeline, if it differs from the one that these imply.
     Raises:
         TcoptError: the model is malformed or not supported, or its shapes are open.
     """
-    given = {k: v for k, v in (("accuracy", accuracy), ("precision", precision)) if v}
-    found = list(phases) if phases is not None else pipeline(target, **given)
     # The timed pipeline records the nodes and the work of calls.
-    named = find_target(target)[0].timed_pipeline(found)
-    module = Imported(source, shapes or {}, values or {}, dims=dims).module()
-    by_name = {phase.name: phase for phase in named}
+    by_name = {phase.name: phase for phase in replace(options, timed=True).phases}
+    module = import_first_stage(source, options)
     for name in ("graph", "te"):
         run_passes(module, by_name[name].passes)
     try:
-        return tasks_in(module, found)
+        return tasks_in(module, options.phases)
     finally:
         release_weights(module)
 

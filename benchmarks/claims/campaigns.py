@@ -27,6 +27,7 @@ from gpus.prepare import prepare
 from suites import conv, depthwise
 from suites.fusion import CASES as FUSED
 from table2 import LAYERS
+from tcopt.compiler.options import CompileOptions
 from tcopt.dialects.loop import BlockOp, FuncOp
 from tcopt.dialects.loop.structure import enclosing_loops
 from tcopt.dialects.target import TARGET_ATTRIBUTE
@@ -130,7 +131,7 @@ def sharing() -> Rows:
 
 def _function(model: ModelProto) -> tuple[FuncOp, object]:
     """The loops of the heaviest kernel, and the facts of the GPU."""
-    task = max(tasks_of(model, GPU), key=lambda each: each.work)
+    task = max(tasks_of(model, CompileOptions(target=GPU)), key=lambda each: each.work)
     function, module = lowered(task.text, task.phases)
     return function, facts_of(module.attributes[TARGET_ATTRIBUTE])
 
@@ -218,7 +219,9 @@ def spaces() -> Rows:
     """Section 5: the sizes of the spaces that are searched."""
     for case in (*conv.CASES, *depthwise.CASES):
         for target in (GPU, "cpu:cortex-a53"):
-            task = max(tasks_of(case.build(), target), key=lambda each: each.work)
+            task = max(
+                tasks_of(case.build(), CompileOptions(target=target)), key=lambda each: each.work
+            )
             sizes = {arm.rule: arm.space.size for arm in arms_of(task)}
             yield {"target": target, "case": case.name, "sizes": sizes}
 
@@ -226,7 +229,7 @@ def spaces() -> Rows:
 def tasks() -> Rows:
     """The post on AutoTVM: kernels of ResNet-18 that are tuned."""
     for target in ("cpu:cortex-a72", GPU):
-        found = tasks_of(resnet18.build(), target)
+        found = tasks_of(resnet18.build(), CompileOptions(target=target))
         heavy = [task for task in found if any("conv" in node.lower() for node in task.nodes)]
         yield {"target": target, "kernels": len(found), "convolutions": len(heavy)}
 
@@ -237,7 +240,7 @@ def scoring() -> Rows:
 
     for name in ("C2", "C7", "D3"):
         case = next(each for each in (*conv.CASES, *depthwise.CASES) if each.name == name)
-        task = max(tasks_of(case.build(), "cpu"), key=lambda each: each.work)
+        task = max(tasks_of(case.build(), CompileOptions(target="cpu")), key=lambda each: each.work)
         arm = max(arms_of(task), key=lambda each: each.space.size)
         features, model = _seconds(arm)
         microseconds = {"features_us": features / SCORED * 1e6, "model_us": model / SCORED * 1e6}

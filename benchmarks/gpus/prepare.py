@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from math import prod
 
@@ -20,15 +21,14 @@ import numpy as np
 from onnx import ModelProto
 
 from gpus.items import Item, Numbers, feeds_of, widened
-from gpus.variants import VARIANTS
-from tcopt.compiler.driver import Imported, compile_model
-from tcopt.compiler.facts import with_remarks
-from tcopt.compiler.kernel_cache import KernelCache
-from tcopt.compiler.pipeline import pipeline
+from gpus.variants import VARIANTS, Variant
+from tcopt.compiler.driver import compile_model
+from tcopt.compiler.options import CompileOptions
+from tcopt.compiler.outcome import Compiled
 from tcopt.compiler.report import Report
+from tcopt.frontends.onnx.model.options import CODE, NO_OPTIONS
 from tcopt.runtime.device.program import DeviceProgram
-from tcopt.support.registries.target_registry import find_target
-from tcopt.support.remarks import collect_remarks
+from tcopt.support.pipelines.phases import Phase
 from tcopt.tools.benchmarking.measure import contraction_flops
 
 AHEAD = 3
@@ -76,7 +76,7 @@ def prepare(item: Item, target: str, workers: int | None = None) -> Prepared:
         made.program = _compiled(model, item, target, workers)
         made.seconds = time.perf_counter() - start
         made.moved = _moved(made.program)
-        made.flops = contraction_flops(model.SerializeToString(), {})
+        made.flops = contraction_flops(model.SerializeToString(), NO_OPTIONS)
     except Exception as error:
         made.errors["tcopt"] = describe(error)
     try:
@@ -104,20 +104,34 @@ def _runs_as_it_is(item: Item) -> bool:
     return item.how is Numbers.QUANTIZED
 
 
+@dataclass(frozen=True)
+class _VariantOptions(CompileOptions):
+    """Options of a compile whose pipeline has a change."""
+
+    variant: Variant = field(default=VARIANTS[""], metadata=CODE)
+
+    @cached_property
+    def phases(self) -> list[Phase]:
+        return self.variant.phases(super().phases)
+
+
 def _compiled(model: ModelProto, item: Item, target: str, workers: int | None) -> DeviceProgram:
-    kind, _ = find_target(target)
     variant = VARIANTS[item.variant]
-    phases = kind.timed_pipeline(variant.phases(pipeline(target, precision=item.precision)))
-    source = Imported(model.SerializeToString(), {}, {})
     # Changed rules are those of this process, and no cache knows of them.
-    cache, processes = (None, 0) if item.variant else (KernelCache.of_user(), workers)
-    with collect_remarks() as remarks, variant.rules():
-        found = compile_model(source, phases, cache, processes, Report(None), timed=True)
-    assert isinstance(found, DeviceProgram)
-    with_remarks(found, remarks)
+    options = _VariantOptions(
+        target=target,
+        precision=item.precision,
+        timed=True,
+        cache=not item.variant,
+        workers=0 if item.variant else workers,
+        variant=variant,
+    )
+    with variant.rules():
+        found = compile_model(model.SerializeToString(), options, Report(None))
+    assert isinstance(found, Compiled) and isinstance(found.program, DeviceProgram)
     # Remarks are long, and of no use to the device.
-    found.remarks = ()
-    return found
+    found.program.remarks = ()
+    return found.program
 
 
 def _reference(model: ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray] | None:

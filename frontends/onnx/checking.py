@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from onnx import AttributeProto, ModelProto, NodeProto
 
-from tcopt.frontends.onnx.importer import ModelImporter
+from tcopt.frontends.onnx.importer import ModelImporter, Open
 from tcopt.frontends.onnx.model.errors import Dimension, MissingShapesError, MissingValuesError
 from tcopt.frontends.onnx.model.initializers import graph_weights
 from tcopt.frontends.onnx.model.inputs import declared_dims, terms_of
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
-from tcopt.frontends.onnx.model.lists import Shapes
-from tcopt.frontends.onnx.model.loading import domain_opsets, header_problems, load_model
+from tcopt.frontends.onnx.model.loading import header_problems, load_model
 from tcopt.frontends.onnx.model.node_facts import general_advice, operator_name
+from tcopt.frontends.onnx.model.options import ImportOptions, Shapes
 from tcopt.frontends.onnx.model.problems import Problems
 from tcopt.frontends.onnx.model.tensors import TensorReader
 from tcopt.frontends.onnx.model.types import numpy_dtype, onnx_type_name, tensor_declaration
@@ -135,13 +135,11 @@ def check_model(
     report.problems = header_problems(model)
     if report.problems:
         return report
-    given = dict(shapes or {})
-    trial = _Trial(model, reader, values or {}, dims or {}, limits)
+    options = ImportOptions(shapes or {}, values or {}, dims or {}, limits, follow_links)
     with collect_remarks() as remarks:
-        try:
-            errors = trial.errors(given)
-        except MissingShapesError as missing:
-            errors = trial.open_errors(given, missing, report)
+        errors = _errors(model, reader, options)
+        if isinstance(errors, MissingShapesError):
+            errors = _open_errors(model, reader, options, errors, report)
     # Different trials give the same remarks.
     report.notes = list(dict.fromkeys(remark.message for remark in remarks))
     for error in errors:
@@ -153,52 +151,52 @@ def check_model(
     return report
 
 
-@dataclass(frozen=True)
-class _Trial:
-    """Imports a model repeatedly, for different shapes."""
+def _errors(
+    model: ModelProto, reader: TensorReader, options: ImportOptions
+) -> list[TcoptError] | MissingShapesError:
+    """Import a model and return all errors; or the one of missing shapes.
 
-    model: ModelProto
-    reader: TensorReader
-    values: Mapping[str, np.ndarray]
-    dims: Mapping[str, int]
-    limits: Limits
+    Raises:
+        InputError: shapes or values do not fit the inputs.
+    """
+    problems = Problems(keep_all=True)
+    try:
+        found = ModelImporter(model, reader, problems, options).run()
+    except InputError:
+        raise
+    except TcoptError as error:
+        problems.add(error)
+        found = None
+    if isinstance(found, Open) and isinstance(found.missing, MissingShapesError):
+        return found.missing
+    return problems.errors
 
-    def errors(self, shapes: Shapes) -> list[TcoptError]:
-        """Import the model and return all errors.
 
-        Raises:
-            MissingShapesError: shapes are not known.
-            InputError: shapes or values do not fit the inputs.
-        """
-        problems, opsets = Problems(keep_all=True), domain_opsets(self.model)
-        try:
-            importer = ModelImporter(self.model, self.reader, opsets, problems, limits=self.limits)
-            importer.run(shapes, self.values, self.dims)
-        except (MissingShapesError, InputError):
-            raise
-        except TcoptError as error:
-            problems.add(error)
-        return problems.errors
-
-    def open_errors(
-        self, shapes: Shapes, missing: MissingShapesError, report: CheckReport
-    ) -> list[TcoptError]:
-        """Try several extents for open dimensions; return the errors of the best trial."""
-        best: list[TcoptError] | None = None
-        for size in TRIAL_SIZES:
-            sizes = _trial_sizes(missing.inputs, size)
-            tried: dict[str, Shape] = {
-                n: _trial_shape(dims, sizes, size) for n, dims in missing.inputs.items()
-            }
-            for name, kind in missing.lists.items():
-                if kind.is_sequence:
-                    tried[name] = [tried[name]] * 2
-            errors = self.errors({**shapes, **tried})
-            if best is None or len(errors) < len(best):
-                best, report.trial_shapes, report.trial_dims = errors, tried, sizes
-            if not errors:
-                break
-        return best or []
+def _open_errors(
+    model: ModelProto,
+    reader: TensorReader,
+    options: ImportOptions,
+    missing: MissingShapesError,
+    report: CheckReport,
+) -> list[TcoptError]:
+    """Try several extents for open dimensions; return the errors of the best trial."""
+    best: list[TcoptError] | None = None
+    for size in TRIAL_SIZES:
+        sizes = _trial_sizes(missing.inputs, size)
+        tried: dict[str, Shape] = {
+            n: _trial_shape(dims, sizes, size) for n, dims in missing.inputs.items()
+        }
+        for name, kind in missing.lists.items():
+            if kind.is_sequence:
+                tried[name] = [tried[name]] * 2
+        errors = _errors(model, reader, replace(options, shapes={**options.shapes, **tried}))
+        if isinstance(errors, MissingShapesError):
+            raise errors
+        if best is None or len(errors) < len(best):
+            best, report.trial_shapes, report.trial_dims = errors, tried, sizes
+        if not errors:
+            break
+    return best or []
 
 
 def _trial_sizes(inputs: Mapping[str, Sequence[Dimension] | None], size: int) -> dict[str, int]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
-import numpy as np
 from onnx import (
     ModelProto,
     NodeProto,
@@ -29,11 +28,18 @@ from tcopt.dialects.graph.types import element_of, tensor
 from tcopt.dialects.graph.weights import WeightStore, attach_weights
 from tcopt.frontends.onnx.context.builder import GraphBuilder, named_location
 from tcopt.frontends.onnx.model.defaults import without_defaults
+from tcopt.frontends.onnx.model.errors import MissingShapesError, MissingValuesError
 from tcopt.frontends.onnx.model.initializers import Weight, graph_weights
 from tcopt.frontends.onnx.model.inputs import ModelInput, declared_input, fix_inputs
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
-from tcopt.frontends.onnx.model.lists import Shapes, expand_lists, value_of
-from tcopt.frontends.onnx.model.loading import check_header, load_model
+from tcopt.frontends.onnx.model.lists import expand_lists, value_of
+from tcopt.frontends.onnx.model.loading import (
+    OnnxSource,
+    check_header,
+    domain_opsets,
+    load_model,
+)
+from tcopt.frontends.onnx.model.options import ImportOptions, Shapes, Values
 from tcopt.frontends.onnx.model.outputs import Results, expand_output, result_dims, stale_shapes
 from tcopt.frontends.onnx.model.problems import Problems
 from tcopt.frontends.onnx.model.stage import PassedTensor, Rest, Stage
@@ -59,10 +65,10 @@ T = TypeVar("T")
 
 
 def import_model(
-    source: str | Path | bytes | ModelProto,
+    source: OnnxSource,
     *,
     shapes: Shapes | None = None,
-    values: Mapping[str, np.ndarray] | None = None,
+    values: Values | None = None,
     dims: Mapping[str, int] | None = None,
     limits: Limits = DEFAULT_LIMITS,
     follow_links: bool = False,
@@ -95,78 +101,100 @@ def import_model(
         MissingValuesError: shapes depend on values of inputs.
         UnsupportedError: the model has unsupported features; one error lists all of them.
     """
-    return import_loaded(
-        *load_model(source, follow_links=follow_links),
-        shapes=shapes,
-        values=values,
-        dims=dims,
-        limits=limits,
-    )
-
-
-def import_loaded(
-    model: ModelProto,
-    reader: TensorReader,
-    *,
-    shapes: Shapes | None = None,
-    values: Mapping[str, np.ndarray] | None = None,
-    dims: Mapping[str, int] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-) -> ModuleOp:
-    """Import a model from the results of `load_model`; see `import_model`."""
-    opsets = check_header(model)
-    model = without_defaults(model, {*(shapes or {}), *(values or {})})
-    problems = Problems()
-    importer = ModelImporter(model, reader, opsets, problems, limits=limits)
-    module = importer.run(shapes or {}, values or {}, dims)
-    problems.raise_all()
-    assert module is not None
-    return module
+    options = ImportOptions(shapes or {}, values or {}, dims or {}, limits, follow_links)
+    return import_whole(source, options)
 
 
 @dataclass(frozen=True)
-class Imported:
-    """An imported stage of a model.
+class Fixed:
+    """A model with known sizes.
 
     Attributes:
-        module: the module, whose outputs include the inputs of the next stage.
-        rest: the part of the model after the stage; None if there is none.
+        model: the decoded model, in which inputs with a given shape or value have no default.
+        files: files that are read in addition to the model's own.
+        module: the graph-level module.
         input_counts, output_counts: number of tensors of each input and output that is a sequence
             or optional, by name.
     """
 
+    model: ModelProto
+    files: Collection[Path]
     module: ModuleOp
-    rest: Rest | None
     input_counts: Mapping[str, Count]
     output_counts: Mapping[str, Count]
 
 
-def import_stage(
-    model: ModelProto,
-    reader: TensorReader,
-    stage: Stage | None = None,
-    *,
-    shapes: Shapes | None = None,
-    values: Mapping[str, np.ndarray] | None = None,
-    dims: Mapping[str, int] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-) -> Imported:
-    """Import a model as far as its shapes are known; see `import_loaded`.
+@dataclass(frozen=True)
+class Staged(Fixed):
+    """The first stage of a model in which later sizes depend on data.
 
-    Args:
-        stage: the part of the model to import; by default all of it.
-        shapes, values: also those of results of earlier stages.
+    The outputs of the module include the inputs of the next stage.
+
+    Attributes:
+        rest: the part of the model after the stage.
     """
-    opsets = check_header(model)
+
+    rest: Rest
+
+
+@dataclass(frozen=True)
+class Open:
+    """A model whose sizes depend on shapes or values of inputs that are not given.
+
+    Attributes:
+        model: see `Fixed`.
+        missing: the error for callers that need known sizes.
+    """
+
+    model: ModelProto
+    missing: MissingShapesError | MissingValuesError
+
+
+Imported: TypeAlias = Fixed | Staged | Open
+
+
+def import_whole(source: OnnxSource, options: ImportOptions) -> ModuleOp:
+    """Import a model with known sizes; see `import_model`."""
+    return _sized(_imported(source, options)).module
+
+
+def import_first_stage(source: OnnxSource, options: ImportOptions) -> ModuleOp:
+    """Import a model as far as its sizes are known; for errors see `import_model`."""
+    return _sized(import_staged(source, options)).module
+
+
+def import_staged(source: OnnxSource, options: ImportOptions) -> Imported:
+    """Import a model, or the stage that the options name, as far as sizes are known.
+
+    The shapes and values of the options may include those of results of earlier stages.
+
+    Raises:
+        TcoptError: see `import_model`; missing shapes and values are returned instead.
+    """
+    return _imported(source, options, in_stages=True)
+
+
+def _sized(found: Imported) -> Fixed:
+    if isinstance(found, Open):
+        raise found.missing
+    return found
+
+
+def _imported(source: OnnxSource, options: ImportOptions, *, in_stages: bool = False) -> Imported:
+    model, reader = load_model(source, follow_links=options.follow_links)
+    check_header(model)
+    model = without_defaults(model, {*options.shapes, *options.values})
+    if in_stages and options.stage is None:
+        outputs = tuple(info.name for info in model.graph.output)
+        options = replace(options, stage=Stage(tuple(range(len(model.graph.node))), outputs))
     problems = Problems()
-    stage = stage or Stage(
-        tuple(range(len(model.graph.node))), tuple(info.name for info in model.graph.output)
-    )
-    importer = ModelImporter(model, reader, opsets, problems, stage, limits)
-    module = importer.run(shapes or {}, values or {}, dims)
-    problems.raise_all()
-    assert module is not None
-    return Imported(module, importer.rest, importer.input_counts, importer.output_counts)
+    found = ModelImporter(model, reader, problems, options).run()
+    if found is not None:
+        return found
+    error = problems.error()
+    if isinstance(error, MissingValuesError) and error.inputs:
+        return Open(model, error)
+    raise error
 
 
 class ModelImporter:
@@ -174,53 +202,42 @@ class ModelImporter:
 
     Args:
         problems: collects errors; raises those that must stop the import.
-        stage: the part to import, as far as shapes are known; by default the whole model.
-
-    Attributes:
-        rest: the part of the model after the imported stage.
-        input_counts, output_counts: see `Imported`.
+        options: their stage is the part to import, as far as shapes are known; without one, the
+            whole model must have known sizes.
     """
 
     def __init__(
-        self,
-        model: ModelProto,
-        reader: TensorReader,
-        opsets: Mapping[str, int],
-        problems: Problems,
-        stage: Stage | None = None,
-        limits: Limits = DEFAULT_LIMITS,
+        self, model: ModelProto, reader: TensorReader, problems: Problems, options: ImportOptions
     ):
+        self.model = model
         self.graph = model.graph
-        self.stage = stage
+        self.options = options
+        self.stage = options.stage
         self.staging: Staging | None = None
-        self.rest: Rest | None = None
-        self.input_counts: dict[str, Count] = {}
         self.output_counts: dict[str, Count] = {}
         self.problems = problems
-        self.limits = limits
+        self.reader = reader
         self.initializers = self._initializers()
         self.weights = WeightStore()
         self.block = Block()
+        limits, opsets = options.limits, domain_opsets(model)
         self.builder = GraphBuilder(self.block, self.weights, reader, limits)
         self.nodes = NodeImporter(model, self.builder, self.initializers, opsets, problems, limits)
 
-    def run(
-        self,
-        shapes: Shapes,
-        values: Mapping[str, np.ndarray],
-        dims: Mapping[str, int] | None = None,
-    ) -> ModuleOp | None:
+    def run(self) -> Imported | None:
         """Import the model; return None if there are problems."""
         scope: Scope = {}
         declared = self._inputs(scope)
-        given = _without(scope, shapes)
-        inputs, counts, shapes = expand_lists(declared, given, self.limits)
-        self.input_counts = counts
+        given = _without(scope, self.options.shapes)
+        inputs, counts, shapes = expand_lists(declared, given, self.options.limits)
         nodes: Sequence[NodeProto] = self.graph.node
         if self.stage is not None:
             inputs += map(_passed_input, self.stage.inputs)
             nodes = [nodes[place] for place in self.stage.nodes]
-        fix_inputs(inputs, shapes, _without(scope, values), dims)
+        values = _without(scope, self.options.values)
+        missing = fix_inputs(inputs, shapes, values, self.options.dims)
+        if missing is not None:
+            return Open(self.model, missing)
         arguments = {item.name: self._argument(item) for item in inputs}
         scope.update((item.name, value_of(item, counts, arguments)) for item in declared)
         if self.stage is not None:
@@ -232,13 +249,16 @@ class ModelImporter:
         results = self._outputs(scope)
         if self.problems.errors:
             return None
-        if self.stage is not None and self.staging is not None:
-            more, self.rest = self.staging.rest(self.graph.node, scope, self.initializers)
+        rest = None
+        if self.staging is not None:
+            more, rest = self.staging.rest(self.graph.node, scope, self.initializers)
             results += more
         results += self.builder.checks
         self.block.add_op(ReturnOp(*(value for _, value in results)))
         self.builder.erase_unused()
-        return self._module(inputs, results)
+        module = self._module(inputs, results)
+        known = self.model, self.reader.files, module, counts, self.output_counts
+        return Fixed(*known) if rest is None else Staged(*known, rest)
 
     def _argument(self, item: ModelInput) -> SSAValue:
         self._check_input(item)

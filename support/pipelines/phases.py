@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from tcopt.support.errors import ParsingError
+from tcopt.support.errors import InputError, ParsingError
 from tcopt.support.pipelines.pass_specs import Passes, PassSpec, Value, passes_text
 from tcopt.support.suggestions import suggest
 
@@ -73,6 +73,19 @@ def configured(phases: Iterable[Phase], name: str, **options: Value) -> list[Pha
 def pipeline_text(phases: Iterable[Phase]) -> str:
     """Return all passes of all phases as one text, as for `tcopt -p`."""
     return passes_text(each for phase in phases for each in phase.passes)
+
+
+def up_to(phases: Iterable[Phase], name: str) -> list[Phase]:
+    """Return the phases up to and including the one of a name.
+
+    Raises:
+        InputError: there is no such phase.
+    """
+    found = list(phases)
+    names = [phase.name for phase in found]
+    if name not in names:
+        raise InputError(f"there is no phase '{name}'", hint=f"phases are {', '.join(names)}")
+    return found[: names.index(name) + 1]
 
 
 _PLACES = ("before", "after", "instead-of")

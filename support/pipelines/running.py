@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from tcopt.support.errors import PassFailedError, TcoptError
 from tcopt.support.registries.registry import all_dialects
+
+_OWN = "tcopt."
 
 
 def new_context(*, allow_unregistered: bool = False) -> Context:
@@ -17,6 +22,60 @@ def new_context(*, allow_unregistered: bool = False) -> Context:
     for name, factory in all_dialects().items():
         context.register_dialect(name, factory)
     return context
+
+
+class Instrument:
+    """Called around each pass; the default implementation does nothing."""
+
+    def start(self, ctx: Context, module: ModuleOp) -> None:
+        """Called once before the first pass."""
+
+    def before(self, index: int, module_pass: ModulePass, module: ModuleOp) -> None:
+        """Called before pass number `index`."""
+
+    def after(self, index: int, module_pass: ModulePass, module: ModuleOp) -> None:
+        """Called after pass number `index`."""
+
+    def finish(self, module: ModuleOp) -> None:
+        """Called once after the last pass."""
+
+
+def run_passes(
+    ctx: Context,
+    module: ModuleOp,
+    passes: Sequence[ModulePass],
+    instruments: Sequence[Instrument] = (),
+) -> None:
+    """Apply passes in order; instruments run before the first pass and after each.
+
+    Raises:
+        TcoptError: a pass failed; the message names the pass.
+    """
+    for instrument in instruments:
+        instrument.start(ctx, module)
+    for index, module_pass in enumerate(passes):
+        for instrument in instruments:
+            instrument.before(index, module_pass, module)
+        _check_functions(module_pass, module)
+        apply_pass(ctx, module, module_pass)
+        # Instruments run in reverse order, so that the clock stops before the others take time.
+        for instrument in reversed(instruments):
+            instrument.after(index, module_pass, module)
+    for instrument in instruments:
+        instrument.finish(module)
+
+
+def _check_functions(module_pass: ModulePass, module: ModuleOp) -> None:
+    """Check that each function is one block, as this project's passes require."""
+    if not type(module_pass).__module__.startswith(_OWN):
+        return
+    for op in module.ops:
+        if isinstance(op, FuncOp) and len(op.body.blocks) > 1:
+            raise PassFailedError(
+                f"pass '{module_pass.name}' works on functions of one block, "
+                f"@{op.sym_name.data} has {len(op.body.blocks)}",
+                op=op,
+            )
 
 
 def apply_pass(context: Context, module: ModuleOp, module_pass: ModulePass) -> None:

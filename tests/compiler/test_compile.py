@@ -99,10 +99,7 @@ def test_compiling_twice_makes_the_same_code():
     np.testing.assert_array_equal(first.weights, second.weights)
 
 
-def test_phases_are_timed():
-    times: dict[str, float] = {}
-    lower(import_model(dense()), pipeline(), times)
-    assert list(times) == ["graph", "te", "loop", "schedule", "kernel"]
+def test_steps_are_timed():
     compiled = tcopt.compile(dense()).program
     assert list(compiled.compile_times) == list(STEPS)
     assert all(seconds >= 0 for seconds in compiled.compile_times.values())

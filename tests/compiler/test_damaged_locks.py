@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from running.examples import examples
+from tcopt.compiler.options import CompileOptions
 from tcopt.compiler.passes import run_passes, shared_context
 from tcopt.dialects.loop import FuncOp
 from tcopt.schedules.api.apply import apply_sequence
@@ -30,7 +31,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[Task]]:
     """Return the text of a lock file with schedules, and its tasks."""
     path = tmp_path_factory.mktemp("lock") / "model.onnx"
     onnx.save(onnx.parser.parse_model(MODEL), path)
-    tasks, writer = tasks_of(path, "cpu:haswell"), LockWriter(path)
+    tasks, writer = tasks_of(path, CompileOptions(target="cpu:haswell")), LockWriter(path)
     for task in tasks:
         writer.add_kernel(TunedKernel(task, build(task.text, task.phases).sequence))
     return writer.text(), tasks

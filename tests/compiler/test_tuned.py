@@ -12,6 +12,7 @@ import onnx.parser
 import pytest
 
 import tcopt
+from tcopt.compiler.options import CompileOptions
 from tcopt.compiler.tuned import find_lock, lock_beside
 from tcopt.support.errors import InputError, ParsingError, ScheduleError, TcoptError
 from tcopt.support.files.file_contents import content, digest_of_content
@@ -40,7 +41,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def the_task(model: Path) -> Task:
-    tasks = tasks_of(model, CPU)
+    tasks = tasks_of(model, CompileOptions(target=CPU))
     return next(task for task in tasks if "matmul" in task.name)
 
 
@@ -58,7 +59,7 @@ def choice_for(task: Task) -> dict[str, int | str]:
 
 
 def write_lock(model: Path, *, with_steps: bool = True) -> tuple[Path, Task]:
-    tasks, task = tasks_of(model, CPU), the_task(model)
+    tasks, task = tasks_of(model, CompileOptions(target=CPU)), the_task(model)
     code = build(task.text, task.phases, "cpu-matmul", choice_for(task))
     writer = LockWriter(model.name)
     for each in tasks:
@@ -227,7 +228,11 @@ def test_what_other_targets_have_is_kept(model: Path):
     from tcopt.tuner.lock import writer_for
 
     writer = writer_for(path, model.name, "another target")
-    (other,) = (t for t in tasks_of(model, "cpu:skylake-avx512") if t.name == task.name)
+    (other,) = (
+        t
+        for t in tasks_of(model, CompileOptions(target="cpu:skylake-avx512"))
+        if t.name == task.name
+    )
     writer.add_kernel(TunedKernel(other))
     writer.write(path)
     lock = read_lock(path)

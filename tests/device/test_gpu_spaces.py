@@ -13,6 +13,7 @@ from machines.opencl_device import needs_device
 from models.network import Network
 from tcopt.backends.ptx.cuda_files import find_ptxas
 from tcopt.backends.ptx.ptxas import assemble
+from tcopt.compiler.options import CompileOptions
 from tcopt.runtime.device.cuda import cuda_device
 from tcopt.schedules.analysis.patterns import BlockPattern
 from tcopt.schedules.rules.gpu.generic_space import GpuGenericSpace
@@ -84,9 +85,9 @@ def winograd() -> ModelProto:
 
 def task_of(case: str, target: str) -> Task:
     if case == "winograd":
-        return max(tasks_of(winograd(), target), key=lambda task: task.work)
+        return max(tasks_of(winograd(), CompileOptions(target=target)), key=lambda task: task.work)
     model = onnx.parser.parse_model(f"{_HEAD} {case} {CASES[case]}")
-    return max(tasks_of(model, target), key=lambda task: task.work)
+    return max(tasks_of(model, CompileOptions(target=target)), key=lambda task: task.work)
 
 
 def template_of(task: Task, rule: str = RULE) -> Arm:

@@ -24,14 +24,13 @@ from tcopt.compiler import pipeline
 from tcopt.frontends.onnx import import_model
 from tcopt.support.errors import TcoptError
 from tcopt.support.pipelines.phases import pipeline_text
+from tcopt.support.pipelines.running import Instrument, new_context, run_passes
 from tcopt.support.pipelines.text import parse_pipeline
 from tcopt.support.processes.child_process import processor_time
 from tcopt.support.registries.plugins import plugins_loaded
 from tcopt.support.registries.registry import all_passes
 from tcopt.tools.execution.exec_check import ExecCheck
 from tcopt.tools.execution.native_process import native_process
-from tcopt.tools.passes.driver import new_context, run_passes
-from tcopt.tools.passes.instruments import Instrument
 
 TARGET = "cpu:haswell"
 

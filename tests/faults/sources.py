@@ -14,9 +14,9 @@ from typing import Any
 from xdsl.parser import Parser
 
 from tcopt.support.errors import MismatchError, ScheduleError
+from tcopt.support.pipelines.running import new_context, run_passes
 from tcopt.support.pipelines.text import parse_pipeline
 from tcopt.tools.execution.exec_check import ExecCheck
-from tcopt.tools.passes.driver import new_context, run_passes
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from tcopt.compiler.pipeline import pipeline
 from tcopt.support.errors import TcoptError
 from tcopt.support.ir.verify import verify
 from tcopt.support.pipelines.phases import pipeline_text
+from tcopt.support.pipelines.running import run_passes
 from tcopt.support.pipelines.text import parse_pipeline
 from tcopt.tools.passes.driver import (
     PrintOptions,
@@ -30,7 +31,6 @@ from tcopt.tools.passes.driver import (
     emit,
     new_context,
     print_module,
-    run_passes,
 )
 
 MEANT = (TcoptError, DiagnosticException, ParseError)

@@ -11,6 +11,7 @@ import pytest
 
 import tcopt
 from models.tuner_models import save_product
+from tcopt.compiler.options import CompileOptions
 from tcopt.schedules.passes.schedule import find_schedule
 from tcopt.schedules.rules.rule import facts_of, rules_for, target_kind
 from tcopt.schedules.tuning.lock_file import read_lock
@@ -21,7 +22,6 @@ from tcopt.tools.tuning.acceptance import Verdict
 from tcopt.tools.tuning.explain import explain_lock
 from tcopt.tools.tuning.live import LiveTable, clock, headline, microseconds, table
 from tcopt.tools.tuning.plots import Curve, places
-from tcopt.tools.tuning.variants import tasks_for
 from tcopt.tuner.arms import lowered
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.measurer import Progress
@@ -29,6 +29,7 @@ from tcopt.tuner.measure.outcomes import CRASH, INVALID, OK, Outcome
 from tcopt.tuner.measure.workload import Code
 from tcopt.tuner.records.store import Store, StoreError
 from tcopt.tuner.session import State
+from tcopt.tuner.tasks import tasks_of
 
 TARGET = "cpu:haswell"
 
@@ -125,7 +126,7 @@ def test_what_is_found_is_kept_and_obeyed(model: Path, db: str, faster: list[flo
     lock = read_lock(found.path)
     (entry_,) = lock.kernels.values()
     assert entry_.rule == "cpu-matmul"
-    explained = explain_lock(lock, tasks_for(model, TARGET, {}))
+    explained = explain_lock(lock, tasks_of(model, CompileOptions(target=TARGET)))
     assert (len(explained) == 1 and "rows 4 -> " in explained[0].choice) or explained[0].steps
     remarks = tcopt.compile(model, TARGET).explain()
     assert "a schedule by cpu-matmul" in str(remarks.as_json())

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from models.tuner_models import save_product
+from tcopt.compiler.options import CompileOptions
 from tcopt.frontends.onnx.building.network import Network
 from tcopt.schedules import Schedule
 from tcopt.schedules.passes.schedule import find_schedule
@@ -25,7 +26,7 @@ TARGET = "cpu:haswell"
 def test_rules_of_a_task_have_spaces_features_and_schedules(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    (task,) = tasks_of(save_product(tmp_path / "m.onnx"), TARGET)
+    (task,) = tasks_of(save_product(tmp_path / "m.onnx"), CompileOptions(target=TARGET))
     arms = arms_of(task)
     assert arms[0].rule == "cpu-matmul"
     assert len({arm.rule for arm in arms}) == len(arms) > 1
@@ -51,7 +52,11 @@ def test_a_rule_that_writes_what_another_does_is_left_out(tmp_path: Path) -> Non
     net = Network("depthwise")
     x = net.input("x", [1, 32, 7, 7])
     y = net.conv(x, 32, 32, 3, 1, groups=32, bias=False)
-    (task,) = (t for t in tasks_of(net.model(**{y: [1, 32, 7, 7]}), TARGET) if "conv" in t.name)
+    (task,) = (
+        t
+        for t in tasks_of(net.model(**{y: [1, 32, 7, 7]}), CompileOptions(target=TARGET))
+        if "conv" in t.name
+    )
     rules = [arm.rule for arm in arms_of(task)]
     assert rules[0] == "cpu-contraction" and "cpu-reduction" not in rules
     assert "cpu-fallback" not in rules
@@ -74,7 +79,7 @@ class _Template:
 
 
 def test_templates_are_searched_and_compiled_but_write_no_default(tmp_path: Path) -> None:
-    (task,) = tasks_of(save_product(tmp_path / "m.onnx"), TARGET)
+    (task,) = tasks_of(save_product(tmp_path / "m.onnx"), CompileOptions(target=TARGET))
     with RULES.override(("cpu", _Template.name), (1000, _Template())):
         rules = [arm.rule for arm in arms_of(task)]
         assert rules[0] == "cpu-matmul"

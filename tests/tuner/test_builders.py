@@ -9,6 +9,7 @@ import numpy as np
 import onnx.parser
 import pytest
 
+from tcopt.compiler.options import CompileOptions
 from tcopt.support.registries.plugins import plugins_loaded
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.builders import LocalBuilders
@@ -83,7 +84,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Generator[Task]:
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
     g (float[32, 32] x) => (float[32, 32] y) { y = Sigmoid(x) }""")
     with plugins_loaded([str(path)]):
-        (found,) = tasks_of(model)
+        (found,) = tasks_of(model, CompileOptions())
         yield found
 
 
@@ -133,7 +134,7 @@ def test_a_product_is_measured_under_two_rules(target: str, rule: str):
             opencl_device()
         except UnsupportedError as error:
             pytest.skip(error.message)
-    (task,) = (t for t in tasks_of(product(), target) if "matmul" in t.name)
+    (task,) = (t for t in tasks_of(product(), CompileOptions(target=target)) if "matmul" in t.name)
     turns = TurnSettings(fewest=2, most=2, noise=9.0, hopeless=1e9)
     told: list[Outcome] = []
     with LocalMeasurer(MeasureSettings(threads=2, builders=1, turns=turns)) as measurer:

@@ -12,8 +12,8 @@ import pytest
 
 import tcopt
 from models.quantised_models import quantised
-from tcopt.compiler.pipeline import pipeline
-from tcopt.compiler.tuned import find_lock, with_lock
+from tcopt.compiler.options import CompileOptions
+from tcopt.compiler.tuned import find_lock
 from tcopt.frontends.onnx.building.network import Network
 from tcopt.support.errors import UnsupportedError
 from tcopt.tools.tuning.acceptance import Verdict
@@ -46,11 +46,11 @@ def _lock(path: Path, *chosen: TunedOperator) -> Path:
 
 def _texts(model: Path | onnx.ModelProto, path: Path | None, target: str = TARGET) -> str:
     lock = None if path is None else find_lock(model, path)
-    return "".join(t.te_text for t in tasks_of(model, phases=with_lock(pipeline(target), lock)))
+    return "".join(t.te_text for t in tasks_of(model, CompileOptions(target=target, lock=lock)))
 
 
 def test_operators_have_the_choices_that_passes_have(model: Path) -> None:
-    first, second = operators_of(model, TARGET)
+    first, second = operators_of(model, CompileOptions(target=TARGET))
     assert {"winograd": 0} in first.choices and {"winograd": 4} in first.choices
     assert not any("winograd" in choice for choice in second.choices)
     assert {"block": 0} in second.choices and {"fuse": 0} in second.choices
@@ -59,7 +59,7 @@ def test_operators_have_the_choices_that_passes_have(model: Path) -> None:
 
 def test_a_choice_reaches_the_pass_that_obeys_it(model: Path, tmp_path: Path) -> None:
     """A choice reaches its pass even if earlier passes replace the operator."""
-    first, _ = operators_of(model, TARGET)
+    first, _ = operators_of(model, CompileOptions(target=TARGET))
     texts = {
         tile: _texts(
             model,
@@ -105,7 +105,7 @@ def test_tiles_are_offered_to_all_filters_that_have_them(
     source: onnx.ModelProto, target: str, tiles: set[int], tmp_path: Path
 ) -> None:
     """The offered choices make separate kernels, which use Winograd tiles."""
-    operator = operators_of(source, target)[0]
+    operator = operators_of(source, CompileOptions(target=target))[0]
     offered = {choice["winograd"] for choice in operator.choices if "winograd" in choice}
     assert offered == tiles
     texts: dict[int, str] = {}
@@ -117,11 +117,13 @@ def test_tiles_are_offered_to_all_filters_that_have_them(
 
 
 def test_a_compiled_model_obeys_and_computes_the_same(model: Path, tmp_path: Path) -> None:
-    first, _ = operators_of(model)
+    first, _ = operators_of(model, CompileOptions())
     beside = model.with_suffix(".tuned.mlir")
     x = np.random.default_rng(0).standard_normal((1, 32, 20, 20)).astype(np.float32)
     before = tcopt.compile(model)
-    tile = 0 if "table.scale" in "".join(t.te_text for t in tasks_of(model)) else 2
+    tile = (
+        0 if "table.scale" in "".join(t.te_text for t in tasks_of(model, CompileOptions())) else 2
+    )
     _lock(beside, TunedOperator(first.key, first.target, {"winograd": tile}))
     after = tcopt.compile(model)
     kernels = [{entry.kernel for entry in m.profile({"x": x}).by_kernel()} for m in (before, after)]
@@ -191,8 +193,8 @@ def test_time_and_interrupts_end_it() -> None:
 
 
 def test_operators_that_take_long_come_first(model: Path) -> None:
-    first, second = operators_of(model, TARGET)
-    tasks = tasks_of(model, TARGET)
+    first, second = operators_of(model, CompileOptions(target=TARGET))
+    tasks = tasks_of(model, CompileOptions(target=TARGET))
     slow = [replace(t, ns=99.0 if set(t.nodes) & set(second.nodes) else 1.0) for t in tasks]
     assert heavy_operators([first, second], slow) == [second]
 
@@ -216,11 +218,11 @@ def test_a_long_reduction_may_be_in_parts(kind: str, tmp_path: Path) -> None:
     x = net.input("x", [2, 3, 8192])
     path = tmp_path / "long.onnx"
     onnx.save(net.model(**{net.add(kind, x, net.ints(0, 2), keepdims=0): [3]}), path)
-    (operator,) = operators_of(path)
+    (operator,) = operators_of(path, CompileOptions())
     assert {"parts": 4} in operator.choices and {"parts": 64} not in operator.choices
     chosen = TunedOperator(operator.key, operator.target, {"parts": 4})
     lock = find_lock(path, _lock(path.with_suffix(".tuned.mlir"), chosen))
-    assert len(tasks_of(path, phases=with_lock(pipeline("cpu"), lock))) > len(tasks_of(path))
+    assert len(tasks_of(path, CompileOptions(lock=lock))) > len(tasks_of(path, CompileOptions()))
     feeds = {"x": np.random.default_rng(5).uniform(0.5, 1.5, (2, 3, 8192)).astype(np.float32)}
     (tuned,) = tcopt.compile(path).run(feeds)
     np.testing.assert_allclose(tuned, _REDUCTIONS[kind](feeds["x"]), rtol=1e-5)

@@ -11,6 +11,7 @@ import onnx.parser
 import pytest
 
 from machines.opencl_device import needs_device
+from tcopt.compiler.options import CompileOptions
 from tcopt.runtime.device.host_memory import Call, HostMemoryDevice
 from tcopt.runtime.device.interface import KernelSource
 from tcopt.tuner.arguments import INPUT, OUTPUT, WEIGHT, Argument
@@ -78,7 +79,7 @@ def test_a_device_may_compile_when_it_launches(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path))
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
         f (float[37, 45] x, float[45, 53] w) => (float[37, 53] y) { y = MatMul (x, w) }""")
-    (task,) = tasks_of(model, "opencl:pocl")
+    (task,) = tasks_of(model, CompileOptions(target="opencl:pocl"))
     limits = Limits(least=0.02, factor=10.0)
     settings = MeasureSettings(limits=limits, turns=TurnSettings(fewest=2, most=2, noise=1e9))
     rule = "gpu-register-tile"

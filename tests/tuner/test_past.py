@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from models.tuner_models import save_product
+from tcopt.compiler.options import CompileOptions
 from tcopt.tuner.arms import arms_of
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.forecast import Prior
@@ -29,7 +30,7 @@ def tasks(tmp_path_factory: pytest.TempPathFactory) -> list[Task]:
     folder = tmp_path_factory.mktemp("models")
     sizes = (64, 96, 128), (32, 64, 256)
     return [
-        tasks_of(save_product(folder / f"{n}.onnx", *size), TARGET)[0]
+        tasks_of(save_product(folder / f"{n}.onnx", *size), CompileOptions(target=TARGET))[0]
         for n, size in enumerate(sizes)
     ]
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from models.tuner_models import save_product
+from tcopt.compiler.options import CompileOptions
 from tcopt.support.errors import InputError
 from tcopt.tuner.arms import arms_of
 from tcopt.tuner.task_search import Strategy
@@ -43,7 +44,7 @@ def _table(task: Task) -> CaseTable:
 @pytest.mark.nightly
 def test_searches_are_replayed_over_a_table(tmp_path: Path) -> None:
     pytest.importorskip("lightgbm", reason="the model is LightGBM's")
-    (task,) = tasks_of(save_product(tmp_path / "m.onnx"), "cpu:haswell")
+    (task,) = tasks_of(save_product(tmp_path / "m.onnx"), CompileOptions(target="cpu:haswell"))
     table = _table(task)
     table.write(tmp_path / "product.json.gz")
     assert CaseTable.read(tmp_path / "product.json.gz") == table

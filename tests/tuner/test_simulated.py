@@ -13,6 +13,7 @@ import pytest
 
 import tcopt
 from models.quantised_models import quantised
+from tcopt.compiler.options import CompileOptions
 from tcopt.runtime.program import Program
 from tcopt.support.errors import InputError, UnsupportedError
 from tcopt.support.registries.plugins import load_plugins, unload
@@ -54,7 +55,9 @@ def measurer() -> Iterator[SimulatedMeasurer]:
 
 def placed(target: str, source: onnx.ModelProto = SOURCE) -> Task:
     """Return the first task that is not the host's."""
-    return next(task for task in tasks_of(source, target) if task.kind != "cpu")
+    return next(
+        task for task in tasks_of(source, CompileOptions(target=target)) if task.kind != "cpu"
+    )
 
 
 def other_choice(task: Task) -> Candidate:
@@ -68,7 +71,7 @@ def other_choice(task: Task) -> Candidate:
 
 
 def test_a_model_has_tasks_of_the_host_and_of_the_accelerator():
-    tasks = tasks_of(SOURCE, "vdla")
+    tasks = tasks_of(SOURCE, CompileOptions(target="vdla"))
     kinds = {task.kind for task in tasks}
     assert kinds == {"cpu", "vdla"}
     task = placed("vdla")
@@ -78,7 +81,7 @@ def test_a_model_has_tasks_of_the_host_and_of_the_accelerator():
     other = placed("vdla:vta", quantised((16, 16), 9, shifts=True))
     assert other.kind == "vdla" and other.target_key != task.target_key
     host = {task.target_key for task in tasks if task.kind == "cpu"}
-    assert host == {task.target_key for task in tasks_of(SOURCE, "cpu")}
+    assert host == {task.target_key for task in tasks_of(SOURCE, CompileOptions(target="cpu"))}
 
 
 @pytest.mark.nightly
@@ -119,7 +122,9 @@ def test_hardware_is_not_started_for_what_is_simulated():
         raise AssertionError("there is none")
 
     with pytest.raises(AssertionError, match="there is none"):
-        PlacedMeasurer(SETTINGS, hardware).measure([Candidate(tasks_of(SOURCE, "cpu")[0])])
+        PlacedMeasurer(SETTINGS, hardware).measure(
+            [Candidate(tasks_of(SOURCE, CompileOptions(target="cpu"))[0])]
+        )
     with pytest.raises(UnsupportedError, match="machines of target cpu have no simulator"):
         target_named("cpu").simulate(target_named("cpu").attribute(), ("f", {}), [])
 
@@ -177,7 +182,7 @@ def test_times_of_the_host_are_added_to_cycles(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.nightly
 def test_records_name_the_machine_that_is_simulated(tmp_path: Path):
     """Records are the same on every computer, for any number of threads."""
-    task, host = placed("vdla"), tasks_of(SOURCE, "cpu")[0]
+    task, host = placed("vdla"), tasks_of(SOURCE, CompileOptions(target="cpu"))[0]
     with Past(Store(tmp_path / "a.db"), 1) as one, Past(Store(tmp_path / "b.db"), 8) as two:
         assert one.machine_of(task) == two.machine_of(task) != one.machine_of(host)
         assert one.setting_of(task).options == two.setting_of(task).options == ""

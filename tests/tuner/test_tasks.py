@@ -9,7 +9,7 @@ import onnx.parser
 import pytest
 
 import tcopt
-from tcopt.compiler.pipeline import pipeline
+from tcopt.compiler.options import CompileOptions
 from tcopt.tuner.arguments import INPUT, OUTPUT, WEIGHT
 from tcopt.tuner.measure.building import build
 from tcopt.tuner.measure.outcomes import INVALID, CandidateFailed
@@ -39,11 +39,11 @@ def product_of(tasks: Sequence[Task]) -> Task:
 
 
 def test_a_task_knows_what_is_a_weight():
-    task = product_of(tasks_of(PRODUCT, CPU))
+    task = product_of(tasks_of(PRODUCT, CompileOptions(target=CPU)))
     assert [a.role for a in task.arguments] == [INPUT, WEIGHT, OUTPUT]
     assert task.nodes == ("MatMul:h", "Relu:y") and task.calls == 1
     assert task.work >= 2 * 24 * 40 * 48 and task.bytes == 4 * (24 * 40 + 40 * 48 + 24 * 48)
-    other = product_of(tasks_of(model("h = MatMul(x, z) y = Relu(h)"), CPU))
+    other = product_of(tasks_of(model("h = MatMul(x, z) y = Relu(h)"), CompileOptions(target=CPU)))
     assert [a.role for a in other.arguments][-1] == OUTPUT
     assert WEIGHT not in [a.role for a in other.arguments]
 
@@ -53,33 +53,37 @@ def test_equal_kernels_are_one_task_whatever_they_are_called_and_whoever_asks():
         "a = MatMul(x, w) b = Relu(a) c = MatMul(b, v) d = MatMul(c, w) y = Relu(d)",
         [("w", (40, 48)), ("v", (48, 40))],
     )
-    tasks = tasks_of(twice, CPU)
+    tasks = tasks_of(twice, CompileOptions(target=CPU))
     product = next(t for t in tasks if t.nodes[:2] == ("MatMul:a", "Relu:b"))
     assert product.calls == 2 and "MatMul:d" in product.nodes
-    assert product.key == product_of(tasks_of(PRODUCT, CPU)).key
+    assert product.key == product_of(tasks_of(PRODUCT, CompileOptions(target=CPU))).key
     # The lock file is used when compiling without clocks.
-    plain = product_of(tasks_of(PRODUCT, CPU, phases=pipeline(CPU)))
+    plain = product_of(tasks_of(PRODUCT, CompileOptions(target=CPU)))
     assert plain.key == product.key and plain.target_key == product.target_key
-    machine = product_of(tasks_of(PRODUCT, "cpu:x86-64"))
+    machine = product_of(tasks_of(PRODUCT, CompileOptions(target="cpu:x86-64")))
     assert machine.target_key != product.target_key
 
 
 def test_an_anchor_leaves_epilogues_out():
-    plain = product_of(tasks_of(PRODUCT, CPU))
-    other = product_of(tasks_of(model("h = MatMul(x, w) y = Sigmoid(h)", [("w", (40, 48))]), CPU))
+    plain = product_of(tasks_of(PRODUCT, CompileOptions(target=CPU)))
+    other = product_of(
+        tasks_of(
+            model("h = MatMul(x, w) y = Sigmoid(h)", [("w", (40, 48))]), CompileOptions(target=CPU)
+        )
+    )
     assert plain.key != other.key and plain.anchor == other.anchor
 
 
 def test_tasks_weigh_what_a_profile_says():
     compiled = tcopt.compile(PRODUCT, CPU, cache=False)
     feeds = {s.name: np.ones(s.shape, np.float32) for s in compiled.inputs}  # pyright: ignore
-    tasks = with_times(tasks_of(PRODUCT, CPU), compiled.profile(feeds, 5))
+    tasks = with_times(tasks_of(PRODUCT, CompileOptions(target=CPU)), compiled.profile(feeds, 5))
     assert all(task.ns > 0 for task in tasks)
     assert [t.weight for t in tasks] == sorted((t.weight for t in tasks), reverse=True)
 
 
 def test_the_reference_is_more_precise_than_what_it_judges():
-    task = product_of(tasks_of(PRODUCT, CPU))
+    task = product_of(tasks_of(PRODUCT, CompileOptions(target=CPU)))
     found = reference_of(task.text, task.arguments)
     for kind, (result,) in enumerate(found.expected):
         x, w = (make_values(a.shape, a.dtype, n, kind) for n, a in enumerate(task.arguments[:2]))
@@ -103,7 +107,7 @@ def test_values_are_the_same_everywhere():
 
 
 def test_a_candidate_is_what_its_rule_makes_of_its_choice():
-    task = product_of(tasks_of(PRODUCT, CPU))
+    task = product_of(tasks_of(PRODUCT, CompileOptions(target=CPU)))
     default = build(task.text, task.phases)
     assert default.rule == "cpu-matmul" and default.data and default.seconds > 0
     again = build(task.text, task.phases, sequence=default.sequence)
@@ -125,7 +129,7 @@ def test_a_candidate_is_what_its_rule_makes_of_its_choice():
     ],
 )
 def test_a_candidate_that_is_none_is_invalid(given: dict[str, object], message: str):
-    task = product_of(tasks_of(PRODUCT, CPU))
+    task = product_of(tasks_of(PRODUCT, CompileOptions(target=CPU)))
     with pytest.raises(CandidateFailed, match=message) as caught:
         build(task.text, task.phases, **given)  # pyright: ignore
     assert caught.value.status == INVALID

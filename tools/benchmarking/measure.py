@@ -9,11 +9,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-import tcopt
 from tcopt.backends.llvm.limits import copy_gbps, peak_gflops
+from tcopt.compiler.entry import compile_with
+from tcopt.compiler.options import CompileOptions
 from tcopt.dialects.graph.attributes import FusionKind
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.frontends.onnx.importer import import_model
+from tcopt.frontends.onnx.importer import import_whole
+from tcopt.frontends.onnx.model.options import ImportOptions
 from tcopt.runtime import Model
 from tcopt.runtime.signature import flatten
 from tcopt.support.errors import InputError
@@ -68,7 +70,8 @@ def measure(
         The measurements as JSON values, the compiled model, and its feeds.
     """
     start = time.perf_counter()
-    compiled = tcopt.compile(model, settings.target, progress=progress, **dict(settings.options))
+    options = CompileOptions.of(model, settings.target, progress=progress, **settings.options)
+    compiled = compile_with(model, options)
     compile_s = time.perf_counter() - start
     feeds = input_values(compiled, given or {}, settings.seed)
     ours = compiled.run(feeds)
@@ -80,7 +83,7 @@ def measure(
         "memory_plan": dict(program.report),
         "weight_bytes": int(program.weights.nbytes),
         "bytes": moved_bytes(feeds, flatten(ours), int(program.weights.nbytes)),
-        "flops": contraction_flops(model, settings.options),
+        "flops": contraction_flops(model, options),
         "runs": [],
     }
     for threads in settings.threads:
@@ -98,14 +101,9 @@ def moved_bytes(feeds: Mapping[str, Array], outputs: Sequence[Array], weights: i
     return sum(a.nbytes for a in feeds.values()) + sum(a.nbytes for a in outputs) + weights
 
 
-def contraction_flops(model: str | bytes, options: Mapping[str, Any]) -> int:
+def contraction_flops(model: str | bytes, options: ImportOptions) -> int:
     """Return the multiplications and additions of all contractions, by direct algorithms."""
-    given = {
-        name: options[name]
-        for name in ("shapes", "dims", "limits", "follow_links")
-        if name in options
-    }
-    module = import_model(model, **given)
+    module = import_whole(model, options)
     return sum(
         op.work()
         for op in module.walk()

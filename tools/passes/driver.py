@@ -12,30 +12,27 @@ from typing import IO
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec, parse_spec
 from xdsl.utils.exceptions import ArgSpecParseError
 
-from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
+from tcopt.frontends.onnx.model.options import NO_OPTIONS, ImportOptions
 from tcopt.support.errors import (
     InputError,
     ParsingError,
-    PassFailedError,
     VerificationError,
 )
 from tcopt.support.files.access import cannot_read, open_source
-from tcopt.support.pipelines.running import apply_pass, new_context
+from tcopt.support.pipelines.running import new_context, run_passes
 from tcopt.support.registries.registry import all_targets
 from tcopt.support.suggestions import suggest
 from tcopt.support.syntax.parsing import LocatedParser
 from tcopt.tools.passes.dense_resources import ResourcePrinter, Resources, resolve_resources
-from tcopt.tools.passes.instruments import Instrument, VerifyEach
+from tcopt.tools.passes.instruments import VerifyEach
 from tcopt.tools.passes.weight_files import find_weights
 
 __all__ = [
-    "Given",
     "PrintOptions",
     "Source",
     "blame",
@@ -43,10 +40,7 @@ __all__ = [
     "new_context",
     "parse_target_spec",
     "print_module",
-    "run_passes",
 ]
-
-_OWN = "tcopt."
 
 _SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
 
@@ -64,19 +58,7 @@ class PrintOptions:
     resources: Resources = field(default_factory=dict[Attribute, tuple[str, str]])
 
 
-@dataclass(frozen=True)
-class Given:
-    """Shapes and dimensions given for an ONNX model's inputs, and limits for importing it."""
-
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
-    dims: Mapping[str, int] = field(default_factory=dict[str, int])
-    limits: Limits = DEFAULT_LIMITS
-    follow_links: bool = False
-
-
 _MOST_BYTES = 2**31 - 1
-
-NOTHING = Given()
 
 
 @dataclass(frozen=True)
@@ -87,10 +69,12 @@ class Source:
     data: bytes
     frontend: str
     path: Path | None = None
-    given: Given = NOTHING
+    given: ImportOptions = NO_OPTIONS
 
     @classmethod
-    def read(cls, path: str | None, frontend: str | None, given: Given = NOTHING) -> Source:
+    def read(
+        cls, path: str | None, frontend: str | None, given: ImportOptions = NO_OPTIONS
+    ) -> Source:
         """Read a file, or standard input for None and `-`.
 
         Raises:
@@ -135,17 +119,9 @@ class Source:
             TcoptError: the ONNX model cannot be imported.
         """
         if self.frontend == "onnx":
-            from tcopt.frontends.onnx.importer import import_model
+            from tcopt.frontends.onnx.importer import import_whole
 
-            model = self.path if self.path is not None else self.data
-            given = self.given
-            return import_model(
-                model,
-                shapes=given.shapes,
-                dims=given.dims,
-                limits=given.limits,
-                follow_links=given.follow_links,
-            )
+            return import_whole(self.data if self.path is None else self.path, self.given)
         text = self._text()
         if not text.strip():
             raise InputError(
@@ -174,44 +150,6 @@ def _bounded(stream: IO[bytes], name: str) -> bytes:
     if len(data) > _MOST_BYTES:
         raise InputError(f"'{name}' has more than {_MOST_BYTES} bytes")
     return data
-
-
-def run_passes(
-    ctx: Context,
-    module: ModuleOp,
-    passes: Sequence[ModulePass],
-    instruments: Sequence[Instrument],
-) -> None:
-    """Apply passes in order; instruments run before the first pass and after each.
-
-    Raises:
-        TcoptError: a pass failed; the message names the pass.
-    """
-    for instrument in instruments:
-        instrument.start(ctx, module)
-    for index, module_pass in enumerate(passes):
-        for instrument in instruments:
-            instrument.before(index, module_pass, module)
-        _check_functions(module_pass, module)
-        apply_pass(ctx, module, module_pass)
-        # Instruments run in reverse order, so that the clock stops before the others take time.
-        for instrument in reversed(instruments):
-            instrument.after(index, module_pass, module)
-    for instrument in instruments:
-        instrument.finish(module)
-
-
-def _check_functions(module_pass: ModulePass, module: ModuleOp) -> None:
-    """Check that each function is one block, as this project's passes require."""
-    if not type(module_pass).__module__.startswith(_OWN):
-        return
-    for op in module.ops:
-        if isinstance(op, FuncOp) and len(op.body.blocks) > 1:
-            raise PassFailedError(
-                f"pass '{module_pass.name}' works on functions of one block, "
-                f"@{op.sym_name.data} has {len(op.body.blocks)}",
-                op=op,
-            )
 
 
 def blame(

@@ -18,28 +18,13 @@ from xdsl.passes import ModulePass
 from tcopt.support.errors import InputError, VerificationError
 from tcopt.support.files.access import write_output
 from tcopt.support.ir.verify import verify
+from tcopt.support.pipelines.running import Instrument
 from tcopt.support.remarks import collect_remarks
 from tcopt.tools.passes.weight_files import save_weights, weights_named
 
 _WEIGHTS = "weights.safetensors"
 
 PrintModule = Callable[[ModuleOp], str]
-
-
-class Instrument:
-    """Called around each pass; the default implementation does nothing."""
-
-    def start(self, ctx: Context, module: ModuleOp) -> None:
-        """Called once before the first pass."""
-
-    def before(self, index: int, module_pass: ModulePass, module: ModuleOp) -> None:
-        """Called before pass number `index`."""
-
-    def after(self, index: int, module_pass: ModulePass, module: ModuleOp) -> None:
-        """Called after pass number `index`."""
-
-    def finish(self, module: ModuleOp) -> None:
-        """Called once after the last pass."""
 
 
 @contextmanager

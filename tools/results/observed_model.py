@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
 
-from tcopt.frontends.onnx.importer import import_model
-from tcopt.frontends.onnx.model.limits import parse_limits
+from tcopt.frontends.onnx.importer import import_whole
 from tcopt.support.errors import UnsupportedError
-from tcopt.support.pipelines.phases import configured
+from tcopt.support.pipelines.running import new_context, run_passes
 from tcopt.support.pipelines.text import make_passes
 from tcopt.support.registries.target_registry import find_target
 from tcopt.targets.launched import LaunchedTarget
 from tcopt.tools.command_line.inputs import make_inputs
-from tcopt.tools.command_line.shapes import parse_dims, parse_shapes
-from tcopt.tools.compiling import phases_of
+from tcopt.tools.compiling import options_of
 from tcopt.tools.execution.executors import functions, input_names, inputs_of, output_names
-from tcopt.tools.passes.driver import blame, new_context, run_passes
+from tcopt.tools.passes.driver import blame
 from tcopt.tools.results.observed import Borders, KernelRun, run_observed
 
 Array = NDArray[Any]
@@ -61,23 +59,16 @@ def observe_model(args: argparse.Namespace, given: dict[str, Array]) -> Observed
             hint="--compare alone compares the outputs",
         )
     started = time.perf_counter()
-    shapes = {name: array.shape for name, array in given.items()} | parse_shapes(args.shape)
-    read = partial(
-        import_model,
-        args.model,
-        shapes=shapes,
-        dims=parse_dims(args.dim),
-        limits=parse_limits(args.limit),
-        follow_links=args.follow_links,
-    )
-    phases = configured(phases_of(args), _LOWERING, origins=True)
+    # The timed pipeline records the origins of kernels.
+    options = replace(options_of(args, feeds=given), timed=True)
+    read = partial(import_whole, args.model, options)
     module, ctx = read(), new_context()
-    passes = make_passes(each for phase in phases for each in phase.passes)
+    passes = make_passes(each for phase in options.phases for each in phase.passes)
     at = next((n for n, each in enumerate(passes) if each.name == _LOWERING), len(passes))
     try:
-        run_passes(ctx, module, passes[:at], [])
+        run_passes(ctx, module, passes[:at])
         borders = Borders.of(module)
-        run_passes(ctx, module, passes[at:], [])
+        run_passes(ctx, module, passes[at:])
     except Exception as error:
         raise blame(ctx, read, passes, error) from error
     seconds = time.perf_counter() - started

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from tcopt.compiler.options import CompileOptions
 from tcopt.compiler.tuned import lock_beside
 from tcopt.schedules.tuning.lock_file import read_lock
 from tcopt.support.errors import InputError
+from tcopt.tools.command_line.inputs import read_arrays
 from tcopt.tools.command_line.text_tables import render
+from tcopt.tools.compiling import options_of
 from tcopt.tools.tuning.explain import explain_lock
 from tcopt.tools.tuning.histories import Recorded, agreement, curves, guesses, recorded
 from tcopt.tools.tuning.live import microseconds
 from tcopt.tools.tuning.plots import Layer, draw_curves, draw_guesses, draw_layers
 from tcopt.tools.tuning.settings import PoolPlace, make_measurer
-from tcopt.tools.tuning.variants import tasks_for
 from tcopt.tuner.past import Past
 from tcopt.tuner.pool.security import Certificates
 from tcopt.tuner.records.exchange import export_records, import_records
 from tcopt.tuner.records.store import Store
 from tcopt.tuner.records.verify import Verified, verify_records
+from tcopt.tuner.tasks import Task, tasks_of
 
 _DATABASES = (".db", ".sqlite", ".sqlite3")
 
@@ -41,9 +42,25 @@ def pool_place(args: argparse.Namespace) -> PoolPlace | None:
     return PoolPlace(args.pool, args.label, Certificates(args.tls_ca, args.tls_cert, args.tls_key))
 
 
-def show(args: argparse.Namespace, options: Mapping[str, Any]) -> int:
+def tasks_for(args: argparse.Namespace) -> list[Task]:
+    """Return the kernels of a model, compiled with the options of a command line."""
+    return tasks_of(args.model, model_options(args))
+
+
+def model_options(args: argparse.Namespace) -> CompileOptions:
+    """Return the options of a compile of a model to tune.
+
+    Raises:
+        InputError: the model does not exist.
+    """
+    if not Path(args.model).is_file():
+        raise InputError(f"there is no file '{args.model}'")
+    return options_of(args, feeds=read_arrays(args.input))
+
+
+def show(args: argparse.Namespace) -> int:
     """Show the entries of a model's lock file, and the records of its kernels."""
-    tasks = tasks_for(args.model, args.target, options)
+    tasks = tasks_for(args)
     path = Path(args.lock) if args.lock else lock_beside(args.model)
     if path.is_file():
         print(f"{path}:")
@@ -81,9 +98,9 @@ def _records_table(kernels: list[Recorded]) -> str:
     return render(table)
 
 
-def plot(args: argparse.Namespace, options: Mapping[str, Any]) -> int:
+def plot(args: argparse.Namespace) -> int:
     """Plot records of a model: `curves`, `layers` and `guesses`."""
-    tasks = tasks_for(args.model, args.target, options)
+    tasks = tasks_for(args)
     with Store(args.db) as store:
         kernels = recorded(store, tasks)
     if not kernels:
@@ -121,12 +138,12 @@ def _layers(kernels: list[Recorded]) -> list[Layer]:
     return sorted(found, key=lambda layer: -layer.before_us)
 
 
-def export(args: argparse.Namespace, options: Mapping[str, Any]) -> int:
+def export(args: argparse.Namespace) -> int:
     """Export records as lines of JSON: all, or those of a model's kernels."""
     with Store(args.db) as store:
         trials = None
         if args.model:
-            keys = [task.key for task in tasks_for(args.model, args.target, options)]
+            keys = [task.key for task in tasks_for(args)]
             trials = store.trials(workloads=keys)
         count = export_records(store, args.output, trials)
     print(f"{args.output}: {count} trials")
@@ -150,11 +167,11 @@ def merge(args: argparse.Namespace) -> int:
     return 0
 
 
-def verify(args: argparse.Namespace, options: Mapping[str, Any]) -> int:
+def verify(args: argparse.Namespace) -> int:
     """Measure the best recorded schedules of a model on this machine."""
     from tcopt.support.processes.cores import default_threads
 
-    tasks = tasks_for(args.model, args.target, options)
+    tasks = tasks_for(args)
     threads = args.threads or default_threads()
     measurer = make_measurer(threads, pool_place(args))
     try:

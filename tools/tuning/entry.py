@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tcopt.compiler.content import Source
 from tcopt.compiler.fingerprint import fingerprint
+from tcopt.compiler.options import CompileOptions
 from tcopt.compiler.tuned import lock_beside
 from tcopt.runtime import Model
 from tcopt.support.errors import InputError
@@ -143,9 +144,34 @@ def tune(
         graph_share(graph, target, trials, pool, measurer),
         settings or SessionSettings(seed=seed),
     )
+    known = CompileOptions.of(source, target, tuned=False, **options)
+    return tune_with(
+        source,
+        known,
+        given,
+        output=output,
+        callback=callback,
+        measurer=measurer,
+        progress=progress,
+        feeds=feeds,
+    )
+
+
+def tune_with(
+    source: Source,
+    options: CompileOptions,
+    settings: TuneSettings,
+    *,
+    output: str | Path | None = None,
+    callback: Callback | None = None,
+    measurer: Measurer | None = None,
+    progress: Callable[[str], object] | None = None,
+    feeds: Mapping[str, Array] | None = None,
+) -> Tuning:
+    """Tune a model with the given options and settings; see `tune`."""
     path = _lock_path(source, output)
-    variants = Variants(source, target, options, threads or default_threads())
-    tuner = _Tuner(variants, given, path, progress or _ignore)
+    variants = Variants(source, options, settings.threads or default_threads())
+    tuner = _Tuner(variants, settings, path, progress or _ignore)
     return tuner.run(callback, measurer, feeds or {})
 
 

@@ -87,7 +87,7 @@ class Keeper:
         return Kept(None, verdict, (), len(found))
 
     def _judge(self, old: Model, new: Model, *, same_host: bool, patience: int = 1) -> Verdict:
-        kind, machine = find_target(self._variants.target)
+        kind, machine = find_target(self._variants.options.target)
         if kind.is_simulated:
             facts = kind.attribute(machine)
             assert isinstance(facts, AcceleratorFacts)
@@ -111,7 +111,7 @@ class Keeper:
     ) -> LockWriter:
         name = self._path.name.removesuffix(SUFFIX)
         tuned = {each.target for each in operators} | {each.task.target_key for each in kernels}
-        if find_target(self._variants.target)[0].is_simulated:
+        if find_target(self._variants.options.target)[0].is_simulated:
             # Kernels on the host are the same as in the model without an accelerator, so they keep
             # their entries.
             tuned = {each.task.target_key for each in kernels if is_simulated(each.task)}

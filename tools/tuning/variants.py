@@ -2,44 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-import tcopt
 from tcopt.compiler.content import Source
-from tcopt.compiler.pipeline import pipeline
-from tcopt.compiler.tuned import SUFFIX, find_lock, with_lock
+from tcopt.compiler.entry import compile_with
+from tcopt.compiler.options import CompileOptions
+from tcopt.compiler.tuned import SUFFIX, find_lock
 from tcopt.runtime import Model
 from tcopt.tuner.lock import LockWriter, TunedOperator
 from tcopt.tuner.operators import Operator, operators_of
 from tcopt.tuner.tasks import Task, tasks_of
-
-_KERNELS_DEPEND_ON = ("shapes", "values", "dims", "accuracy", "precision")
-_PIPELINES_DEPEND_ON = ("accuracy", "precision")
 
 
 class Variants:
     """Compile one model with different choices.
 
     Args:
-        options: more keyword arguments of `tcopt.compile`.
+        options: those of the untuned model.
         threads: number of threads of kernels.
     """
 
-    def __init__(self, source: Source, target: str, options: Mapping[str, Any], threads: int):
-        self.source, self.target, self.options = source, target, dict(options)
-        self.threads = threads
+    def __init__(self, source: Source, options: CompileOptions, threads: int):
+        self.source, self.options, self.threads = source, options, threads
 
     def untuned(self) -> Model:
         """Return the model compiled without tuning choices."""
-        return self._compile(tuned=False)
+        return self._compile(self.options)
 
     def with_lock(self, writer: LockWriter) -> Model:
         """Return the model with the choices of a lock file."""
-        with TemporaryDirectory() as folder:
-            return self._compile(tuned=_written(writer, folder))
+        with self._locked(writer) as options:
+            return self._compile(options)
 
     def with_operators(self, chosen: Sequence[TunedOperator]) -> Model:
         """Return the model with choices about operators, and default schedules."""
@@ -47,22 +44,27 @@ class Variants:
 
     def operators(self) -> list[Operator]:
         """Return the operators for which graph passes have choices."""
-        return operators_of(self.source, self.target, **_known(self.options))
+        return operators_of(self.source, self.options)
 
     def tasks(self, chosen: Sequence[TunedOperator] = ()) -> list[Task]:
         """Return the kernels of the model with choices about operators."""
         if not chosen:
-            return tasks_for(self.source, self.target, self.options)
-        given = {n: self.options[n] for n in _PIPELINES_DEPEND_ON if self.options.get(n)}
-        with TemporaryDirectory() as folder:
-            lock = find_lock(self.source, _written(_of_operators(chosen), folder))
-            phases = with_lock(pipeline(self.target, **given), lock)
-            return tasks_of(self.source, self.target, phases=phases, **_known(self.options))
+            return tasks_of(self.source, self.options)
+        with self._locked(_of_operators(chosen)) as options:
+            return tasks_of(self.source, options)
 
-    def _compile(self, tuned: bool | Path) -> Model:
-        model = tcopt.compile(self.source, self.target, tuned=tuned, **self.options)
+    def _compile(self, options: CompileOptions) -> Model:
+        model = compile_with(self.source, options)
         model.threads = self.threads
         return model
+
+    @contextmanager
+    def _locked(self, writer: LockWriter) -> Generator[CompileOptions]:
+        """Provide the options with a lock file, which exists in the context."""
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / f"model{SUFFIX}"
+            writer.write(path)
+            yield replace(self.options, lock=find_lock(self.source, path))
 
 
 def _of_operators(chosen: Sequence[TunedOperator]) -> LockWriter:
@@ -70,19 +72,3 @@ def _of_operators(chosen: Sequence[TunedOperator]) -> LockWriter:
     for each in chosen:
         writer.add_operator(each)
     return writer
-
-
-def _written(writer: LockWriter, folder: str) -> Path:
-    path = Path(folder) / f"model{SUFFIX}"
-    writer.write(path)
-    return path
-
-
-def tasks_for(source: Source, target: str, options: Mapping[str, Any]) -> list[Task]:
-    """Return the kernels of a model, compiled with the given options of `tcopt.compile`."""
-    return tasks_of(source, target, **_known(options))
-
-
-def _known(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of `tcopt.compile` that affect kernels."""
-    return {n: options[n] for n in _KERNELS_DEPEND_ON if n in options}

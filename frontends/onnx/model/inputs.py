@@ -107,23 +107,23 @@ def fix_inputs(
     shapes: Mapping[str, Sequence[int]],
     values: Mapping[str, np.ndarray],
     dims: Mapping[str, int] | None = None,
-) -> None:
-    """Set the static shape of every input.
+) -> MissingShapesError | None:
+    """Set the static shape of every input; return an error if some dimensions are still open.
 
     Args:
         shapes, values, dims: see `narrow_inputs`.
 
     Raises:
         InputError: a name, shape or value does not fit the model.
-        MissingShapesError: some dimensions are still open.
     """
     narrow_inputs(inputs, shapes, values, dims)
     missing = {item.name: item.dims for item in inputs if not _is_static(item)}
     if missing:
         lists = {item.name: item.kind for item in inputs if item.kind is not Kind.TENSOR}
-        raise MissingShapesError(missing, lists)
+        return MissingShapesError(missing, lists)
     for item in inputs:
         item.shape = tuple(d for d in item.dims or () if isinstance(d, int))
+    return None
 
 
 def narrow_inputs(

@@ -11,6 +11,7 @@ from typing import Any
 
 from tcopt.frontends.onnx.model.inputs import ModelInput
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
+from tcopt.frontends.onnx.model.options import Shapes
 from tcopt.frontends.onnx.model.values import (
     NOTHING,
     MapsValue,
@@ -20,9 +21,6 @@ from tcopt.frontends.onnx.model.values import (
 )
 from tcopt.support.data.structures import Count, Kind, tensor_names
 from tcopt.support.errors import ImportModelError, InputError
-
-Shapes = Mapping[str, Any]
-"""Shapes by input name: for a sequence a list of shapes, for an absent optional None."""
 
 
 def expand_lists(

@@ -6,6 +6,7 @@ import mmap
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 import onnx
 from google.protobuf.message import DecodeError
@@ -22,8 +23,12 @@ OLDEST_OPSET = 1
 MODEL_SIZE_LIMIT = 2**31 - 1
 
 
+OnnxSource: TypeAlias = str | Path | bytes | ModelProto
+"""A model: the path of a file, its bytes, or a decoded message."""
+
+
 def load_model(
-    source: str | Path | bytes | ModelProto, *, follow_links: bool = False
+    source: OnnxSource, *, follow_links: bool = False
 ) -> tuple[ModelProto, TensorReader]:
     """Decode a model, checking only its header.
 
@@ -127,8 +132,8 @@ def _graph_texts(graph: GraphProto) -> Iterator[object]:
     yield from _node_texts(graph.node)
 
 
-def check_header(model: ModelProto) -> dict[str, int]:
-    """Check the IR and opset versions; return the opset versions by domain.
+def check_header(model: ModelProto) -> None:
+    """Check the IR and opset versions.
 
     Raises:
         ImportModelError: there is no opset, or the IR version does not exist.
@@ -136,7 +141,6 @@ def check_header(model: ModelProto) -> dict[str, int]:
     """
     for error in header_problems(model):
         raise error
-    return domain_opsets(model)
 
 
 def domain_opsets(model: ModelProto) -> dict[str, int]:

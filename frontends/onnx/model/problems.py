@@ -34,12 +34,10 @@ class Problems:
             self._seen.add(key)
             self.errors.append(error)
 
-    def raise_all(self) -> None:
-        """Raise one error that lists all errors with their nodes; do nothing if there are none."""
-        if not self.errors:
-            return
+    def error(self) -> TcoptError:
+        """Return one error that lists all errors with their nodes."""
         if len(self.errors) == 1:
-            raise self.errors[0]
+            return self.errors[0]
         nodes: dict[str, list[str]] = {}
         for error in self.errors:
             nodes.setdefault(error.message, []).append(error.where or "model")
@@ -47,11 +45,11 @@ class Problems:
         missing = [error for error in self.errors if isinstance(error, MissingValuesError)]
         inputs = list(dict.fromkeys(name for error in missing for name in error.inputs))
         if len(missing) == len(self.errors):
-            raise MissingValuesError("\n  ".join(lines), inputs)
+            return MissingValuesError("\n  ".join(lines), inputs)
         if len(lines) == 1:
-            raise UnsupportedError(lines[0], hint=_LIST_HINT)
+            return UnsupportedError(lines[0], hint=_LIST_HINT)
         text = "\n  ".join(lines)
-        raise UnsupportedError(f"{len(lines)} unsupported features:\n  {text}", hint=_LIST_HINT)
+        return UnsupportedError(f"{len(lines)} unsupported features:\n  {text}", hint=_LIST_HINT)
 
 
 _LIST_HINT = "tcopt-check lists each node with its inputs and a hint"

@@ -20,10 +20,10 @@ from tcopt.backends.llvm.ops import arith as emit_arith
 from tcopt.frontends.onnx import import_model
 from tcopt.schedules.primitives import split as split_primitive
 from tcopt.support.errors import MismatchError
+from tcopt.support.pipelines.running import new_context, run_passes
 from tcopt.support.pipelines.text import parse_pipeline
 from tcopt.tools.execution.exec_check import ExecCheck
 from tcopt.tools.execution.work_estimates import MACHINE_CODE, time_limit
-from tcopt.tools.passes.driver import new_context, run_passes
 from tcopt.tools.tcopt import main
 
 PASSES = Path(__file__).resolve().parents[3] / "lit_tests" / "tools" / "Inputs" / "wrong_passes.py"

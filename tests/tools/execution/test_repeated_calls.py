@@ -14,10 +14,10 @@ from faults.planted import Fault
 from faults.runs import Faulty
 from tcopt.dialects import loop
 from tcopt.support.errors import MismatchError
+from tcopt.support.pipelines.running import new_context, run_passes
 from tcopt.support.pipelines.text import parse_pipeline
 from tcopt.tools.execution import traced_run
 from tcopt.tools.execution.exec_check import ExecCheck
-from tcopt.tools.passes.driver import new_context, run_passes
 
 TWICE = """loop.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
   loop.for %i = 0 to 8 {

@@ -11,6 +11,7 @@ import pytest
 
 from checks.space_checks import assert_formulas_agree
 from models.quantised_models import quantised
+from tcopt.compiler.options import CompileOptions
 from tcopt.dialects.target import AcceleratorFacts
 from tcopt.schedules.passes.schedule import find_schedule
 from tcopt.schedules.rules.accelerator.piece_space import PieceSpace
@@ -34,7 +35,9 @@ def plugin() -> Iterator[None]:
 def space(request: pytest.FixtureRequest, plugin: None) -> PieceSpace:
     inputs, outputs, size, kernel, stride = request.param
     model = quantised((inputs, outputs), size, kernel=kernel, stride=stride)
-    task = next(task for task in tasks_of(model, "tile") if task.kind == "tile")
+    task = next(
+        task for task in tasks_of(model, CompileOptions(target="tile")) if task.kind == "tile"
+    )
     (arm,) = arms_in(*lowered(task.text, task.phases))
     assert isinstance(arm.space, PieceSpace)
     return arm.space
@@ -100,7 +103,9 @@ def test_operands_that_are_whole_are_loaded_less_often(space: PieceSpace) -> Non
 
 def test_a_choice_names_what_is_not_usual(plugin: None) -> None:
     model = quantised((8, 16), 9)
-    task = next(task for task in tasks_of(model, "tile") if task.kind == "tile")
+    task = next(
+        task for task in tasks_of(model, CompileOptions(target="tile")) if task.kind == "tile"
+    )
     function, module = lowered(task.text, task.phases)
     facts = facts_of(module.attributes["tcopt.target"])
     space = arms_in(function, module)[0].space

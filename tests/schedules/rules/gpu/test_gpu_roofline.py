@@ -12,7 +12,7 @@ from models.network import Network
 from programs.schedule_programs import matmul
 from tcopt.backends.named_gpus import named_gpu
 from tcopt.compiler import pipeline
-from tcopt.compiler.slow_kernels import slow_kernels
+from tcopt.compiler.driver import slow_kernels
 from tcopt.dialects import loop
 from tcopt.dialects.graph.forms import COUNTS_ON_ATTRIBUTE
 from tcopt.dialects.target.facts import TARGET_ATTRIBUTE

@@ -8,6 +8,7 @@ from onnx import ModelProto
 
 from programs.gpu_programs import matmul
 from tcopt.backends.named_gpus import named_gpu
+from tcopt.compiler.options import CompileOptions
 from tcopt.schedules import Schedule
 from tcopt.schedules.rules.gpu.facts import gpu_facts
 from tcopt.schedules.rules.gpu.register_tile import RegisterTiles, RegisterTileSpace
@@ -26,7 +27,7 @@ def strided(width: int, channels: int = 32) -> ModelProto:
 
 
 def default_of(model: ModelProto, target: str = "opencl:pocl") -> dict[str, int]:
-    (task,) = tasks_of(model, target)
+    (task,) = tasks_of(model, CompileOptions(target=target))
     (arm,) = (arm for arm in arms_of(task) if arm.rule == "gpu-register-tile")
     return arm.space.default()
 
@@ -63,7 +64,7 @@ def test_single_numbers_have_few_rows():
 @pytest.mark.parametrize(("rows", "written"), [(1, 64), (4, 256), (7, 256), (8, 16)])
 def test_windows_are_written_out_whole_or_not_at_all(rows: int, written: int):
     """Nine steps of rows by four lanes are 36, 144, 252 and 288 multiply-adds."""
-    (task,) = tasks_of(strided(28), "opencl:pocl")
+    (task,) = tasks_of(strided(28), CompileOptions(target="opencl:pocl"))
     (arm,) = (arm for arm in arms_of(task) if arm.rule == "gpu-register-tile")
     assert arm.space.complete({"rows": rows, "lanes": 4})["written"] == written
 

@@ -1,0 +1,49 @@
+"""Options of an import: known facts about a model's inputs, and limits on its resources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
+from tcopt.frontends.onnx.model.stage import Stage
+
+Shapes = Mapping[str, Any]
+"""Shapes by input name: for a sequence a list of shapes, for an absent optional None."""
+
+Values = Mapping[str, NDArray[Any]]
+
+CODE = {"changes_code": True}
+"""Metadata of an option that programs depend on, so that it is part of cache keys."""
+
+NO_CODE = {"changes_code": False}
+"""Metadata of an option that has no effect on programs."""
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """Options of an import.
+
+    Attributes:
+        shapes: shapes of inputs with open dimensions. An input with a default value is only an
+            input if its shape or value is given.
+        values: values of inputs to specialise on, if they determine shapes.
+        dims: extents of open dimensions by their names in the model.
+        limits: limits on the resources of a model.
+        follow_links: whether symbolic links of external data may point outside its folder.
+        stage: the part of the model to import; None for the whole model.
+    """
+
+    shapes: Shapes = field(default_factory=dict[str, Any], metadata=CODE)
+    values: Values = field(default_factory=dict[str, NDArray[Any]], metadata=CODE)
+    dims: Mapping[str, int] = field(default_factory=dict[str, int], metadata=CODE)
+    limits: Limits = field(default=DEFAULT_LIMITS, metadata=CODE)
+    follow_links: bool = field(default=False, metadata=CODE)
+    stage: Stage | None = field(default=None, metadata=CODE)
+
+
+NO_OPTIONS = ImportOptions()
+"""Options without any known fact."""
