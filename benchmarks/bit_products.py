@@ -23,7 +23,7 @@ import onnxruntime
 from onnx import ModelProto, NodeProto, TensorProto, helper
 
 import tcopt
-from tcopt.tools.benchmarking.turns import speed, take_turns
+from tcopt.support.processes.turns import speed, take_turns
 
 Run = Callable[[], object]
 

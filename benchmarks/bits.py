@@ -29,7 +29,7 @@ from onnx import ModelProto, TensorProto, helper
 import tcopt
 from table2 import LAYERS
 from table2 import Layer as Convolution
-from tcopt.tools.benchmarking.turns import speed, take_turns
+from tcopt.support.processes.turns import speed, take_turns
 
 
 @dataclass(frozen=True)

@@ -36,11 +36,11 @@ import tcopt
 from suites.conv import convolution
 from suites.matmul import dense
 from tcopt.backends.llvm.machine.host import host_target
+from tcopt.runtime.random_inputs import input_values
 from tcopt.support.errors import InputError
 from tcopt.support.files.access import write_output
+from tcopt.support.processes.turns import wait_until_idle
 from tcopt.tools.benchmarking.machine import machine_facts
-from tcopt.tools.benchmarking.measure import input_values
-from tcopt.tools.benchmarking.turns import wait_until_idle
 from tcopt.tools.command_line.cli import ArgumentParser, run_tool
 from tcopt.tools.command_line.text_tables import render
 

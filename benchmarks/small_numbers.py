@@ -13,7 +13,7 @@ weights are kept in a folder, so that a second run only measures. bf16 is an opt
 for an older CPU, and compared with our own float32 alone: others use all features of this one.
 
 Runs of a network's sides are interleaved in one process; times are medians, ratios those of each
-round (`tcopt.tools.benchmarking.turns`). Errors are relative root mean squares from onnxruntime's
+round (`tcopt.support.processes.turns`). Errors are relative root mean squares from onnxruntime's
 results in float32; a network of ours with a larger error than every other side is marked.
 """
 
@@ -45,9 +45,9 @@ from tcopt.quantization.onnx_graph import open_graph
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, PRECISE
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.files.access import write_output
+from tcopt.support.processes.turns import Times, speed, take_turns
 from tcopt.tools.benchmarking.machine import machine_facts
 from tcopt.tools.benchmarking.sides import Side, installed_peers, load_peer
-from tcopt.tools.benchmarking.turns import Times, speed, take_turns
 from tcopt.tools.command_line.cli import ArgumentParser, run_tool
 from zoo import bert_base, efficientnet_b0, mobilenet_v2, resnet18, vgg16, vit_small, yolov8n
 

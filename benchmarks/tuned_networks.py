@@ -26,17 +26,17 @@ from typing import Any
 import tcopt
 from suites.models import CASES
 from tcopt.compiler.tuned import lock_beside
+from tcopt.runtime.random_inputs import input_values
 from tcopt.runtime.signature import flatten
 from tcopt.schedules.tuning.lock_file import read_lock
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.files.access import write_output
 from tcopt.support.processes.cores import default_threads
+from tcopt.support.processes.turns import speed, take_turns
 from tcopt.tools.benchmarking.machine import machine_facts
-from tcopt.tools.benchmarking.measure import input_values
 from tcopt.tools.benchmarking.sides import load_peer
-from tcopt.tools.benchmarking.turns import speed, take_turns
 from tcopt.tools.command_line.cli import ArgumentParser, run_tool
-from tcopt.tools.tuning.acceptance import find_difference, interval, ratios
+from tcopt.tuner.whole_models.acceptance import find_difference, interval, ratios
 
 PROG = "tuned_networks"
 PEERS = ("onnxruntime", "openvino")

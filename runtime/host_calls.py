@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from tcopt.support.data.strings import StringTable, is_text, strings_in
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.files.json_facts import FactError, Facts
 from tcopt.support.host.host_functions.registry import Form, HostFunction, find_host_function
+
+if TYPE_CHECKING:
+    from tcopt.backends.accelerator.report import ProgramReport
 
 Array = NDArray[Any]
 
@@ -41,6 +44,18 @@ class HostCall:
     function: str
     settings: Mapping[str, Any]
     forms: tuple[Form, ...]
+
+    def report(self, settings: Mapping[str, Any] | None = None) -> ProgramReport | None:
+        """Return the cycle report of an accelerator's program; None if the call runs none.
+
+        Args:
+            settings: in place of the call's own.
+        """
+        from tcopt.backends.program_reports import report_of_call
+
+        shapes = [form.shape for form in self.forms]
+        bits = [8 * form.dtype.itemsize for form in self.forms]
+        return report_of_call(self.function, settings or self.settings, shapes, bits)
 
 
 class HostCalls:

@@ -14,11 +14,11 @@ from rich.table import Table
 import tcopt
 from tcopt.frontends.onnx.building.examples import find_example_model
 from tcopt.frontends.onnx.building.random_weights import randomize_weights
+from tcopt.runtime.random_inputs import input_values
 from tcopt.support.processes.cores import default_threads
+from tcopt.support.processes.turns import Times, speed, take_turns
 from tcopt.tools.benchmarking.sides import load_peer
-from tcopt.tools.benchmarking.turns import Times, speed, take_turns
 from tcopt.tools.command_line import cli
-from tcopt.tools.command_line.inputs import input_specs, make_inputs
 from tcopt.tools.command_line.progress import CompileProgress
 from tcopt.tools.command_line.terminal import bare
 from tcopt.tools.tcopt_run import compare_outputs
@@ -42,7 +42,7 @@ def _run() -> int:
     proto = randomize_weights(onnx.load(find_example_model(_MODEL)), seed=0)
     with CompileProgress() as progress:
         model = tcopt.compile(proto, target="cpu", progress=progress)
-    feeds = make_inputs(input_specs(model.inputs), {}, seed=0)
+    feeds = input_values(model, {}, 0)
     peer = load_peer(_PEER, proto.SerializeToString(), feeds, default_threads())
     results, reference = model.run(feeds), peer.outputs()
     times = take_turns({"tcopt": lambda: model.run(feeds), _PEER: peer.run}, _ROUNDS, _BURST_S)

@@ -11,9 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tcopt.runtime.random_inputs import show_shape
 from tcopt.support.errors import InputError, TcoptError, printable
 from tcopt.tools.command_line import cli
-from tcopt.tools.command_line.inputs import read_arrays, show_shape
+from tcopt.tools.command_line.inputs import read_arrays
 from tcopt.tools.command_line.shapes import dims_text, parse_dims, parse_shapes
 from tcopt.tools.compiling import options_of
 

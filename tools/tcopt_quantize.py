@@ -120,7 +120,7 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     _check(args)
-    from tcopt.tools.quantizing.entry import quantize, report
+    from tcopt.quantization.entry import quantize, report
 
     data = [read_arrays([f"@{path}"]) for path in args.data]
     common: dict[str, Any] = {
@@ -178,7 +178,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _show(plan: Plan, args: argparse.Namespace) -> None:
     from tcopt.support.files.access import write_output
-    from tcopt.tools.quantizing.tables import draw_plan, plan_json, plan_text, summary
+    from tcopt.tools.plan_table import draw_plan, plan_json, plan_text, summary
 
     print(summary(plan) if args.all else plan_text(plan))
     if args.json:

@@ -13,19 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tcopt.runtime.random_inputs import input_values, show_shape
+from tcopt.support.data.differences import Accuracy, compare, report
 from tcopt.support.data.strings import dtype_text, is_text
 from tcopt.support.errors import InputError
 from tcopt.support.files.access import is_replaced, open_output
 from tcopt.tools.command_line import cli
-from tcopt.tools.command_line.inputs import (
-    input_specs,
-    make_inputs,
-    output_arrays,
-    read_arrays,
-    show_shape,
-)
+from tcopt.tools.command_line.inputs import output_arrays, read_arrays
 from tcopt.tools.compiling import compile_model, print_extents
-from tcopt.tools.results.accuracy import Accuracy, compare, report
 from tcopt.tools.results.references import REFERENCE, RUNTIMES, measure, reference_run
 
 if TYPE_CHECKING:
@@ -155,7 +150,7 @@ def _load(args: argparse.Namespace) -> Model:
 
 
 def _feeds(model: Model, args: argparse.Namespace) -> Feeds:
-    return make_inputs(input_specs(model.inputs), read_arrays(args.input), seed=args.seed)
+    return input_values(model, read_arrays(args.input), args.seed)
 
 
 def _compare_layers(args: argparse.Namespace) -> int:

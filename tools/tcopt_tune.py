@@ -22,7 +22,7 @@ from tcopt.tools.command_line import cli
 from tcopt.tools.command_line.inputs import read_arrays
 
 if TYPE_CHECKING:
-    from tcopt.tools.tuning.entry import Tuning
+    from tcopt.tuner.entry import Tuning
 
 PROG = "tcopt-tune"
 
@@ -116,10 +116,10 @@ def _tune_parser() -> argparse.ArgumentParser:
 
 def _run_tune(args: argparse.Namespace) -> int:
     from tcopt.tools.tuning.commands import model_options, pool_place
-    from tcopt.tools.tuning.entry import tune_with
     from tcopt.tools.tuning.live import LiveTable
-    from tcopt.tools.tuning.settings import TuneSettings, graph_share
+    from tcopt.tuner.entry import tune_with
     from tcopt.tuner.session import SessionSettings
+    from tcopt.tuner.settings import TuneSettings, graph_share
 
     pool, options = pool_place(args), model_options(args)
     settings = TuneSettings(

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from tcopt.dialects.te import api as te
     from tcopt.runtime import Cancellation, Model, load
     from tcopt.schedules import Schedule
-    from tcopt.tools.quantizing.entry import quantize
-    from tcopt.tools.tuning.entry import tune
+    from tcopt.quantization.entry import quantize
+    from tcopt.tuner.entry import tune
 
 _HOMES = {
     "compile": "tcopt.compiler",
@@ -36,8 +36,8 @@ _HOMES = {
     "Model": "tcopt.runtime",
     "load": "tcopt.runtime",
     "Schedule": "tcopt.schedules",
-    "quantize": "tcopt.tools.quantizing.entry",
-    "tune": "tcopt.tools.tuning.entry",
+    "quantize": "tcopt.quantization.entry",
+    "tune": "tcopt.tuner.entry",
 }
 
 __all__ = [

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.quantization_models import dense, images
+from tcopt.quantization import measuring
 from tcopt.quantization.plan import ERROR, QUANTIZED, SLOWER, LayerPlan, choose
-from tcopt.tools.quantizing import measuring
 from tcopt.tools.tcopt_quantize import main
 
 _LAYERS = st.lists(

@@ -13,9 +13,9 @@ import pytest
 from models.tool_models import save_dense_relu
 from tcopt.backends.llvm.limits import copy_gbps, peak_gflops
 from tcopt.support.errors import InputError
+from tcopt.support.processes.turns import Times, speed, take_turns
 from tcopt.tools.benchmarking.report import geometric_mean, outcomes
 from tcopt.tools.benchmarking.sides import check_peers, installed_peers
-from tcopt.tools.benchmarking.turns import Times, speed, take_turns
 from tcopt.tools.tcopt_bench import main
 
 ROOT = Path(__file__).parents[2]

@@ -17,11 +17,10 @@ from tcopt.schedules.rules.rule import facts_of, rules_for, target_kind
 from tcopt.schedules.tuning.lock_file import read_lock
 from tcopt.support.errors import InputError, ScheduleError
 from tcopt.tools import tcopt_tune
-from tcopt.tools.tuning import entry, keeping
-from tcopt.tools.tuning.acceptance import Verdict
 from tcopt.tools.tuning.explain import explain_lock
 from tcopt.tools.tuning.live import LiveTable, clock, headline, microseconds, table
 from tcopt.tools.tuning.plots import Curve, places
+from tcopt.tuner import entry
 from tcopt.tuner.arms import lowered
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.measurer import Progress
@@ -30,6 +29,8 @@ from tcopt.tuner.measure.workload import Code
 from tcopt.tuner.records.store import Store, StoreError
 from tcopt.tuner.session import State
 from tcopt.tuner.tasks import tasks_of
+from tcopt.tuner.whole_models import keeping
+from tcopt.tuner.whole_models.acceptance import Verdict
 
 TARGET = "cpu:haswell"
 

@@ -16,11 +16,11 @@ from tcopt.compiler.options import CompileOptions
 from tcopt.compiler.tuned import find_lock
 from tcopt.frontends.onnx.building.network import Network
 from tcopt.support.errors import UnsupportedError
-from tcopt.tools.tuning.acceptance import Verdict
-from tcopt.tools.tuning.graph_search import GraphSearch, heavy_operators
 from tcopt.tuner.lock import LockWriter, TunedOperator
 from tcopt.tuner.operators import Operator, operators_of
 from tcopt.tuner.tasks import tasks_of
+from tcopt.tuner.whole_models.acceptance import Verdict
+from tcopt.tuner.whole_models.graph_search import GraphSearch, heavy_operators
 
 TARGET = "cpu:skylake-avx512"
 

@@ -19,9 +19,6 @@ from tcopt.support.errors import InputError, UnsupportedError
 from tcopt.support.registries.plugins import load_plugins, unload
 from tcopt.support.registries.target_registry import target_named
 from tcopt.tools import tcopt_tune
-from tcopt.tools.benchmarking.accelerator import cycles_of
-from tcopt.tools.tuning import accelerated
-from tcopt.tools.tuning.accelerated import judge_with_accelerator
 from tcopt.tuner.arms import arms_of
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.lock import LockWriter, TunedKernel, writer_for
@@ -34,6 +31,8 @@ from tcopt.tuner.measure.simulation import call_of_code, code_of_call, simulate
 from tcopt.tuner.past import Past
 from tcopt.tuner.records.store import Store
 from tcopt.tuner.tasks import Task, tasks_of
+from tcopt.tuner.whole_models import accelerated
+from tcopt.tuner.whole_models.accelerated import cycles_of, judge_with_accelerator
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "tile_accelerator.py"
 SOURCE = quantised((16, 32), 9, kernel=3, stride=1)

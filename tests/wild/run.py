@@ -23,8 +23,8 @@ import tcopt
 from models.checks import exact_options
 from tcopt.support.errors import TcoptError
 from tcopt.support.files.access import write_output
+from tcopt.support.processes.turns import speed, take_turns
 from tcopt.tools.benchmarking.machine import machine_facts
-from tcopt.tools.benchmarking.turns import speed, take_turns
 from wild.networks import NETWORKS, TOLERANCE, Network, error, tolerance
 from wild.packages import NotFetched
 

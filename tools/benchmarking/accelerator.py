@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,6 @@ from tcopt.support.syntax.parsing import LocatedParser
 from tcopt.tools.passes.driver import new_context
 
 if TYPE_CHECKING:
-    from tcopt.runtime.host_calls import HostCall
     from tcopt.runtime.profile import TimedKernel
     from tcopt.runtime.program import Program
 
@@ -73,30 +72,9 @@ def reports_of(program: Program, kernels: Sequence[TimedKernel] = ()) -> Iterato
             continue
         # Layers that share a program have their nodes in the same order.
         told = dict(zip(first.setdefault(symbol, nodes), nodes, strict=False))
-        report = report_of_program(call, with_nodes(call.settings, told))
+        report = call.report(with_nodes(call.settings, told))
         if report is not None:
             yield report
-
-
-def cycles_of(program: Program) -> int:
-    """Return the total cycles of all program calls in a run."""
-    cycles: dict[str, int] = {}
-    for call in program.calls:
-        if call.symbol not in cycles:
-            report = report_of_program(call, call.settings)
-            cycles[call.symbol] = 0 if report is None else report.cycles
-    return sum(cycles[call.symbol] for call in program.calls)
-
-
-def report_of_program(call: HostCall, settings: Mapping[str, Any]) -> ProgramReport | None:
-    """Return the report of a called program; None if the call is not one of a program.
-
-    Args:
-        settings: in place of the call's own.
-    """
-    shapes = [form.shape for form in call.forms]
-    bits = [8 * form.dtype.itemsize for form in call.forms]
-    return report_of_call(call.function, settings, shapes, bits)
 
 
 def trace_of(reports: Sequence[ProgramReport], first: int = 1) -> list[dict[str, Any]]:

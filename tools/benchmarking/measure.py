@@ -17,12 +17,12 @@ from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.frontends.onnx.importer import import_whole
 from tcopt.frontends.onnx.model.options import ImportOptions
 from tcopt.runtime import Model
+from tcopt.runtime.random_inputs import input_values
 from tcopt.runtime.signature import flatten
+from tcopt.support.data.differences import Accuracy, compare
 from tcopt.support.errors import InputError
+from tcopt.support.processes.turns import BURST_S, speed, take_turns
 from tcopt.tools.benchmarking.sides import Side, load_peer
-from tcopt.tools.benchmarking.turns import BURST_S, speed, take_turns
-from tcopt.tools.command_line.inputs import input_specs, make_inputs
-from tcopt.tools.results.accuracy import Accuracy, compare
 
 Array = NDArray[Any]
 
@@ -89,11 +89,6 @@ def measure(
     for threads in settings.threads:
         report["runs"].append(_runs(model, compiled, feeds, threads, settings, report))
     return report, compiled, feeds
-
-
-def input_values(model: Model, given: Mapping[str, Array], seed: int) -> dict[str, Array]:
-    """Return a value for every input: given ones, and random ones for the rest."""
-    return make_inputs(input_specs(model.inputs), dict(given), seed=seed)
 
 
 def moved_bytes(feeds: Mapping[str, Array], outputs: Sequence[Array], weights: int) -> int:

@@ -19,6 +19,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from tcopt.dialects.float_precision import precision_of, rounds
+from tcopt.runtime.random_inputs import InputSpec, make_inputs
 from tcopt.support.data.closeness import Tolerance, difference
 from tcopt.support.errors import (
     InputError,
@@ -27,7 +28,7 @@ from tcopt.support.errors import (
     UnsupportedError,
 )
 from tcopt.support.suggestions import suggest
-from tcopt.tools.command_line.inputs import InputSpec, make_inputs, read_arrays
+from tcopt.tools.command_line.inputs import read_arrays
 from tcopt.tools.execution.culprits import APPLIES_STEPS, EmitterFault, first_wrong_step
 from tcopt.tools.execution.executors import Array, functions, inputs_of
 from tcopt.tools.execution.fingerprints import Digests

@@ -23,8 +23,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
+from tcopt.runtime.random_inputs import InputSpec
 from tcopt.support.data.dtypes import numpy_dtype
-from tcopt.tools.command_line.inputs import InputSpec
 
 Array = NDArray[Any]
 

@@ -20,10 +20,10 @@ from rich.table import Table
 
 from tcopt.frontends.onnx.nodes.ordering import node_label
 from tcopt.frontends.onnx.nodes.subgraphs import used_names
+from tcopt.runtime.random_inputs import show_shape
+from tcopt.support.data.differences import Accuracy, compare, report
 from tcopt.support.errors import ImportModelError, InputError, printable
-from tcopt.tools.command_line.inputs import show_shape
 from tcopt.tools.command_line.text_tables import render
-from tcopt.tools.results.accuracy import Accuracy, compare, report
 
 Array = NDArray[Any]
 _CELL_LENGTH = 60

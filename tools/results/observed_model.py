@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
 
 from tcopt.frontends.onnx.importer import import_whole
+from tcopt.runtime.random_inputs import make_inputs
 from tcopt.support.errors import UnsupportedError
+from tcopt.support.pipelines.phases import configured
 from tcopt.support.pipelines.running import new_context, run_passes
 from tcopt.support.pipelines.text import make_passes
 from tcopt.support.registries.target_registry import find_target
 from tcopt.targets.launched import LaunchedTarget
-from tcopt.tools.command_line.inputs import make_inputs
 from tcopt.tools.compiling import options_of
 from tcopt.tools.execution.executors import functions, input_names, inputs_of, output_names
 from tcopt.tools.passes.driver import blame
@@ -59,11 +60,11 @@ def observe_model(args: argparse.Namespace, given: dict[str, Array]) -> Observed
             hint="--compare alone compares the outputs",
         )
     started = time.perf_counter()
-    # The timed pipeline records the origins of kernels.
-    options = replace(options_of(args, feeds=given), timed=True)
+    options = options_of(args, feeds=given)
+    phases = configured(options.phases, _LOWERING, origins=True)
     read = partial(import_whole, args.model, options)
     module, ctx = read(), new_context()
-    passes = make_passes(each for phase in options.phases for each in phase.passes)
+    passes = make_passes(each for phase in phases for each in phase.passes)
     at = next((n for n, each in enumerate(passes) if each.name == _LOWERING), len(passes))
     try:
         run_passes(ctx, module, passes[:at])

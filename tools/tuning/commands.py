@@ -16,12 +16,12 @@ from tcopt.tools.tuning.explain import explain_lock
 from tcopt.tools.tuning.histories import Recorded, agreement, curves, guesses, recorded
 from tcopt.tools.tuning.live import microseconds
 from tcopt.tools.tuning.plots import Layer, draw_curves, draw_guesses, draw_layers
-from tcopt.tools.tuning.settings import PoolPlace, make_measurer
 from tcopt.tuner.past import Past
 from tcopt.tuner.pool.security import Certificates
 from tcopt.tuner.records.exchange import export_records, import_records
 from tcopt.tuner.records.store import Store
 from tcopt.tuner.records.verify import Verified, verify_records
+from tcopt.tuner.settings import PoolPlace, make_measurer
 from tcopt.tuner.tasks import Task, tasks_of
 
 _DATABASES = (".db", ".sqlite", ".sqlite3")

@@ -26,6 +26,7 @@ from tcopt.quantization.data import Data, Feeds, samples_of
 from tcopt.quantization.equalization import EqualizeLayers
 from tcopt.quantization.integer_models import in_floats, integer_node, switched_pairs
 from tcopt.quantization.layers import RULES, Behind, Layer, element_types, layers_of
+from tcopt.quantization.measuring import Measurement, PlanSettings
 from tcopt.quantization.onnx_graph import OnnxGraph, check_model, open_graph
 from tcopt.quantization.parameters import Integer
 from tcopt.quantization.patterns import rewrite
@@ -37,7 +38,6 @@ from tcopt.quantization.smoothing import smooth
 from tcopt.quantization.weights import WeightSettings
 from tcopt.support.errors import InputError, UnsupportedError
 from tcopt.support.files.access import open_output
-from tcopt.tools.quantizing.measuring import Measurement, PlanSettings
 
 Progress = Callable[[str], object]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tcopt.tools.results.accuracy import compare, report
+from tcopt.support.data.differences import compare, report
 
 
 def measure(actual: list[float], expected: list[float], rtol: float = 1e-3, atol: float = 0.0):

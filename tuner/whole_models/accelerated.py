@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from tcopt.runtime import Model
 from tcopt.runtime.program import Program
 from tcopt.runtime.signature import flatten
-from tcopt.tools.benchmarking.accelerator import cycles_of
-from tcopt.tools.tuning.acceptance import (
+from tcopt.tuner.whole_models.acceptance import (
     Verdict,
     find_difference,
     interval,
@@ -69,6 +68,16 @@ def judge_with_accelerator(
     speed, low, high = interval(until_clear(turns, rounds, patience))
     middles = median(hosts[0]) + before, median(hosts[1]) + after
     return Verdict(speed, low, high, *middles, len(hosts[0]), difference)
+
+
+def cycles_of(program: Program) -> int:
+    """Return the total cycles of all program calls in a run."""
+    cycles: dict[str, int] = {}
+    for call in program.calls:
+        if call.symbol not in cycles:
+            report = call.report()
+            cycles[call.symbol] = 0 if report is None else report.cycles
+    return sum(cycles[call.symbol] for call in program.calls)
 
 
 def _host_ms(model: Model, feeds: Feeds) -> float:

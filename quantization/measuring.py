@@ -14,7 +14,7 @@ from tcopt.quantization.plan import SLOWER, Choice, LayerPlan, Plan, choose
 from tcopt.quantization.programs import Programs
 from tcopt.quantization.sensitivity import LayerError, Sensitivity
 from tcopt.runtime import Model
-from tcopt.tools.benchmarking.turns import take_turns
+from tcopt.support.processes.turns import take_turns
 
 Progress = Callable[[str], object]
 

@@ -16,14 +16,9 @@ from tcopt.compiler.fingerprint import fingerprint
 from tcopt.compiler.options import CompileOptions
 from tcopt.compiler.tuned import lock_beside
 from tcopt.runtime import Model
+from tcopt.runtime.random_inputs import input_values
 from tcopt.support.errors import InputError
 from tcopt.support.processes.cores import default_threads
-from tcopt.tools.benchmarking.measure import input_values
-from tcopt.tools.tuning.acceptance import ROUNDS, Verdict
-from tcopt.tools.tuning.graph_search import GraphSearch, heavy_operators
-from tcopt.tools.tuning.keeping import Keeper
-from tcopt.tools.tuning.settings import PoolPlace, TuneSettings, graph_share, make_measurer
-from tcopt.tools.tuning.variants import Variants
 from tcopt.tuner.arms import arms_of
 from tcopt.tuner.forecast import Prior
 from tcopt.tuner.lock import TunedKernel, TunedOperator
@@ -34,8 +29,13 @@ from tcopt.tuner.past import Past
 from tcopt.tuner.records.store import StoreError
 from tcopt.tuner.scheduler import Progress
 from tcopt.tuner.session import Callback, Session, SessionSettings
+from tcopt.tuner.settings import PoolPlace, TuneSettings, graph_share, make_measurer
 from tcopt.tuner.task_search import Strategy, TaskSearch, Trial
 from tcopt.tuner.tasks import Task, with_times
+from tcopt.tuner.whole_models.acceptance import ROUNDS, Verdict
+from tcopt.tuner.whole_models.graph_search import GraphSearch, heavy_operators
+from tcopt.tuner.whole_models.keeping import Keeper
+from tcopt.tuner.whole_models.variants import Variants
 
 Array = NDArray[Any]
 

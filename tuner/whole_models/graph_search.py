@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tcopt.support.errors import TcoptError
-from tcopt.tools.tuning.acceptance import Verdict
 from tcopt.tuner.lock import TunedOperator
 from tcopt.tuner.operators import Operator
 from tcopt.tuner.tasks import Task
+from tcopt.tuner.whole_models.acceptance import Verdict
 
 LEAST_SHARE = 0.02
 """Minimum share of the model's time for an operator's choices to be tried."""

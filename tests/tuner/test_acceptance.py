@@ -7,9 +7,16 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from tcopt.tools.benchmarking.turns import Times
-from tcopt.tools.tuning import acceptance
-from tcopt.tools.tuning.acceptance import ROUNDS, Verdict, find_difference, interval, judge, ratios
+from tcopt.support.processes.turns import Times
+from tcopt.tuner.whole_models import acceptance
+from tcopt.tuner.whole_models.acceptance import (
+    ROUNDS,
+    Verdict,
+    find_difference,
+    interval,
+    judge,
+    ratios,
+)
 
 RESULT = [np.linspace(0, 1, 100, dtype=np.float32)]
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.tools.benchmarking.turns import BURST_S, Times, take_turns
-from tcopt.tools.results.accuracy import compare
+from tcopt.support.data.differences import compare
+from tcopt.support.processes.turns import BURST_S, Times, take_turns
 
 Array = NDArray[Any]
 

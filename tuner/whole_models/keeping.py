@@ -14,11 +14,11 @@ from tcopt.dialects.target import AcceleratorFacts
 from tcopt.runtime import Model
 from tcopt.runtime.signature import flatten
 from tcopt.support.registries.target_registry import find_target
-from tcopt.tools.tuning.accelerated import judge_with_accelerator
-from tcopt.tools.tuning.acceptance import PATIENCE, Verdict, judge
-from tcopt.tools.tuning.variants import Variants
 from tcopt.tuner.lock import LockWriter, TunedKernel, TunedOperator, writer_for
 from tcopt.tuner.measure.simulated import is_simulated
+from tcopt.tuner.whole_models.accelerated import judge_with_accelerator
+from tcopt.tuner.whole_models.acceptance import PATIENCE, Verdict, judge
+from tcopt.tuner.whole_models.variants import Variants
 
 Array = NDArray[Any]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tcopt.support.registries.target_registry import find_target
-from tcopt.tools.tuning.acceptance import ROUNDS
-from tcopt.tools.tuning.graph_search import SHARE
 from tcopt.tuner.measure.measurer import LocalMeasurer, Measurer, MeasureSettings
 from tcopt.tuner.measure.simulated import PlacedMeasurer
 from tcopt.tuner.pool.security import Certificates
 from tcopt.tuner.session import SessionSettings
 from tcopt.tuner.task_search import Strategy
+from tcopt.tuner.whole_models.acceptance import ROUNDS
+from tcopt.tuner.whole_models.graph_search import SHARE
 
 
 @dataclass(frozen=True)

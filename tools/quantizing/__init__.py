@@ -1,1 +1,0 @@
-"""Quantisation by a plan: select layers, measure them, show the plan, write the model."""

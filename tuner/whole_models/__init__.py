@@ -1,0 +1,1 @@
+"""Whole models during tuning: their variants, comparisons, and choices about the graph."""
