@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tcopt.backends.llvm.emit.registry import emit_rules
-from tcopt.backends.rule_table import RuleTable
+from tcopt.support.registries.rule_table import RuleTable
 
 if TYPE_CHECKING:
     from tcopt.backends.ptx.emitter import KernelEmitter

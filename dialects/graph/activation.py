@@ -10,7 +10,6 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 
-from tcopt.dialects.graph.alu_forms import at_least_zero_on_alu, with_function
 from tcopt.dialects.graph.attributes import (
     Float,
     GeluApproximation,
@@ -19,7 +18,6 @@ from tcopt.dialects.graph.attributes import (
 )
 from tcopt.dialects.graph.elementwise import Domain, UnaryOp
 from tcopt.dialects.graph.interfaces import Clamp, GraphOp, Limits
-from tcopt.dialects.graph.interfaces.placement import Alu, Registers
 from tcopt.dialects.graph.numerics import erf, sigmoid, softplus
 from tcopt.dialects.graph.scaled import Scaled, ScaledOps
 from tcopt.dialects.graph.types import Array
@@ -52,10 +50,6 @@ class ReluOp(UnaryOp):
     def clamped(self) -> Clamp | None:
         """Return the operand, clamped to be non-negative."""
         return Clamp(self.x, 0.0, math.inf)
-
-    def on_alu(self, alu: Alu) -> Registers | str:
-        """Return the maximum of the integers and zero."""
-        return at_least_zero_on_alu(alu, self.x)
 
     def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
         """Apply the op to the integers, which have the sign of the real values."""
@@ -350,14 +344,6 @@ class ClipOp(UnaryOp):
         """Return the operand, clamped to the bounds."""
         low = -math.inf if self.min is None else self.min.value.data
         return Clamp(self.x, low, math.inf if self.max is None else self.max.value.data)
-
-    def on_alu(self, alu: Alu) -> Registers | str:
-        """Return the op for real values that are a function of integers; clamping is
-        non-decreasing."""
-        registers = alu.operand(self.x)
-        if registers is None or registers.reals is None:
-            return f"an alu does not compute {self.name}"
-        return with_function(registers, self.compute, registers.reals)
 
     def compute(self, x: Array) -> Array:
         """Evaluate the op with numpy."""

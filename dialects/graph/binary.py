@@ -12,7 +12,6 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.alu_forms import sum_of_reals, sum_on_alu
 from tcopt.dialects.graph.attributes import ComparePredicate, ComparePredicateAttr, flag
 from tcopt.dialects.graph.constant import uniform_value
 from tcopt.dialects.graph.elementwise import (
@@ -22,7 +21,6 @@ from tcopt.dialects.graph.elementwise import (
     same_element_type,
 )
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.interfaces.placement import Alu, Registers
 from tcopt.dialects.graph.numerics import truncated_division
 from tcopt.dialects.graph.scaled import Scaled, ScaledOps
 from tcopt.dialects.graph.shifted_sums import sum_of_shifted
@@ -49,12 +47,6 @@ class AddOp(BinaryOp):
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
         """Whether both operands are non-negative."""
         return all(operands)
-
-    def on_alu(self, alu: Alu) -> Registers | str:
-        """Return a 32-bit sum, or a sum of real values that are functions of integers."""
-        if is_float(element_type(self.lhs)):
-            return sum_of_reals(alu, self.lhs, self.rhs)
-        return sum_on_alu(alu, self.lhs, self.rhs, AddOp)
 
     def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
         """Return a sum of integers, if nothing is rounded: of 32-bit sums of equal scale, or of

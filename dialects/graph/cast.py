@@ -12,10 +12,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.alu_forms import cast_on_alu
 from tcopt.dialects.graph.elementwise import Domain, ElementwiseOp, UnaryOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.interfaces.placement import Alu, Registers
 from tcopt.dialects.graph.numerics import saturated
 from tcopt.dialects.graph.types import (
     AnyTensor,
@@ -60,10 +58,6 @@ class CastOp(ElementwiseOp):
     def unchanged(self) -> SSAValue | None:
         """Return the operand, if it has the result's type."""
         return self.x
-
-    def on_alu(self, alu: Alu) -> Registers | str:
-        """Return integers of another width, if the type holds them."""
-        return cast_on_alu(alu, self.x, self.type.element_type)
 
     def compute(self, x: Array) -> Array:
         """Evaluate the op with numpy."""

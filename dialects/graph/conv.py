@@ -20,7 +20,6 @@ from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.interfaces import GraphOp, LinearWeight
 from tcopt.dialects.graph.interfaces.layout import BlockLayouts
-from tcopt.dialects.graph.interfaces.placement import Offload
 from tcopt.dialects.graph.pad import PadOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.slice import SliceOp
@@ -165,12 +164,6 @@ class ConvOp(ConvolutionOp):
     def sums_shifts(self) -> bool:
         """True: `on_shifted` shifts the padding too, so every element is a full sum."""
         return True
-
-    def on_matrix_unit(self, inner: int, lanes: int) -> Offload | str:
-        """Return the form of the convolution for a matrix unit, on blocks of channels."""
-        from tcopt.dialects.graph.conv_offload import offload_conv
-
-        return offload_conv(self, inner, lanes)
 
     def on_shifted(
         self, operands: Sequence[SSAValue], shift: int | SSAValue

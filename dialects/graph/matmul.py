@@ -16,7 +16,6 @@ from tcopt.dialects.graph.attributes import FusionKind, flag
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.interfaces import LinearWeight
-from tcopt.dialects.graph.interfaces.placement import Offload
 from tcopt.dialects.graph.matrix_stages import broadcast_indices, matrix_stage
 from tcopt.dialects.graph.pad import PadOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
@@ -142,13 +141,6 @@ class MatmulOp(ContractionOp):
     def work(self) -> int:
         """Return the operation count: two operations for each product."""
         return 2 * math.prod(self.shape) * self.extents[2]
-
-    def on_matrix_unit(self, inner: int, lanes: int) -> Offload | str:
-        """Return the form of the product for a matrix unit: a convolution whose pixels are the
-        rows."""
-        from tcopt.dialects.graph.matmul_offload import offload_matmul
-
-        return offload_matmul(self, inner, lanes)
 
     @property
     def takes_rows(self) -> bool:

@@ -24,7 +24,6 @@ from tcopt.dialects.graph.attributes import (
 )
 from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.interfaces import GraphOp, Limits
-from tcopt.dialects.graph.interfaces.placement import Offload
 from tcopt.dialects.graph.reduce import ReduceOp
 from tcopt.dialects.graph.scaled import Scaled, ScaledOps
 from tcopt.dialects.graph.stages import image_compute, tap_axes, widen, window_taps
@@ -135,12 +134,6 @@ class PoolOp(GraphOp):
             properties=properties,
             result_types=[tensor(result, self.type.element_type)],
         )
-
-    def on_alu_in_blocks(self, lanes: int) -> Offload | str | None:
-        """Return the form of the pooling for an ALU, on windows of registers."""
-        from tcopt.dialects.graph.pool_offload import offload_pool
-
-        return offload_pool(self, lanes)
 
     def border(self, nonnegative: bool) -> Border | None:
         """Return how far the window extends beyond the data, if zeros there are harmless.

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,13 +17,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.alu_forms import with_function
-from tcopt.dialects.graph.alu_scaling import scaled_on_alu
-from tcopt.dialects.graph.alu_steps import integers_on_alu
 from tcopt.dialects.graph.attributes import flag
 from tcopt.dialects.graph.elementwise import ElementwiseOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.interfaces.placement import Alu, Reals, Registers
 from tcopt.dialects.graph.types import (
     AnyTensor,
     Array,
@@ -90,19 +84,6 @@ class QuantizerOp(ElementwiseOp, ABC):
         shape = broadcast_shapes(*(shape_of(operand) for operand in self.operands))
         return (tensor(shape, centred_type(element) if self.is_centered else element),)
 
-    def _numbers(self, alu: Alu) -> tuple[Array, Array] | None:
-        """Return scale and zero point by channel, if they are known."""
-        scale, zero = alu.number(self.scale), alu.number(self.zero)
-        if scale is None or zero is None or zero.size == 0 or zero.min() != zero.max():
-            return None
-        return alu.by_channel(scale), zero.reshape(-1)[:1]
-
-    def _whole_limits(self, zero: Array) -> tuple[int, int]:
-        """Return the minimum and maximum of the results."""
-        low, high = self.limits
-        point = int(zero[0]) if self.is_centered else 0
-        return low - point, high - point
-
     @property
     def limits(self) -> tuple[int, int]:
         """Minimum and maximum of the zero point's type."""
@@ -146,18 +127,6 @@ class QuantizeOp(QuantizerOp):
 
     name = "graph.quantize"
 
-    def on_alu(self, alu: Alu) -> Registers | str:
-        """Return the op on an ALU, for real values that are a function of integers."""
-        registers, numbers = alu.operand(self.x), self._numbers(alu)
-        if registers is None or registers.reals is None or numbers is None:
-            return f"an alu does not compute {self.name}"
-        scale, zero = numbers
-        slopes = tuple(slope / scale for slope in registers.reals.slopes)
-        made = with_function(registers, partial(_computed, self, scale, zero), registers.reals)
-        assert made.reals is not None
-        reals = replace(made.reals, slopes=slopes)
-        return integers_on_alu(alu, reals, self._whole_limits(zero))
-
     def scaled(self, x: Any, scale: Any) -> Any:
         """Return `x / scale`, which ONNX rounds."""
         return x / scale
@@ -171,21 +140,6 @@ class RequantizeOp(QuantizerOp):
     """
 
     name = "graph.requantize"
-
-    def on_alu(self, alu: Alu) -> Registers | str:
-        """Return a rounding shift if the scale is a power of two, else a multiplication if the ALU
-        supports it."""
-        scale, zero = alu.number(self.scale), alu.number(self.zero)
-        found = scaled_on_alu(alu, self.x, scale, zero, self.limits, centred=self.is_centered)
-        registers, numbers = alu.operand(self.x), self._numbers(alu)
-        is_there = registers is not None and numbers is not None and registers.reals is None
-        if not isinstance(found, str) or not (is_there and alu.multiplies):
-            return found
-        assert registers is not None and numbers is not None
-        factor, point = numbers
-        function = partial(_computed, self, factor, point)
-        reals = Reals((registers,), function, (factor,))
-        return integers_on_alu(alu, reals, self._whole_limits(point))
 
     def scaled(self, x: Any, scale: Any) -> Any:
         """Return `x * scale`."""
@@ -214,18 +168,6 @@ class DequantizeOp(ElementwiseOp):
         kept."""
         return False
 
-    def on_alu(self, alu: Alu) -> Registers | str:
-        """Represent the result as real values that are a function of integers, to be
-        requantised."""
-        registers, scale, zero = alu.operand(self.x), alu.number(self.scale), alu.number(self.zero)
-        is_there = registers is not None and registers.reals is None and alu.multiplies
-        if not is_there or scale is None or zero is None:
-            return f"an alu does not compute {self.name}"
-        assert registers is not None
-        factor, point = alu.by_channel(scale), alu.by_channel(zero)
-        reals = Reals((registers,), partial(_computed, self, factor, point), (factor,))
-        return replace(registers, reals=reals)
-
     def infer(self) -> Sequence[AnyTensor]:
         """Return the broadcast shape in f32."""
         element = element_type(self.x)
@@ -245,8 +187,3 @@ class DequantizeOp(ElementwiseOp):
     def expression(self, x: te.Expr, scale: te.Expr, zero: te.Expr) -> te.Expr:
         """Return the expression of one result element."""
         return te.cast(te.cast(x, i32) - te.cast(zero, i32), f32) * scale
-
-
-def _computed(op: QuantizerOp | DequantizeOp, scale: Array, zero: Array, x: Array) -> Array:
-    """Evaluate an op on values whose last dimension is the channels."""
-    return op.compute(x, scale, zero)

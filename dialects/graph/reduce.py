@@ -29,7 +29,6 @@ from tcopt.dialects.graph.binary import MulOp
 from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.interfaces.placement import Offload
 from tcopt.dialects.graph.reduction_parts import (
     OF_PARTS,
     combines_exactly,
@@ -158,12 +157,6 @@ class ReduceOp(ReductionOp):
             raise VerifyException(f"axes {list(axes)} are not sorted axes of {len(shape)} dims")
         shape = reduced_shape(shape, axes, self.keepdims is not None)
         return (tensor(shape, element_type(self.x)),)
-
-    def on_alu_in_blocks(self, lanes: int) -> Offload | str | None:
-        """Return the form of the reduction for an ALU, on registers."""
-        from tcopt.dialects.graph.reduce_offload import offload_reduce
-
-        return offload_reduce(self, lanes)
 
     @property
     def reduced_axes(self) -> tuple[int, ...]:

@@ -23,7 +23,6 @@ from tcopt.dialects.graph.attributes import (
     ints,
 )
 from tcopt.dialects.graph.interfaces import GraphOp, Limits
-from tcopt.dialects.graph.interfaces.placement import Alu, Registers
 from tcopt.dialects.graph.scaled import Scaled, ScaledOps
 from tcopt.dialects.graph.stages import read_broadcast, reshape_indices
 from tcopt.dialects.graph.types import (
@@ -94,11 +93,6 @@ class ReshapeOp(MovementOp):
     def unchanged(self) -> SSAValue | None:
         """Return the operand, if it has the result's shape."""
         return self.x
-
-    def on_alu(self, alu: Alu) -> Registers | str:
-        """Return the operand's registers."""
-        registers = alu.operand(self.x)
-        return "its operand is not in registers" if registers is None else registers
 
     def simplify(self) -> Sequence[Operation] | None:
         """Merge two consecutive reshapes."""

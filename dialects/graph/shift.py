@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import UnitAttr, i32
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, opt_prop_def
 
-from tcopt.dialects.graph.alu_forms import MOST
 from tcopt.dialects.graph.attributes import flag
 from tcopt.dialects.graph.elementwise import BinaryOp, Domain
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.interfaces.placement import Alu, Registers
 from tcopt.dialects.graph.types import Array, bits_of, element_type, is_unsigned_int
 from tcopt.dialects.te import api as te
 from tcopt.dialects.te.expr import Const
@@ -26,13 +24,6 @@ class ShiftLeftOp(BinaryOp):
     name = "graph.shift_left"
     DOMAIN: ClassVar[Domain] = Domain.INTEGRAL
     NEUTRAL_RHS: ClassVar[float | None] = 0
-
-    def on_alu(self, alu: Alu) -> Registers | str:
-        """Return the shift as a product with a power of two."""
-        registers, count = alu.operand(self.lhs), alu.number(self.rhs)
-        if registers is None or count is None or count.size != 1 or element_type(self.lhs) != i32:
-            return "its operand is not in registers, or it is not shifted by a single constant"
-        return times_power_of_two(alu, alu.settled(registers), int(count.item()))
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
         """Evaluate the op with numpy."""
@@ -95,14 +86,3 @@ def _places(rhs: te.Expr) -> tuple[te.Expr, te.Expr]:
     bits = bits_of(rhs.dtype)
     inside = te.all(rhs >= 0, rhs < bits)
     return te.select(inside, rhs, te.const(0, rhs.dtype)), inside
-
-
-def times_power_of_two(alu: Alu, registers: Registers, places: int) -> Registers | str:
-    """Shift registers of an ALU to the left."""
-    bound = registers.bound << max(places, 0)
-    if not 0 <= places <= 30 or bound > MOST:
-        return "bits may be shifted out"
-    if places == 0:
-        return registers
-    value = alu.add(ShiftLeftOp(registers.value, alu.constant(places)))
-    return Registers(value, registers.offset << places, bound)

@@ -40,17 +40,17 @@ _NAME_LINE = re.compile(r'^    name(?:: [^=\n]+)? = "([a-z0-9_-]+)"', re.MULTILI
 _DIALECT_LINE = re.compile(r"^DIALECT\b", re.MULTILINE)
 
 
-def import_all(package_name: str) -> tuple[ModuleType, ...]:
-    """Import every module below a package, so that its decorators run.
+def import_all(name: str) -> tuple[ModuleType, ...]:
+    """Import a module, and all modules below it if it is a package, so that decorators run.
 
     Args:
-        package_name: full name, such as `tcopt.schedules.rules.cpu`.
+        name: full name, such as `tcopt.schedules.rules.cpu`.
     Returns:
-        The modules, in the order of their names.
+        The modules below it, in the order of their names.
     """
-    package = importlib.import_module(package_name)
-    found = pkgutil.walk_packages(package.__path__, package_name + ".")
-    return tuple(importlib.import_module(name) for name in sorted(info.name for info in found))
+    paths = getattr(importlib.import_module(name), "__path__", ())
+    found = pkgutil.walk_packages(paths, name + ".")
+    return tuple(importlib.import_module(each) for each in sorted(info.name for info in found))
 
 
 def all_passes() -> dict[str, PassFactory]:

@@ -11,8 +11,8 @@ from onnx import helper
 
 import tcopt
 from models.quantised_networks import QuantisedNetwork, random_network
-from tcopt.dialects.graph.step_fit import Integers, StepFit, Steps, fit_steps, steps_of
-from tcopt.dialects.graph.sum_fit import fit_sum
+from tcopt.passes.graph.placement.alu.step_fit import Integers, StepFit, Steps, fit_steps, steps_of
+from tcopt.passes.graph.placement.alu.sum_fit import fit_sum
 from tcopt.runtime.program import Program
 
 BYTES = (-128, 127)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tcopt.backends.rule_table import RuleTable
+from tcopt.support.registries.rule_table import RuleTable
 
 if TYPE_CHECKING:
     from tcopt.backends.llvm.emit.emitter import FunctionEmitter

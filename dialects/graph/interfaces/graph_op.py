@@ -21,7 +21,6 @@ from tcopt.dialects.graph.interfaces.fusion import FusionInterface
 from tcopt.dialects.graph.interfaces.layout import LayoutInterface
 from tcopt.dialects.graph.interfaces.memory import MemoryInterface
 from tcopt.dialects.graph.interfaces.padding import PaddingInterface
-from tcopt.dialects.graph.interfaces.placement import PlacementInterface
 from tcopt.dialects.graph.interfaces.precision import PrecisionInterface
 from tcopt.dialects.graph.interfaces.text import (
     parse_operands,
@@ -48,7 +47,6 @@ class GraphOp(
     LayoutInterface,
     PaddingInterface,
     PrecisionInterface,
-    PlacementInterface,
     FoldingInterface,
     IRDLOperation,
     ABC,

@@ -14,12 +14,13 @@ from tcopt.dialects.graph.binary import AddOp, MaxOp, MinOp
 from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.interfaces import GraphOp, Limits
-from tcopt.dialects.graph.interfaces.placement import Offload, Registers
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.types import Array, element_type, shape_of
 from tcopt.dialects.target.accelerator import Alu, MatrixUnit
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.passes.graph.placement.blocks import laid_back, laid_out
+from tcopt.passes.graph.placement.offload import Offload
+from tcopt.passes.graph.placement.registers import ALU_RULES, Registers, not_on_alu
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 
 _BYTES = (-128, 127)
@@ -48,7 +49,7 @@ class Claims:
 class Chain:
     """An operator and its users, in the form that the accelerator computes: from bytes to bytes.
 
-    It is the `Alu` on which the users build their operations.
+    Rules of operators (`on_alu`) build their operations on it.
 
     Attributes:
         op: operator that the matrix unit computes, or the ALU alone.
@@ -100,7 +101,7 @@ class Chain:
             users = self.users(value)
             if len(users) != 1 or not self._keeps_elements(users[0]):
                 break
-            registers = users[0].on_alu(self)
+            registers = self._on_alu(users[0])
             if isinstance(registers, str):
                 reason = registers
                 break
@@ -181,7 +182,12 @@ class Chain:
         )
         self.shape, self.channel = shape, next(fitting, None)
 
-    # The interface that operators use
+    def _on_alu(self, op: GraphOp) -> Registers | str:
+        """Return an op in registers, or the reason why it cannot be computed in them."""
+        rule = ALU_RULES.of(op)
+        return not_on_alu(op) if rule is None else rule(self, op)
+
+    # The interface that rules use
 
     @property
     def multiplies(self) -> bool:
@@ -205,7 +211,7 @@ class Chain:
                 return None
             found, owner = self._loaded(value), value.owner
             if found is None and isinstance(owner, GraphOp) and owner not in self.claims.ops:
-                made = owner.on_alu(self)
+                made = self._on_alu(owner)
                 found = None if isinstance(made, str) else made
             if found is None:
                 return None

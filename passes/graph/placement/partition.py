@@ -16,7 +16,6 @@ from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.group import PLACE, GroupOp, YieldOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.interfaces.placement import Offload
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.types import bytes_of, element_type, type_of
@@ -30,6 +29,7 @@ from tcopt.passes.graph.placement.alu_chains import (
     drop,
 )
 from tcopt.passes.graph.placement.blocks import layout_of, lies_as, plain_source
+from tcopt.passes.graph.placement.offload import Offload, form_on_alu, form_on_matrix_unit
 from tcopt.passes.graph.placement.read_outs import follow_read_out
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, FAST
@@ -70,12 +70,12 @@ class PartitionPass(ModulePass):
         } attributes {place = "vdla"} : tensor<1x2x8x8x16xi32>
         %c = graph.layout_transform %p {src = "NCHW16c", dst = "NCHW"} : tensor<1x32x8x8xi32>
 
-    An operator decides whether a matrix unit can compute it, and in which form
-    (`GraphOp.on_matrix_unit`). If the results are 32-bit sums, the host continues with them. If the
+    Rules of operators decide whether a matrix unit can compute them, and in which form
+    (`on_matrix_unit`). If the results are 32-bit sums, the host continues with them. If the
     accelerator has an ALU and stores bytes, the following operators are computed there up to the
-    last one whose result fits bytes, and later ones read it in blocks; they decide how
-    (`GraphOp.on_alu`). Such an ALU also computes operators without products, such as max pooling
-    (`GraphOp.on_alu_in_blocks`). If the store unit can apply operators to sums, according to the
+    last one whose result fits bytes, and later ones read it in blocks; their rules
+    decide how (`on_alu`). Such an ALU also computes operators without products, such as max pooling
+    (`on_alu_in_blocks`). If the store unit can apply operators to sums, according to the
     accelerator's facts, these are fused into the store (`AcceleratorFacts.reads_out`). Results are
     the same integers. The attribute `place` of a group names the accelerator, which becomes the
     target of the group's function.
@@ -234,9 +234,9 @@ def _chain(
     """Return an operator's chain, or why there is none; None if no user would expect one."""
     unit = facts.matrix_unit
     assert unit is not None, "asked before"
-    form = op.on_matrix_unit(unit.inner, unit.lanes)
+    form = form_on_matrix_unit(op, unit.inner, unit.lanes)
     if isinstance(form, str):
-        on_alu = op.on_alu_in_blocks(unit.lanes)
+        on_alu = form_on_alu(op, unit.lanes)
         if on_alu is None:
             return form if _is_for_accelerators(op) else None
         return _on_alu(op, on_alu, facts, constants, ranges, claims, slack)
@@ -250,7 +250,7 @@ def _chain(
         if reason is None:
             return chain
         chain.drop()
-        form = op.on_matrix_unit(unit.inner, unit.lanes)
+        form = form_on_matrix_unit(op, unit.inner, unit.lanes)
         assert not isinstance(form, str)
     found = Chain(op, form, unit, None, constants, ranges, claims=claims)
     if follow_read_out(found, facts) or "i32" in unit.results:

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.conv import ConvOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.interfaces.placement import LARGEST_PRODUCT, Offload
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.pad import PadOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.types import element_type, shape_of
 from tcopt.dialects.graph.windows import Window
-
-if TYPE_CHECKING:
-    from tcopt.dialects.graph.conv import ConvOp
+from tcopt.passes.graph.placement.offload import LARGEST_PRODUCT, Offload, on_matrix_unit
 
 _SPACE = {1: "W", 2: "HW"}
 
 
+@on_matrix_unit(ConvOp)
 def offload_conv(op: ConvOp, inner: int, lanes: int) -> Offload | str:
     """Return the form of a convolution for a matrix unit, or the reason why it has none.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import SSAValue
@@ -12,13 +11,11 @@ from tcopt.dialects.graph.attributes import PoolKind
 from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.interfaces.placement import OTHER_REGISTERS, Offload
 from tcopt.dialects.graph.layout import SPATIAL, LayoutTransformOp
 from tcopt.dialects.graph.pad import PadOp
+from tcopt.dialects.graph.pool import PoolOp
 from tcopt.dialects.graph.types import element_type, lowest, shape_of, tensor
-
-if TYPE_CHECKING:
-    from tcopt.dialects.graph.pool import PoolOp
+from tcopt.passes.graph.placement.offload import OTHER_REGISTERS, Offload, on_alu_in_blocks
 
 _LARGEST = 128
 """The largest magnitude of a byte."""
@@ -27,6 +24,7 @@ _MOST_PAD = 15
 """Maximum padding that a transfer can write around data."""
 
 
+@on_alu_in_blocks(PoolOp)
 def offload_pool(op: PoolOp, lanes: int) -> Offload | str:
     """Return the form of a pooling for an ALU, or the reason why it has none.
 

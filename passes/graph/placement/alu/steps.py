@@ -10,35 +10,36 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.binary import AddOp, MaxOp, MinOp
-from tcopt.dialects.graph.interfaces.placement import Alu, Reals, Registers
 from tcopt.dialects.graph.multiply_high import MultiplyHighOp
 from tcopt.dialects.graph.shift import ShiftLeftOp, ShiftRightOp
-from tcopt.dialects.graph.step_fit import StepFit, differing, fit_steps, steps_of
-from tcopt.dialects.graph.sum_fit import fit_sum
 from tcopt.dialects.graph.types import Array
+from tcopt.passes.graph.placement.alu.step_fit import StepFit, differing, fit_steps, steps_of
+from tcopt.passes.graph.placement.alu.sum_fit import fit_sum
+from tcopt.passes.graph.placement.alu_chains import Chain
+from tcopt.passes.graph.placement.registers import Reals, Registers
 
 
-def integers_on_alu(alu: Alu, reals: Reals, limits: tuple[int, int]) -> Registers | str:
+def integers_on_alu(chain: Chain, reals: Reals, limits: tuple[int, int]) -> Registers | str:
     """Return integers, clamped to limits, that are a function of register contents.
 
     Args:
         reals: the real values whose function computes the integers.
     """
-    if not alu.multiplies:
+    if not chain.multiplies:
         return "its scales are not powers of two, and the alu does not multiply"
     if any((slope <= 0).any() for slope in reals.slopes):
         return "a scale is not positive"
     if len(reals.terms) == 1:
-        return _of_one(alu, reals, limits)
+        return _of_one(chain, reals, limits)
     if len(reals.terms) == 2:
-        return _of_two(alu, reals, limits)
+        return _of_two(chain, reals, limits)
     return "it is a sum of more than two terms"
 
 
-def _of_one(alu: Alu, reals: Reals, limits: tuple[int, int]) -> Registers | str:
+def _of_one(chain: Chain, reals: Reals, limits: tuple[int, int]) -> Registers | str:
     (registers,) = reals.terms
-    least, most = alu.reach(registers)
-    offset, within = alu.by_channel(registers.offset), registers.limits
+    least, most = chain.reach(registers)
+    offset, within = chain.by_channel(registers.offset), registers.limits
 
     def function(x: Array) -> Array:
         total = x + offset
@@ -51,14 +52,14 @@ def _of_one(alu: Alu, reals: Reals, limits: tuple[int, int]) -> Registers | str:
     slope = reals.slopes[0].astype(np.float64)
     steps = steps_of(function, least, most, limits)
     fit = fit_steps(steps, slope)
-    if fit is None and alu.slack:
-        fit = fit_steps(steps, slope, slack=alu.slack)
+    if fit is None and chain.slack:
+        fit = fit_steps(steps, slope, slack=chain.slack)
         if fit is not None:
             share = differing(fit, steps, limits)
-            alu.note(f"at most {alu.slack} step from the host's integers, for {share:.2g} of sums")
+            _note(chain, share)
     if fit is None:
         return "no multiplication and shift reproduces all of its steps"
-    value = _emitted(alu, registers.value, fit)
+    value = _emitted(chain, registers.value, fit)
     bound = max(map(abs, limits))
     if fit.limits is not None:
         return Registers(value, np.zeros((), np.int64), bound)
@@ -67,27 +68,31 @@ def _of_one(alu: Alu, reals: Reals, limits: tuple[int, int]) -> Registers | str:
     return Registers(value, np.zeros((), np.int64), bound, limits)
 
 
-def _emitted(alu: Alu, value: SSAValue, fit: StepFit) -> SSAValue:
+def _note(chain: Chain, share: float) -> None:
+    chain.note(f"at most {chain.slack} step from the host's integers, for {share:.2g} of sums")
+
+
+def _emitted(chain: Chain, value: SSAValue, fit: StepFit) -> SSAValue:
     if fit.limits is not None:
         low, high = fit.limits
-        value = alu.add(MaxOp(value, alu.table(low)))
-        value = alu.add(MinOp(value, alu.table(high)))
+        value = chain.add(MaxOp(value, chain.table(low)))
+        value = chain.add(MinOp(value, chain.table(high)))
     if fit.left:
-        value = alu.add(ShiftLeftOp(value, alu.constant(fit.left)))
-    value = alu.add(MultiplyHighOp(value, alu.table(fit.factor, is_register=True)))
-    value = alu.add(AddOp(value, alu.table(fit.offset)))
-    return _shifted(alu, value, fit.right)
+        value = chain.add(ShiftLeftOp(value, chain.constant(fit.left)))
+    value = chain.add(MultiplyHighOp(value, chain.table(fit.factor, is_register=True)))
+    value = chain.add(AddOp(value, chain.table(fit.offset)))
+    return _shifted(chain, value, fit.right)
 
 
-def _shifted(alu: Alu, value: SSAValue, places: Array) -> SSAValue:
+def _shifted(chain: Chain, value: SSAValue, places: Array) -> SSAValue:
     if places.min() == places.max():
-        return alu.add(ShiftRightOp(value, alu.constant(int(places[0]))))
-    return alu.add(ShiftRightOp(value, alu.table(places), in_range=True))
+        return chain.add(ShiftRightOp(value, chain.constant(int(places[0]))))
+    return chain.add(ShiftRightOp(value, chain.table(places), in_range=True))
 
 
-def _of_two(alu: Alu, reals: Reals, limits: tuple[int, int]) -> Registers | str:
+def _of_two(chain: Chain, reals: Reals, limits: tuple[int, int]) -> Registers | str:
     """Return a sum of two terms of bytes, checked for all pairs of values."""
-    settled = [alu.settled(term) for term in reals.terms]
+    settled = [chain.settled(term) for term in reals.terms]
     ranges = [_range(term, now) for term, now in zip(reals.terms, settled, strict=True)]
     if any(found is None for found in ranges):
         return "its terms are not bytes"
@@ -102,22 +107,22 @@ def _of_two(alu: Alu, reals: Reals, limits: tuple[int, int]) -> Registers | str:
     slopes = [float(slope[0]) for slope in reals.slopes]
     flat = [each.reshape(-1).astype(np.int64) for each in pairs]
     fit = fit_sum(flat[0], flat[1], wanted[:, 0], slopes, limits)
-    if fit is None and alu.slack:
-        fit = fit_sum(flat[0], flat[1], wanted[:, 0], slopes, limits, slack=alu.slack)
+    if fit is None and chain.slack:
+        fit = fit_sum(flat[0], flat[1], wanted[:, 0], slopes, limits, slack=chain.slack)
         if fit is not None:
             found = np.clip(fit(*flat), *limits)
             share = np.count_nonzero(found != wanted[:, 0]) / len(found)
-            alu.note(f"at most {alu.slack} step from the host's integers, for {share:.2g} of sums")
+            _note(chain, share)
     if fit is None:
         return "no multiplications and shift reproduce all of its steps"
     parts: list[SSAValue] = []
     for term, factor in zip(settled, fit.factors, strict=True):
-        value = alu.add(ShiftLeftOp(term.value, alu.constant(fit.left)))
-        table = alu.table(np.full(channels, factor), is_register=True)
-        parts.append(alu.add(MultiplyHighOp(value, table)))
-    total = alu.add(AddOp(*parts))
-    total = alu.add(AddOp(total, alu.table(np.full(channels, fit.offset))))
-    value = alu.add(ShiftRightOp(total, alu.constant(fit.right)))
+        value = chain.add(ShiftLeftOp(term.value, chain.constant(fit.left)))
+        table = chain.table(np.full(channels, factor), is_register=True)
+        parts.append(chain.add(MultiplyHighOp(value, table)))
+    total = chain.add(AddOp(*parts))
+    total = chain.add(AddOp(total, chain.table(np.full(channels, fit.offset))))
+    value = chain.add(ShiftRightOp(total, chain.constant(fit.right)))
     bound = max(int(np.abs(fit(*flat)).max()), *map(abs, limits))
     return Registers(value, np.zeros((), np.int64), bound, limits)
 

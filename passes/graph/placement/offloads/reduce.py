@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IntegerType, i8, i32
 from xdsl.ir import SSAValue
@@ -11,17 +10,16 @@ from xdsl.ir import SSAValue
 from tcopt.dialects.graph.attributes import ReduceKind
 from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.interfaces.placement import OTHER_REGISTERS, Offload
 from tcopt.dialects.graph.layout import SPATIAL, LayoutTransformOp
+from tcopt.dialects.graph.reduce import ReduceOp
 from tcopt.dialects.graph.types import element_type, shape_of, tensor
-
-if TYPE_CHECKING:
-    from tcopt.dialects.graph.reduce import ReduceOp
+from tcopt.passes.graph.placement.offload import OTHER_REGISTERS, Offload, on_alu_in_blocks
 
 _LARGEST = 128
 """The largest magnitude of a byte."""
 
 
+@on_alu_in_blocks(ReduceOp)
 def offload_reduce(op: ReduceOp, lanes: int) -> Offload | str | None:
     """Return the form of a sum or maximum over all pixels for an ALU, or why it has none.
 

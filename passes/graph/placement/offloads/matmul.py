@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.interfaces.placement import LARGEST_PRODUCT, Offload
 from tcopt.dialects.graph.layout import LayoutTransformOp
+from tcopt.dialects.graph.matmul import MatmulOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.types import element_type, shape_of
-
-if TYPE_CHECKING:
-    from tcopt.dialects.graph.matmul import MatmulOp
+from tcopt.passes.graph.placement.offload import LARGEST_PRODUCT, Offload, on_matrix_unit
 
 
+@on_matrix_unit(MatmulOp)
 def offload_matmul(op: MatmulOp, inner: int, lanes: int) -> Offload | str:
     """Return the form of a product for a matrix unit, or the reason why it has none.
 

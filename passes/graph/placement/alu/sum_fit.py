@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from tcopt.dialects.graph.step_fit import Integers, multiply_high
+from tcopt.passes.graph.placement.alu.step_fit import Integers, multiply_high
 
 _RIGHT = 21
 """Maximum right shift. Bytes shifted left by this much, and their sums, fit in 32 bits."""

@@ -1,0 +1,66 @@
+"""Tables of rules by class of op, registered by a decorator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from xdsl.ir import Operation
+
+from tcopt.support.registries.registration import Registry
+from tcopt.support.registries.registry import import_all
+
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+_Own = TypeVar("_Own", bound=Callable[..., Any])
+
+
+class RuleTable(Generic[Rule]):
+    """Rules by class of op.
+
+    Keyed by op name, so that xDSL's class of an op and this project's extended one share a rule.
+    A rule for a base class serves its subclasses, unless they have one of their own.
+
+    Attributes:
+        registry: holds the rules.
+    """
+
+    def __init__(self, home: str):
+        """
+        Args:
+            home: the module or package with the rules, such as `tcopt.backends.llvm.ops`; its
+                modules are imported on the first look-up, so a new op only needs a new function
+                there.
+        """
+        self.registry: Registry[str, Rule] = Registry(
+            f"rule of {home} for", partial(import_all, home)
+        )
+
+    def rule_for(self, *ops: type[Operation]) -> Callable[[_Own], _Own]:
+        """Register a function as the rule of these op classes.
+
+        Raises:
+            InputError: an op already has a rule.
+        """
+
+        def register(rule: _Own) -> _Own:
+            for op in ops:
+                self.registry.add(_key(op), rule)  # pyright: ignore[reportArgumentType]
+            return rule
+
+        return register
+
+    def rules(self) -> Mapping[str, Rule]:
+        """Return all rules by op name, after importing their modules."""
+        return self.registry.values_by_key()
+
+    def of(self, op: Operation) -> Rule | None:
+        """Return the rule of an op: that of the first of its classes with one; None if no class
+        has a rule."""
+        rules = self.rules()
+        return next((rules[key] for cls in type(op).__mro__ if (key := _key(cls)) in rules), None)
+
+
+def _key(cls: type[object]) -> str:
+    """Return the name of an op class; the path of a class without one, such as an abstract one."""
+    return vars(cls).get("name") or f"{cls.__module__}.{cls.__qualname__}"
