@@ -51,7 +51,7 @@ class HostCall:
         Args:
             settings: in place of the call's own.
         """
-        from tcopt.backends.program_reports import report_of_call
+        from tcopt.backends.accelerator.report import report_of_call
 
         shapes = [form.shape for form in self.forms]
         bits = [8 * form.dtype.itemsize for form in self.forms]

@@ -21,7 +21,9 @@ from tcopt.dialects.graph.types import element_type, is_float, shape_of
 from tcopt.dialects.graph.weights import release_weights
 from tcopt.dialects.target import TARGET_ATTRIBUTE, TargetFacts
 from tcopt.frontends.onnx.importer import import_first_stage
+from tcopt.passes.graph.layout.blocked_forms import contracts
 from tcopt.passes.graph.winograd.exact_tiles import whole_tiles
+from tcopt.passes.graph.winograd.forms import shared_filter
 from tcopt.passes.graph.winograd.winograd import allowed_tiles
 from tcopt.schedules.passes.apply_tuning import operator_key
 from tcopt.schedules.tuning.workloads import key_of, target_text
@@ -86,14 +88,11 @@ def _choices(
     op: ContractionOp, facts: Attribute | None, accuracy: str
 ) -> Iterator[Mapping[str, int]]:
     """Yield the choices that passes accept for an operator; some may have no effect."""
-    if op.makes_blocks:
-        if op.shared_filter is not None and is_made_of_constants(op.weights):
+    if contracts(op):
+        filter_ = shared_filter(op)
+        if filter_ is not None and is_made_of_constants(op.weights):
             whole = not is_float(element_type(op.weights))
-            tiles = (
-                whole_tiles(*op.shared_filter)
-                if whole
-                else allowed_tiles(accuracy, *op.shared_filter)
-            )
+            tiles = whole_tiles(*filter_) if whole else allowed_tiles(accuracy, *filter_)
             yield from ({WINOGRAD: tile} for tile in (*tiles, 0))
         yield {BLOCK: 0}
     elif is_made_of_constants(op.weights) and len(shape_of(op.weights)) == 2:

@@ -69,9 +69,7 @@ from tcopt.dialects.graph.host_call import HostCallOp as HostCallOp
 from tcopt.dialects.graph.interfaces.folding import FoldingInterface as FoldingInterface
 from tcopt.dialects.graph.interfaces.fusion import FusionInterface as FusionInterface
 from tcopt.dialects.graph.interfaces.graph_op import GraphOp as GraphOp
-from tcopt.dialects.graph.interfaces.layout import LayoutInterface as LayoutInterface
 from tcopt.dialects.graph.interfaces.memory import MemoryInterface as MemoryInterface
-from tcopt.dialects.graph.interfaces.padding import PaddingInterface as PaddingInterface
 from tcopt.dialects.graph.interfaces.precision import PrecisionInterface as PrecisionInterface
 from tcopt.dialects.graph.interleave import InterleaveOp as InterleaveOp
 from tcopt.dialects.graph.inverse import InverseOp as InverseOp

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -17,9 +16,8 @@ from tcopt.dialects.graph.attributes import (
     real,
 )
 from tcopt.dialects.graph.elementwise import Domain, UnaryOp
-from tcopt.dialects.graph.interfaces import Clamp, GraphOp, Limits
+from tcopt.dialects.graph.interfaces import Clamp, GraphOp
 from tcopt.dialects.graph.numerics import erf, sigmoid, softplus
-from tcopt.dialects.graph.scaled import Scaled, ScaledOps
 from tcopt.dialects.graph.types import Array
 from tcopt.dialects.te import api as te
 
@@ -38,22 +36,9 @@ class ReluOp(UnaryOp):
         """Return the operand, if it is a relu already."""
         return self.x if isinstance(self.x.owner, ReluOp) else None
 
-    def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """Whether the result is non-negative: always true."""
-        return True
-
-    def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
-        """Clamp the operand's bounds to be non-negative."""
-        low, high = operands[0]
-        return max(low, 0), max(high, 0)
-
     def clamped(self) -> Clamp | None:
         """Return the operand, clamped to be non-negative."""
         return Clamp(self.x, 0.0, math.inf)
-
-    def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
-        """Apply the op to the integers, which have the sign of the real values."""
-        return ScaledOps([ReluOp(operands[0].integers)])
 
     def compute(self, x: Array) -> Array:
         """Evaluate the op with numpy."""
@@ -71,10 +56,6 @@ class SigmoidOp(UnaryOp):
     name = "graph.sigmoid"
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
-    def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """Whether the result is non-negative: always true."""
-        return True
-
     def compute(self, x: Array) -> Array:
         """Evaluate the op with numpy."""
         return sigmoid(x)
@@ -90,10 +71,6 @@ class SoftplusOp(UnaryOp):
 
     name = "graph.softplus"
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
-
-    def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """Whether the result is non-negative: always true."""
-        return True
 
     def compute(self, x: Array) -> Array:
         """Evaluate the op with numpy."""
@@ -142,10 +119,6 @@ class TanhSoftplusOp(UnaryOp):
 
     name = "graph.tanh_softplus"
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
-
-    def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """Whether the result is non-negative: always true."""
-        return True
 
     def compute(self, x: Array) -> Array:
         """Evaluate the op with numpy."""
@@ -333,12 +306,6 @@ class ClipOp(UnaryOp):
     def unchanged(self) -> SSAValue | None:
         """Return the operand, if there are no bounds."""
         return self.x if self.min is None and self.max is None else None
-
-    def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """Whether the bounds ensure or preserve that elements are non-negative."""
-        low = -math.inf if self.min is None else self.min.value.data
-        high = math.inf if self.max is None else self.max.value.data
-        return high >= 0 and (low >= 0 or operands[0])
 
     def clamped(self) -> Clamp | None:
         """Return the operand, clamped to the bounds."""

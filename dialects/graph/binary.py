@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, UnitAttr, i1, i32
+from xdsl.dialects.builtin import TensorType, UnitAttr, i1
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
@@ -22,8 +22,6 @@ from tcopt.dialects.graph.elementwise import (
 )
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.numerics import truncated_division
-from tcopt.dialects.graph.scaled import Scaled, ScaledOps
-from tcopt.dialects.graph.shifted_sums import sum_of_shifted
 from tcopt.dialects.graph.types import (
     AnyTensor,
     Array,
@@ -43,19 +41,6 @@ class AddOp(BinaryOp):
     name = "graph.add"
     NEUTRAL_LHS: ClassVar[float | None] = 0
     NEUTRAL_RHS: ClassVar[float | None] = 0
-
-    def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """Whether both operands are non-negative."""
-        return all(operands)
-
-    def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
-        """Return a sum of integers, if nothing is rounded: of 32-bit sums of equal scale, or of
-        narrow integers whose scales are powers of two, shifted to the smaller scale."""
-        lhs, rhs = operands
-        wide = all(element_type(x.integers) == i32 for x in operands)
-        if wide and lhs.scales_like(rhs):
-            return ScaledOps([AddOp(lhs.integers, rhs.integers)])
-        return sum_of_shifted(lhs, rhs, AddOp)
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
         """Evaluate the op with numpy."""
@@ -89,10 +74,6 @@ class MulOp(BinaryOp):
     name = "graph.mul"
     NEUTRAL_LHS: ClassVar[float | None] = 1
     NEUTRAL_RHS: ClassVar[float | None] = 1
-
-    def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """Whether both operands are non-negative."""
-        return all(operands)
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
         """Evaluate the op with numpy."""
@@ -166,10 +147,6 @@ class MaxOp(BinaryOp):
     name = "graph.max"
     EXACT: ClassVar[bool] = True
 
-    def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """Whether one operand is non-negative."""
-        return any(operands)
-
     def compute(self, lhs: Array, rhs: Array) -> Array:
         """Evaluate the op with numpy."""
         return np.maximum(lhs, rhs)
@@ -185,10 +162,6 @@ class MinOp(BinaryOp):
 
     name = "graph.min"
     EXACT: ClassVar[bool] = True
-
-    def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """Whether both operands are non-negative."""
-        return all(operands)
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
         """Evaluate the op with numpy."""

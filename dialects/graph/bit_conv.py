@@ -13,7 +13,6 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, r
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, flag, integer
-from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.pack_bits import WORD_TYPE
@@ -135,34 +134,6 @@ class BitConvOp(GraphOp):
         return 2 * math.prod(self.shape) * math.prod(w[1 : 2 + self.spatial_rank]) * WORD
 
     # Padding
-
-    def border(self, nonnegative: bool) -> Border | None:
-        """Return how far the window extends beyond the data."""
-        rank = self.spatial_rank
-        low, high = self.window.border(shape_of(self.x)[1 : 1 + rank], self.places)
-        return Border((0, *low, 0, 0), (0, *high, 0, 0))
-
-    def inside_border(self, x: SSAValue, border: Border) -> BitConvOp:
-        """Return the convolution with pads reduced by the border."""
-        spatial = slice(1, 1 + self.spatial_rank)
-        low, high = border.low[spatial], border.high[spatial]
-        pads = self.window.pads_inside(low, high, shape_of(self.x)[spatial], self.places)
-        return BitConvOp(
-            x,
-            self.w,
-            strides=self.window.strides,
-            pads=pads,
-            dilations=self.window.dilations,
-            groups=self.group_count,
-            exclusive=self.exclusive is not None,
-            data_signed=self.data_signed is not None,
-            weights_signed=self.weights_signed is not None,
-        )
-
-    @property
-    def copies_to_pad(self) -> bool:
-        """Whether there are pads."""
-        return self.window.is_padded
 
     # Evaluation and tensor expression
 

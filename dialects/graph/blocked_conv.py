@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType, UnitAttr
@@ -13,19 +13,12 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, r
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, flag, integer, ints, values_of
-from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.forms import CONTRACTION
-from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.stages import in_group, narrow, pad_space, tap_axes, window_taps
 from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
 from tcopt.dialects.graph.windows import Window, view_windows, window_properties
-from tcopt.dialects.intrinsics.bit_dots import WORD
 from tcopt.dialects.te import api as te
-
-if TYPE_CHECKING:
-    from tcopt.dialects.graph.bit_forms import BitForm
-    from tcopt.dialects.graph.winograd_forms import WinogradForm
 
 
 @irdl_op_definition
@@ -131,19 +124,6 @@ class BlockedConvOp(ContractionOp):
         listed = values_of(self.skips) or ()
         return tuple(d in listed for d in range(self.spatial_rank))
 
-    def winograd_form(self, of_pixels: bool) -> WinogradForm | str | None:
-        """Return the Winograd form, which exists for square kernels that are multiples of the
-        stride."""
-        from tcopt.dialects.graph.winograd_forms import form_of_blocked_conv
-
-        return form_of_blocked_conv(self) if not of_pixels else None
-
-    def groups_apart(self) -> Sequence[Operation]:
-        """Split into a convolution for each group, and their concatenation."""
-        from tcopt.dialects.graph.conv_groups import groups_apart
-
-        return groups_apart(self)
-
     def infer(self) -> Sequence[AnyTensor]:
         """Infer the result shape [N, O / b, window positions..., b]."""
         x, w, rank = shape_of(self.x), shape_of(self.w), self.spatial_rank
@@ -169,46 +149,14 @@ class BlockedConvOp(ContractionOp):
         output = self.window.output(x[2 : 2 + rank])
         return (tensor((x[0], w[0], *output, self.block), self.sum_element()),)
 
-    def border(self, nonnegative: bool) -> Border | None:
-        """Return how far the window extends beyond the data."""
-        low, high = (
-            [0 if skipped else n for n, skipped in zip(side, self.skipped, strict=True)]
-            for side in self.window.border(shape_of(self.x)[2 : 2 + self.spatial_rank], self.places)
-        )
-        return Border.spatial(low, high, len(shape_of(self.x)), self.pad_value.value.data)
-
-    def inside_border(self, x: SSAValue, border: Border) -> BlockedConvOp:
-        """Return the convolution with pads reduced by the border, negative where the border is
-        wider."""
-        window, spatial = self.window, slice(2, 2 + self.spatial_rank)
-        extents = shape_of(self.x)[spatial]
-        low, high = border.low[spatial], border.high[spatial]
-        pads = window.pads_inside(low, high, extents, self.places)
-        return BlockedConvOp(
-            x,
-            self.w,
-            strides=window.strides,
-            pads=pads,
-            dilations=window.dilations,
-            groups=self.group_count,
-            plain=self.is_plain,
-            pad_value=self.pad_value.value.data if max(pads, default=0) > 0 else 0,
-            skips=values_of(self.skips) or (),
-            result_element=self.result_element,
-        )
-
     @property
     def places(self) -> tuple[int, ...]:
         """Number of window positions in each spatial dimension."""
         return self.shape[2:-1]
 
     @property
-    def copies_to_pad(self) -> bool:
+    def stores_pads(self) -> bool:
         """Whether there are pads that are not skipped."""
-        return self._stores_pads
-
-    @property
-    def _stores_pads(self) -> bool:
         window = self.window
         rows = zip(window.low, window.high, self.skipped, strict=True)
         return any(max(low, high) > 0 and not skipped for low, high, skipped in rows)
@@ -242,7 +190,7 @@ class BlockedConvOp(ContractionOp):
         """Return a pad stage if pads are materialised, then one reduction."""
         window, skipped = self.window, self.skipped
         moved = [-low for low in window.low]
-        if self._stores_pads:
+        if self.stores_pads:
             rows = zip(self.places, window.strides, window.span, strict=True)
             extents = [(count - 1) * stride + span for count, stride, span in rows]
             kept = x.shape[2 : 2 + self.spatial_rank]
@@ -288,32 +236,3 @@ class BlockedConvOp(ContractionOp):
 
         result = te.compute(self.shape, body, name="conv")
         return narrow(result, self.type.element_type)
-
-    def takes_groups(self, group: int) -> bool:
-        """Whether data has channels in blocks that consist of whole groups."""
-        if self.is_plain or self.is_depthwise or self.group > 1:
-            return False
-        return shape_of(self.w)[-2] % group == 0
-
-    def in_groups(self, group: int) -> Sequence[Operation]:
-        """Return the convolution with groups of adjacent channels in weights."""
-        shape = shape_of(self.w)
-        *lead, inner, block = shape
-        split = ReshapeOp(self.w, [*lead, inner // group, group, block])
-        rank = len(shape) + 1
-        side_by_side = TransposeOp(split, [*range(rank - 2), rank - 1, rank - 2])
-        # A dot product computes all of its terms, so none is skipped.
-        properties = {k: v for k, v in self.properties.items() if k != "skips"}
-        operands = [self.x, side_by_side.results[0]]
-        product = type(self).create(
-            operands=operands, result_types=[self.type], properties=properties
-        )
-        return [split, side_by_side, product]
-
-    def bit_form(self) -> BitForm | None:
-        """Return the form on words of bits, for data in blocks of channels that fit into words."""
-        from tcopt.dialects.graph.bit_forms import BlockedConvForm
-
-        if self.is_plain or self.is_depthwise or self.group > 1 or shape_of(self.w)[-2] > WORD:
-            return None
-        return BlockedConvForm(self)

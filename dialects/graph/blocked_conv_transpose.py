@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType
@@ -14,16 +14,12 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, r
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import FusionKind, Ints, ints
-from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.dialects.graph.stages import narrow, pad_space, tap_axes
 from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
 from tcopt.dialects.graph.windows import Window, view_windows, window_properties
 from tcopt.dialects.te import api as te
-
-if TYPE_CHECKING:
-    from tcopt.dialects.graph.winograd_forms import WinogradForm
 
 
 @irdl_op_definition
@@ -98,12 +94,6 @@ class BlockedConvTransposeOp(ContractionOp):
         """Number of elements of a phase in each spatial dimension."""
         return self.window.output(shape_of(self.x)[2:-1])
 
-    def winograd_form(self, of_pixels: bool) -> WinogradForm | str | None:
-        """Return the Winograd form, in which the phases share tiles."""
-        from tcopt.dialects.graph.winograd_forms import form_of_blocked_conv_transpose
-
-        return form_of_blocked_conv_transpose(self) if not of_pixels else None
-
     def infer(self) -> Sequence[AnyTensor]:
         """Infer the result shape [N, O / b, positions * strides..., b]."""
         x, w, rank = shape_of(self.x), shape_of(self.w), len(shape_of(self.x)) - 3
@@ -118,29 +108,6 @@ class BlockedConvTransposeOp(ContractionOp):
             raise VerifyException(f"starts {list(starts)} are not phases of {list(self.phases)}")
         output = [n * stride for n, stride in zip(self.places, self.phases, strict=True)]
         return (tensor((x[0], w[0], *output, w[-1]), self.sum_element()),)
-
-    def border(self, nonnegative: bool) -> Border | None:
-        """Return how far the windows extend beyond the data."""
-        low, high = self.window.border(shape_of(self.x)[2:-1], self.places)
-        return Border.spatial(low, high, len(shape_of(self.x)))
-
-    def inside_border(self, x: SSAValue, border: Border) -> BlockedConvTransposeOp:
-        """Return the op with pads reduced by the border, negative where the border is wider."""
-        spatial = slice(2, 2 + self.spatial_rank)
-        low, high = border.low[spatial], border.high[spatial]
-        pads = self.window.pads_inside(low, high, shape_of(self.x)[spatial], self.places)
-        return BlockedConvTransposeOp(
-            x,
-            self.w,
-            starts=self.starts.get_values(),
-            pads=pads,
-            result_element=self.result_element,
-        )
-
-    @property
-    def copies_to_pad(self) -> bool:
-        """Whether there are pads."""
-        return self.window.is_padded
 
     def work(self) -> int:
         """Return the operation count: two operations for each product."""

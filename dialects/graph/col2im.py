@@ -66,10 +66,6 @@ class Col2ImOp(GraphOp):
             raise VerifyException(f"{self.x.type} should hold columns of {positions} positions")
         return (tensor((*shape[:2], *image), element_type(self.x)),)
 
-    def stays_plain(self, block: int) -> bool:
-        """True: vectors run along the image, not along channels."""
-        return True
-
     def work(self) -> int:
         """Return the operation count: one operation for each element that is added."""
         return math.prod(shape_of(self.x))

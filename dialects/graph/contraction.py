@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
-from xdsl.dialects.builtin import f32, i16, i32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import f32, i32
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.binary import MulOp
 from tcopt.dialects.graph.elementwise import same_element_type
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.quantize import is_quantized
-from tcopt.dialects.graph.scaled import Scaled, ScaledOps
-from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.stages import widen
-from tcopt.dialects.graph.types import Array, element_type, is_half, shape_of, tensor
+from tcopt.dialects.graph.types import Array, element_type, is_half, tensor
 from tcopt.dialects.te import api as te
-
-if TYPE_CHECKING:
-    from tcopt.dialects.graph.bit_forms import BitForm
-    from tcopt.dialects.graph.winograd_forms import WinogradForm
 
 
 class ContractionOp(GraphOp, ABC):
@@ -76,141 +69,11 @@ class ContractionOp(GraphOp, ABC):
         result = self.compute(*(array.astype(np.float64) for array in arrays))
         return (result.astype(np.int64),)
 
-    def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
-        """Return products of 16-bit integers summed in i32; the scales multiply.
-
-        Data has one scale; weights have one scale, or one for each channel of the result.
-        """
-        data, weights = operands
-        shape = self._scale_shape(weights)
-        if shape is None or not data.is_uniform:
-            return None
-        if any(element_type(x.integers) != i16 for x in operands):
-            return None
-        properties = {**self.properties, "result_element": i32}
-        integers = type(self).create(
-            operands=[x.integers for x in operands],
-            result_types=[tensor(self.shape, i32)],
-            properties=properties,
-        )
-        laid = ReshapeOp(weights.scale, shape)
-        one = ReshapeOp(data.scale, ())
-        return ScaledOps([integers], [laid, one, MulOp(laid, one)])
-
-    def _scale_shape(self, weights: Scaled) -> list[int] | None:
-        """Return the shape in which weight scales apply to the result; None if they vary along a
-        summed axis."""
-        if weights.is_uniform:
-            return []
-        linear, shape = self.linear_weight(), shape_of(weights.scale)
-        rank = len(shape_of(weights.integers))
-        if linear is None or rank - len(shape) > linear.axis:
-            return None
-        axis = linear.axis - rank
-        if any(n != 1 for place, n in enumerate(shape) if place - len(shape) != axis):
-            return None
-        result = [1] * len(self.shape)
-        result[linear.channel] = shape[axis]
-        return result
-
-    @property
-    def takes_rows(self) -> bool:
-        """Whether the op multiplies each row of data, its last axis, independently: see
-        `on_rows`."""
-        return False
-
-    def on_rows(self, rows: SSAValue) -> ContractionOp:
-        """Return the product of a matrix of rows and this op's weights. Requires `takes_rows`."""
-        raise NotImplementedError
-
-    @property
-    def takes_panels(self) -> bool:
-        """Whether a weight matrix may be stored in panels of columns, see `in_panels`."""
-        return False
-
-    @property
-    def extents(self) -> tuple[int, int, int]:
-        """Rows, columns and terms of one matrix product, for an op that takes panels."""
-        raise NotImplementedError
-
-    def in_panels(self, width: int) -> Sequence[Operation]:
-        """Return ops for the same result, the last one producing it, with weights in panels of
-        `width` columns, the last panel padded with zeros. Requires `takes_panels`."""
-        raise NotImplementedError
-
-    def takes_groups(self, group: int) -> bool:
-        """Whether the op has a form whose weights store `group` consecutive terms of a sum
-        together, as dot-product instructions need."""
-        return False
-
-    def in_groups(self, group: int) -> Sequence[Operation]:
-        """Return ops for the same result with grouped weights, the last one producing it. Requires
-        `takes_groups`."""
-        raise NotImplementedError
-
-    def in_computed_panels(
-        self, width: int, group: int, insert: Callable[[Operation], SSAValue]
-    ) -> Operation | None:
-        """Return an op for the same result on weights computed by the network, not yet inserted.
-
-        The weights are packed at run time into panels of `width` columns with `group` consecutive
-        terms together. None if there is no such form.
-
-        Args:
-            insert: inserts an operand's producer before this op, unless an equal one exists.
-        """
-        return None
-
-    @property
-    def summed_axes(self) -> tuple[int, int] | None:
-        """For a matrix product, the contracted axes of data and weights, as negative indices; None
-        for other ops."""
-        return None
-
-    def winograd_form(self, of_pixels: bool) -> WinogradForm | str | None:
-        """Return the Winograd form of a convolution, or the reason why it has none.
-
-        Args:
-            of_pixels: whether neighbours in memory are pixels, rather than channels of a block.
-
-        Returns:
-            None if the op is not a convolution of data in this layout.
-        """
-        return None
-
-    @property
-    def shared_filter(self) -> tuple[int, int] | None:
-        """Taps and output phases in each dimension of a filter that tiles of the result may share
-        in some layout; None if the op is not such a convolution."""
-        return None
-
-    def groups_apart(self) -> Sequence[Operation]:
-        """Return one contraction for each group of a Winograd form with several groups, with their
-        operands, and last the op that joins them."""
-        raise NotImplementedError
-
-    def bit_form(self) -> BitForm | None:
-        """Return the form of the op on words of bits, for operands of few bits; None if there is
-        none."""
-        return None
-
     @property
     def sums_shifts(self) -> bool:
         """Whether a constant added to all data adds the constant times the sum of a channel's
         weights (`linear_weight`) to each element of the result."""
         return self.linear_weight() is not None
-
-    def on_shifted(
-        self, operands: Sequence[SSAValue], shift: int | SSAValue
-    ) -> Sequence[Operation]:
-        """Return ops for the same result on operands of another element type, with data shifted.
-
-        Args:
-            operands: data and weights.
-            shift: constant included in each element of the data: a number, or a scalar of its type.
-                It must be 0 unless the op `sums_shifts`.
-        """
-        return [self.on_operands(operands)]
 
     def on_operands(self, operands: Sequence[SSAValue]) -> Self:
         """Return the same op on operands of another element type, with an unchanged result type."""

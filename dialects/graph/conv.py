@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType
@@ -18,9 +18,7 @@ from tcopt.dialects.graph.binary import MulOp
 from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.interfaces import GraphOp, LinearWeight
-from tcopt.dialects.graph.interfaces.layout import BlockLayouts
-from tcopt.dialects.graph.pad import PadOp
+from tcopt.dialects.graph.interfaces import LinearWeight
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.slice import SliceOp
 from tcopt.dialects.graph.stages import (
@@ -41,9 +39,6 @@ from tcopt.dialects.graph.types import (
 )
 from tcopt.dialects.graph.windows import Window, view_windows, window_properties
 from tcopt.dialects.te import api as te
-
-if TYPE_CHECKING:
-    from tcopt.dialects.graph.winograd_forms import WinogradForm
 
 
 class ConvolutionOp(ContractionOp, ABC):
@@ -113,32 +108,6 @@ class ConvOp(ConvolutionOp):
         }
         super().__init__([x, w], properties)
 
-    @property
-    def makes_blocks(self) -> bool:
-        """Whether the op computes in blocks: its vectors hold output channels."""
-        return True
-
-    def contracted_in_blocks(self, layouts: BlockLayouts) -> GraphOp | None:
-        """Return the convolution with weights in blocks of input and output channels."""
-        from tcopt.dialects.graph.conv_in_blocks import conv_in_blocks
-
-        return conv_in_blocks(self, layouts)
-
-    def winograd_form(self, of_pixels: bool) -> WinogradForm | str | None:
-        """Return the Winograd form on pixels, which exists for 3x3 kernels."""
-        from tcopt.dialects.graph.winograd_forms import form_of_conv
-
-        return form_of_conv(self) if of_pixels else None
-
-    @property
-    def shared_filter(self) -> tuple[int, int] | None:
-        """Taps in each dimension, after a stride has been turned into additional channels."""
-        square = self.window.square
-        if square is None or shape_of(self.w)[1] == 1:
-            return None
-        taps, step = square
-        return (taps // step, 1) if taps % step == 0 and taps > step else None
-
     def infer(self) -> Sequence[AnyTensor]:
         """Infer the result shape [N, O, window positions...]."""
         self.check_ranks()
@@ -162,35 +131,8 @@ class ConvOp(ConvolutionOp):
 
     @property
     def sums_shifts(self) -> bool:
-        """True: `on_shifted` shifts the padding too, so every element is a full sum."""
+        """True: padding is shifted too, so every element is a full sum."""
         return True
-
-    def on_shifted(
-        self, operands: Sequence[SSAValue], shift: int | SSAValue
-    ) -> Sequence[Operation]:
-        """Shift the padding like the data; for a shift known only at run time, by a separate
-        pad."""
-        if not self.window.is_padded:
-            return super().on_shifted(operands, shift)
-        data, weights = operands
-        window, value, ops = self.window, 0, list[Operation]()
-        pads: Sequence[int] = (*window.low, *window.high)
-        if isinstance(shift, int):
-            value = self.pad_value.value.data + shift
-        else:
-            pad = PadOp(data, shift, low=(0, 0, *window.low), high=(0, 0, *window.high))
-            ops, data, pads = [pad], pad.result, ()
-        product = ConvOp(
-            data,
-            weights,
-            strides=window.strides,
-            pads=pads or None,
-            dilations=window.dilations,
-            groups=self.group_count,
-            pad_value=value,
-            result_element=self.type.element_type,
-        )
-        return [*ops, product]
 
     def decompose(self) -> Sequence[Operation] | None:
         """Return a multiplication by one factor per channel, if each sum has one product of

@@ -14,8 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import Ints, integer, ints, values_of
 from tcopt.dialects.graph.conv import ConvolutionOp, ConvOp, group_channels
-from tcopt.dialects.graph.interfaces import GraphOp, LinearWeight
-from tcopt.dialects.graph.interfaces.layout import BlockLayouts
+from tcopt.dialects.graph.interfaces import LinearWeight
 from tcopt.dialects.graph.interleave import InterleaveOp
 from tcopt.dialects.graph.pad import PadOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
@@ -69,26 +68,6 @@ class ConvTransposeOp(ConvolutionOp):
     def stores_anywhere(self) -> bool:
         """False: results are not completed in registers, as each element reads several taps."""
         return False
-
-    @property
-    def makes_blocks(self) -> bool:
-        """Whether the op computes in blocks: its vectors hold output channels."""
-        return True
-
-    def contracted_in_blocks(self, layouts: BlockLayouts) -> GraphOp | None:
-        """Return the op by phases, each with weights of its own."""
-        from tcopt.dialects.graph.conv_in_blocks import conv_transpose_in_blocks
-
-        return conv_transpose_in_blocks(self, layouts)
-
-    @property
-    def shared_filter(self) -> tuple[int, int] | None:
-        """Taps of the filter of each phase, and the number of phases, which is the stride."""
-        square = self.window.square
-        if square is None:
-            return None
-        taps, step = square
-        return (-(-taps // step), step) if taps > step else None
 
     def infer(self) -> Sequence[AnyTensor]:
         """Infer the result shape [N, O, (extent - 1) * stride + span + output pad - pads...]."""

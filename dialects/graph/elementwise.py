@@ -97,15 +97,6 @@ class ElementwiseOp(GraphOp, ABC):
             name=name,
         )
 
-    def in_blocks(self, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
-        """Return the same op, as elements keep their relative positions."""
-        shape = broadcast_shapes(*(shape_of(operand) for operand in operands))
-        return type(self).create(
-            operands=operands,
-            properties=self.properties,
-            result_types=[tensor(shape, self.type.element_type)],
-        )
-
     def check_domain(self, value: SSAValue) -> None:
         """Raise VerifyException unless the operand's element type is in the op's domain."""
         element = element_type(value)

@@ -12,7 +12,6 @@ from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import Int, Ints, integer, ints, values_of
-from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.shape import MovementOp
 from tcopt.dialects.graph.types import AnyTensor, Array, element_type, shape_of, tensor
 from tcopt.dialects.te import api as te
@@ -90,22 +89,6 @@ class InterleaveOp(MovementOp):
                 raise VerifyException(f"{count} elements from {start} exceed dimension {axis}")
         result = (shape[0], shape[1] // self.phases, *output, *shape[2 + rank :])
         return (tensor(result, element_type(self.x)),)
-
-    def stays_plain(self, block: int) -> bool:
-        """Whether phases are not whole blocks, or there are groups."""
-        return self.shape[1] % block > 0 or self.groups.value.data > 1
-
-    def in_blocks(self, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
-        """Return the op on blocks, if phases are whole blocks."""
-        if self.stays_plain(block):
-            return None
-        return InterleaveOp(
-            operands[0],
-            strides=self.strides.get_values(),
-            starts=self.starts.get_values(),
-            output=self.output.get_values(),
-            kept=self.kept_phases,
-        )
 
     def compute(self, x: Array) -> Array:
         """Evaluate with numpy: interleave whole images, then crop."""

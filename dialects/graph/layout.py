@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.interfaces import GraphOp, Limits
+from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.types import AnyTensor, Array, element_type, shape_of, tensor
 from tcopt.dialects.te import api as te
@@ -112,11 +112,6 @@ class LayoutTransformOp(GraphOp):
     dst = prop_def(StringAttr)
     result = result_def(TensorType)
 
-    @property
-    def fills(self) -> Sequence[float] | None:
-        """Empty: zeros that pad blocks are not elements of the stored tensor."""
-        return ()
-
     def __init__(
         self,
         x: SSAValue | Operation,
@@ -156,11 +151,6 @@ class LayoutTransformOp(GraphOp):
                 )
         return (tensor(self.shape, element_type(self.x)),)
 
-    def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
-        """Return the bounds of the operand and the zeros that pad blocks."""
-        ((low, high),) = operands
-        return min(low, 0), max(high, 0)
-
     def unchanged(self) -> SSAValue | None:
         """Return the operand, if the layouts are equal."""
         return self.x if self.src == self.dst else None
@@ -195,10 +185,6 @@ class LayoutTransformOp(GraphOp):
             return False
         block = {d: max(sizes, default=1) for d, sizes in blocks.items()}
         return src.moving_parts(before, block) == dst.moving_parts(after, block)
-
-    def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """Whether the operand is non-negative; padding is zero."""
-        return operands[0]
 
     def compute(self, x: Array) -> Array:
         """Evaluate with numpy: to plain dimensions, pad or crop, to blocks."""

@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import Ints, ints
 from tcopt.dialects.graph.elementwise import ElementwiseOp
-from tcopt.dialects.graph.interfaces import GraphOp, Limits
+from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.quantize import is_quantized
 from tcopt.dialects.graph.types import (
     AnyTensor,
@@ -63,18 +63,13 @@ class LookupOp(ElementwiseOp):
         """True: one instruction looks up a full register of bytes."""
         return True
 
-    def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
-        """Return the minimum and maximum of the entries."""
-        values = self._values()
-        return int(values.min()), int(values.max())
-
     def compute(self, x: Array) -> Array:
         """Evaluate the op with numpy."""
-        return self._values()[x.view(np.uint8)]
+        return self.values()[x.view(np.uint8)]
 
     def expression(self, x: te.Expr) -> te.Expr:
         """Return the expression of one result element."""
         return te.lookup(x, self.entries, self.type.element_type)
 
-    def _values(self) -> Array:
+    def values(self) -> Array:
         return np.array(self.entries, np.int8).view(numpy_dtype(self.type.element_type))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import Float, Int, flag, integer, real
-from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.norm import NormalizationOp
 from tcopt.dialects.graph.stages import image_compute, widen
 from tcopt.dialects.graph.types import Array, shape_of
@@ -71,20 +69,6 @@ class LrnOp(NormalizationOp):
         """Number of neighbouring channels before and after a channel."""
         size = self.size.value.data
         return (size - 1) // 2, size - 1 - (size - 1) // 2
-
-    def in_blocks(self, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
-        """Return the op on blocks, if no window extends to a lane after the last channel, or beyond
-        the adjacent blocks."""
-        if self.blocked is not None or self.shape[1] % block or max(self.reach) > block:
-            return None
-        return LrnOp(
-            operands[0],
-            size=self.size.value.data,
-            alpha=self.alpha.value.data,
-            beta=self.beta.value.data,
-            bias=self.bias.value.data,
-            blocked=True,
-        )
 
     def compute(self, x: Array) -> Array:
         """Evaluate the op with numpy."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +17,6 @@ from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.interfaces import LinearWeight
 from tcopt.dialects.graph.matrix_stages import broadcast_indices, matrix_stage
-from tcopt.dialects.graph.pad import PadOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.stages import Indices, narrow
 from tcopt.dialects.graph.types import AnyTensor, Array, broadcast_shapes, shape_of, tensor
@@ -27,9 +26,6 @@ FEW_ROWS = 3
 """Maximum number of rows of the left operand for which a non-constant right operand is not
 transposed: reading, writing and reading it again takes three times as long as dot products along
 its rows."""
-
-_BATCH = "ABCDEFGH"
-"""Letters of leading dimensions in layouts."""
 
 
 @irdl_op_definition
@@ -65,56 +61,9 @@ class MatmulOp(ContractionOp):
         super().__init__([lhs, rhs], properties)
 
     @property
-    def takes_panels(self) -> bool:
-        """Whether the weights may be in panels, as a packed product reads them."""
-        return True
-
-    def in_panels(self, width: int) -> Sequence[Operation]:
-        """Return the packed product, and the packing of its panels."""
-        from tcopt.dialects.graph.layout import LayoutTransformOp
-        from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
-
-        source = "NK" if self.transpose_b is not None else "KN"
-        panels = LayoutTransformOp(self.rhs, src=source, dst=f"NK{width}n")
-        product = PackedMatmulOp(
-            self.lhs,
-            panels,
-            columns=self.shape[-1],
-            transpose_a=self.transpose_a is not None,
-            result_element=self.result_element,
-        )
-        return panels, product
-
-    def in_computed_panels(
-        self, width: int, group: int, insert: Callable[[Operation], SSAValue]
-    ) -> Operation | None:
-        """Return a packed product whose contraction length is padded with zeros to whole groups."""
-        from tcopt.dialects.graph.layout import LayoutTransformOp
-        from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
-
-        lead = len(shape_of(self.rhs)) - 2
-        if lead > len(_BATCH):
-            return None
-        lhs, rank = self.lhs, len(shape_of(self.lhs))
-        if self.transpose_a is not None:
-            lhs = insert(TransposeOp(lhs, _swap_last(range(rank))))
-        if missing := -self.extents[2] % group:
-            lhs = insert(PadOp(lhs, low=[0] * rank, high=[*[0] * (rank - 1), missing]))
-        source, batch = "NK" if self.transpose_b is not None else "KN", _BATCH[:lead]
-        goal = f"{batch}NK{width}n{group}k"
-        return PackedMatmulOp(
-            lhs,
-            insert(LayoutTransformOp(self.rhs, src=batch + source, dst=goal)),
-            columns=self.shape[-1],
-            batch=lead,
-            result_element=self.result_element,
-        )
-
-    @property
-    def summed_axes(self) -> tuple[int, int] | None:
-        """The K axis of both operands."""
-        by_columns = self.transpose_a is not None, self.transpose_b is not None
-        return -2 if by_columns[0] else -1, -1 if by_columns[1] else -2
+    def is_by_one_matrix(self) -> bool:
+        """Whether each row of the left operand, its last axis, is multiplied by one matrix."""
+        return self.transpose_a is None and len(shape_of(self.rhs)) == 2
 
     @property
     def extents(self) -> tuple[int, int, int]:
@@ -141,16 +90,6 @@ class MatmulOp(ContractionOp):
     def work(self) -> int:
         """Return the operation count: two operations for each product."""
         return 2 * math.prod(self.shape) * self.extents[2]
-
-    @property
-    def takes_rows(self) -> bool:
-        """Whether the right operand is a plain matrix."""
-        return self.transpose_a is None and len(shape_of(self.rhs)) == 2
-
-    def on_rows(self, rows: SSAValue) -> MatmulOp:
-        """Return the product of other rows with the same right operand."""
-        by_columns = self.transpose_b is not None
-        return MatmulOp(rows, self.rhs, transpose_b=by_columns, result_element=self.result_element)
 
     def linear_weight(self) -> LinearWeight | None:
         """Return the right operand, if it is a matrix: the result is linear in it, by column."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i64
@@ -15,16 +15,10 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.graph.attributes import FusionKind, Int, flag
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.forms import CONTRACTION
-from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.matrix_stages import broadcast_indices, matrix_stage
-from tcopt.dialects.graph.pad import PadOp
-from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.stages import narrow
 from tcopt.dialects.graph.types import AnyTensor, Array, broadcast_shapes, shape_of, tensor
 from tcopt.dialects.te import api as te
-
-if TYPE_CHECKING:
-    from tcopt.dialects.graph.bit_forms import BitForm
 
 
 @irdl_op_definition
@@ -116,44 +110,6 @@ class PackedMatmulOp(ContractionOp):
     def work(self) -> int:
         """Return the operation count: two operations for each product."""
         return 2 * math.prod(self.shape) * self.rows_and_depth[1]
-
-    def takes_groups(self, group: int) -> bool:
-        """Whether the panels are those of one matrix, and not grouped yet."""
-        return len(shape_of(self.panels)) == 3 and not self.batch_rank
-
-    def in_groups(self, group: int) -> Sequence[Operation]:
-        """Return the product with interleaved rows; zeros pad the last group, and data
-        accordingly."""
-        ops: list[GraphOp] = []
-        lhs, panels = self.lhs, self.panels
-        if self.transpose_a is not None:
-            *lead, row, column = range(len(shape_of(lhs)))
-            ops.append(TransposeOp(lhs, [*lead, column, row]))
-            lhs = ops[-1].results[0]
-        count, depth, width = shape_of(panels)
-        if missing := -depth % group:
-            rank = len(shape_of(lhs))
-            ops.append(PadOp(lhs, low=[0] * rank, high=[*[0] * (rank - 1), missing]))
-            lhs = ops[-1].results[0]
-            ops.append(PadOp(panels, low=[0, 0, 0], high=[0, missing, 0]))
-            panels = ops[-1].results[0]
-        split = ReshapeOp(panels, [count, (depth + missing) // group, group, width])
-        side_by_side = TransposeOp(split, [0, 1, 3, 2])
-        product = PackedMatmulOp(
-            lhs,
-            side_by_side,
-            columns=self.columns.value.data,
-            result_element=self.result_element,
-        )
-        return [*ops, split, side_by_side, product]
-
-    def bit_form(self) -> BitForm | None:
-        """Return the form on words of bits, for untransposed rows and panels of one matrix."""
-        from tcopt.dialects.graph.bit_forms import PackedMatmulForm
-
-        if self.batch_rank or self.transpose_a is not None or self.group > 1:
-            return None
-        return PackedMatmulForm(self)
 
     def compute(self, lhs: Array, panels: Array) -> Array:
         """Evaluate the op with numpy."""

@@ -112,16 +112,6 @@ class PadOp(GraphOp):
         number = 0 if self.value is None else uniform_value(self.value)
         return number if number == number else None  # NaN does not equal itself
 
-    @property
-    def fills(self) -> Sequence[float] | None:
-        """Zero, if no value is given."""
-        return (0,) if self.mode.data is PadMode.CONSTANT and self.value is None else ()
-
-    def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """Whether the operand and the value are non-negative, which are the only sources of
-        elements."""
-        return all(operands)
-
     def unchanged(self) -> SSAValue | None:
         """Return the operand, if nothing is added."""
         return None if any(self.low.get_values()) or any(self.high.get_values()) else self.x

@@ -22,10 +22,8 @@ from tcopt.dialects.graph.attributes import (
     integer,
     ints,
 )
-from tcopt.dialects.graph.borders import Border
-from tcopt.dialects.graph.interfaces import GraphOp, Limits
+from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.reduce import ReduceOp
-from tcopt.dialects.graph.scaled import Scaled, ScaledOps
 from tcopt.dialects.graph.stages import image_compute, tap_axes, widen, window_taps
 from tcopt.dialects.graph.types import (
     AnyTensor,
@@ -119,51 +117,6 @@ class PoolOp(GraphOp):
         output = partial if actual == partial else exact
         return (tensor((*shape[:2], *output), element_type(self.x)),)
 
-    def in_blocks(self, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
-        """Return the op with the block as an additional spatial dimension of window extent 1."""
-        window, shape = self.window, self.shape
-        pads = [*window.low, 0, *window.high, 0]
-        widened = {
-            "kernel": ints([*window.kernel, 1]),
-            **window_properties([*window.strides, 1], pads, [*window.dilations, 1]),
-        }
-        properties = {k: v for k, v in {**self.properties, **widened}.items() if v is not None}
-        result = (shape[0], -(-shape[1] // block), *shape[2:], block)
-        return PoolOp.create(
-            operands=operands,
-            properties=properties,
-            result_types=[tensor(result, self.type.element_type)],
-        )
-
-    def border(self, nonnegative: bool) -> Border | None:
-        """Return how far the window extends beyond the data, if zeros there are harmless.
-
-        Zeros are never the only maximum of a window that contains a non-negative element. An
-        average counts them if it includes pads.
-        """
-        low, high = self.window.border(shape_of(self.x)[2:], self.shape[2:])
-        border = Border.spatial(low, high, len(shape_of(self.x)))
-        if border.is_empty or self.kind.data is PoolKind.LP:
-            return border
-        if self.kind.data is PoolKind.MAX:
-            is_hidden = nonnegative and min(min(row) for row in self._inside_counts()) > 0
-            return border if is_hidden else None
-        counted = self.count_include_pad is not None and all(
-            a <= b for a, b in zip(high, self.window.high, strict=True)
-        )
-        return border if counted else None
-
-    def inside_border(self, x: SSAValue, border: Border) -> PoolOp:
-        """Return the pooling with pads reduced by the border, negative where the border is
-        wider."""
-        window = self.window
-        extents = shape_of(self.x)[2:]
-        pads = window.pads_inside(border.low[2:], border.high[2:], extents, self.shape[2:])
-        moved = window_properties(window.strides, pads, window.dilations)
-        kept = {k: v for k, v in self.properties.items() if k != "pads"}
-        properties = {k: v for k, v in {**kept, **moved}.items() if v is not None}
-        return PoolOp.create(operands=[x], properties=properties, result_types=[self.type])
-
     @property
     def selects(self) -> bool:
         """Whether the op selects elements: it does if it is a maximum."""
@@ -173,21 +126,6 @@ class PoolOp(GraphOp):
     def exceeds_halves(self) -> bool:
         """Whether results may exceed 16 bits: averages and norms may."""
         return not self.selects
-
-    def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """Whether the result is non-negative: as the operand, and always for a norm."""
-        return operands[0] or self.kind.data is PoolKind.LP
-
-    def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
-        """Return the bounds of the operand, for a maximum."""
-        return operands[0] if self.kind.data is PoolKind.MAX else None
-
-    def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
-        """Return a maximum of the integers, which commutes with scaling by a positive factor."""
-        (x,) = operands
-        if self.kind.data is not PoolKind.MAX or not x.is_uniform:
-            return None
-        return ScaledOps([self.on_elements(x.integers)])
 
     def work(self) -> int:
         """Return the operation count: one operation for each element of each window."""
@@ -261,9 +199,9 @@ class PoolOp(GraphOp):
         There is one number for each spatial dimension and position. The divisor of an average is
         the product over the dimensions.
         """
-        return self._inside_counts(include_pad=self.count_include_pad is not None)
+        return self.inside_counts(include_pad=self.count_include_pad is not None)
 
-    def _inside_counts(self, *, include_pad: bool = False) -> list[list[int]]:
+    def inside_counts(self, *, include_pad: bool = False) -> list[list[int]]:
         """Return, for each dimension and position, the number of data elements, optionally with
         pads."""
         window = self.window

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, UnitAttr, i32, i64
+from xdsl.dialects.builtin import TensorType, UnitAttr, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
@@ -25,9 +25,6 @@ from tcopt.dialects.graph.attributes import (
     integer,
     ints,
 )
-from tcopt.dialects.graph.binary import MulOp
-from tcopt.dialects.graph.cast import CastOp
-from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.reduction_parts import (
     OF_PARTS,
@@ -35,7 +32,6 @@ from tcopt.dialects.graph.reduction_parts import (
     even_parts,
     longest_axis,
 )
-from tcopt.dialects.graph.scaled import Scaled, ScaledOps
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.stages import Indices, narrow, reduce_stage, widen
 from tcopt.dialects.graph.types import (
@@ -165,13 +161,13 @@ class ReduceOp(ReductionOp):
 
     def unchanged(self) -> SSAValue | None:
         """Return the operand, if the reduction is over no axes or over axes of extent 1."""
-        if self.kind.data not in _KEEPS_SINGLE or self._count() != 1:
+        if self.kind.data not in _KEEPS_SINGLE or self.count != 1:
             return None
         return self.x
 
     def simplify(self) -> Sequence[Operation] | None:
         """Replace a reduction over axes of extent 1 by a reshape."""
-        if self.kind.data not in _KEEPS_SINGLE or self._count() != 1:
+        if self.kind.data not in _KEEPS_SINGLE or self.count != 1:
             return None
         return (ReshapeOp(self.x, self.shape),)
 
@@ -196,38 +192,6 @@ class ReduceOp(ReductionOp):
         total = ReduceOp(parts, kind=second.value, axes=[place])
         return view, parts, total, ReshapeOp(total, self.shape)
 
-    def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
-        """Return extrema of the integers; sums in i32; means as sums with the scale divided by the
-        count."""
-        (x,), kind = operands, self.kind.data
-        if not x.is_uniform:
-            return None
-        if kind in (ReduceKind.MAX, ReduceKind.MIN):
-            return ScaledOps([self.on_elements(x.integers)])
-        if kind not in (ReduceKind.SUM, ReduceKind.MEAN):
-            return None
-        wide, axes = CastOp(x.integers, i32), self.axes.get_values()
-        ops = [wide, ReduceOp(wide, kind="sum", axes=axes, keepdims=self.keepdims is not None)]
-        if kind is ReduceKind.SUM:
-            return ScaledOps(ops)
-        part = ConstantOp.literal(np.float32(1 / max(self._count(), 1)))
-        return ScaledOps(ops, [part, MulOp(x.scale, part)])
-
-    def with_dims_kept(self) -> Sequence[GraphOp] | None:
-        """Return the reduction with dimensions of extent 1, and a view that drops them."""
-        axes = self.axes.get_values()
-        if self.keepdims is not None or not axes or not all(axis >= 2 for axis in axes):
-            return None
-        kept = ReduceOp(self.x, kind=self.kind.data.value, axes=axes, keepdims=True)
-        return kept, ReshapeOp(kept, self.shape)
-
-    def in_blocks(self, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
-        """Return the op on blocks, for reductions over spatial dimensions that are kept as 1."""
-        axes = self.axes.get_values()
-        if self.keepdims is None or not all(axis >= 2 for axis in axes):
-            return None
-        return ReduceOp(operands[0], kind=self.kind.data.value, axes=axes, keepdims=True)
-
     def compute(self, x: Array) -> Array:
         """Evaluate the op with numpy."""
         options: dict[str, Any] = {
@@ -251,7 +215,7 @@ class ReduceOp(ReductionOp):
         kind, element = self.kind.data, self.type.element_type
         if kind is ReduceKind.LOG_SUM_EXP:
             return self._log_sum_exp(x)
-        term, combine, finish = _expression_parts(kind, self._count())
+        term, combine, finish = _expression_parts(kind, self.count)
         if combine is te.max or combine is te.min:
             total = self._stage(x, combine, lambda at: x[tuple(at)])
         else:
@@ -262,7 +226,9 @@ class ReduceOp(ReductionOp):
             self.shape, lambda *axes: te.cast(finish(total[axes]), element), name=f"{kind}_end"
         )
 
-    def _count(self) -> int:
+    @property
+    def count(self) -> int:
+        """Number of elements that each result combines."""
         shape = shape_of(self.x)
         return math.prod(shape[axis] for axis in self.axes.get_values())
 

@@ -22,8 +22,7 @@ from tcopt.dialects.graph.attributes import (
     integer,
     ints,
 )
-from tcopt.dialects.graph.interfaces import GraphOp, Limits
-from tcopt.dialects.graph.scaled import Scaled, ScaledOps
+from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.stages import read_broadcast, reshape_indices
 from tcopt.dialects.graph.types import (
     AnyTensor,
@@ -48,23 +47,6 @@ class MovementOp(GraphOp, ABC):
     def selects(self) -> bool:
         """True: each result element is an element of the operand."""
         return True
-
-    def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """Whether the operand is non-negative."""
-        return operands[0]
-
-    def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
-        """Return the bounds of the operand."""
-        return operands[0]
-
-    def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
-        """Move the integers, and the scales too unless there is only one."""
-        (x,) = operands
-        if x.is_uniform:
-            return ScaledOps([self.on_elements(x.integers)])
-        if shape_of(x.scale) != shape_of(x.integers):
-            return None
-        return ScaledOps([self.on_elements(x.integers)], [self.on_elements(x.scale)])
 
 
 @irdl_op_definition

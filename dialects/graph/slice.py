@@ -20,8 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import Int, Ints, integer, ints
 from tcopt.dialects.graph.elementwise import same_element_type
-from tcopt.dialects.graph.interfaces import GraphOp, Limits
-from tcopt.dialects.graph.scaled import Scaled, ScaledOps
+from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.shape import MovementOp, ReshapeOp
 from tcopt.dialects.graph.types import (
     AnyTensor,
@@ -234,28 +233,6 @@ class ConcatOp(GraphOp):
     def selects(self) -> bool:
         """True: each result element is an operand element, selected by its index along the axis."""
         return True
-
-    def is_nonnegative(self, operands: Sequence[bool]) -> bool:
-        """Whether all operands are non-negative."""
-        return all(operands)
-
-    def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
-        """Return the bounds of all parts."""
-        return min(low for low, _ in operands), max(high for _, high in operands)
-
-    def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
-        """Return the concatenation of integers, for parts of one type and one scale."""
-        first, *others = operands
-        types = {element_type(part.integers) for part in operands}
-        same = all(part.is_uniform and part.scales_like(first) for part in others)
-        if len(types) > 1 or not first.is_uniform or not same:
-            return None
-        parts = [part.integers for part in operands]
-        return ScaledOps([ConcatOp(parts, axis=self.axis.value.data)])
-
-    def in_blocks(self, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
-        """Return the op on blocks, along any axis: channels too, as they are whole blocks."""
-        return ConcatOp(list(operands), axis=self.axis.value.data)
 
     def compute(self, *arrays: Array) -> Array:
         """Evaluate the op with numpy."""

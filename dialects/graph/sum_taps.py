@@ -85,10 +85,6 @@ class SumTapsOp(GraphOp):
         result = (shape[0], shape[1] // taps, *window.output(shape[2:]))
         return (tensor(result, element_type(self.x)),)
 
-    def stays_plain(self, block: int) -> bool:
-        """True: vectors run along the image, because there are too few channels to fill them."""
-        return True
-
     def work(self) -> int:
         """Return the operation count: one operation for each tap."""
         return math.prod(self.shape) * math.prod(self.window.kernel)

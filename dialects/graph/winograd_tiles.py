@@ -7,7 +7,7 @@ from abc import ABC
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType, bf16, f16, f32, i16, i32
@@ -16,7 +16,6 @@ from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, integer, ints, values_of
-from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.elementwise import same_element_type
 from tcopt.dialects.graph.forms import WINOGRAD
 from tcopt.dialects.graph.interfaces import GraphOp
@@ -205,33 +204,12 @@ class WinogradTilesOp(GraphOp, ABC):
         )
 
     @property
-    def copies_to_pad(self) -> bool:
-        """Whether tiles extend beyond the data."""
-        border = self.border(False)
-        return border is not None and not border.is_empty
-
-    def border(self, nonnegative: bool) -> Border | None:
-        """Return how far whole tiles extend beyond the data."""
+    def border(self) -> tuple[list[int], list[int]]:
+        """How far whole tiles extend before and after the rows and columns of the data."""
         low, extents = self.window.low, shape_of(self.x)[2:4]
         rows = zip(self.reach, low, extents, strict=True)
         high = [max(0, size - before - extent) for size, before, extent in rows]
-        return Border.spatial([max(0, before) for before in low], high, len(self.shape))
-
-    def inside_border(self, x: SSAValue, border: Border) -> Self:
-        """Return the convolution with pads reduced by the border, negative where the border is
-        wider."""
-        window = self.window
-        low = [own - there for own, there in zip(window.low, border.low[2:4], strict=True)]
-        high = [own - there for own, there in zip(window.high, border.high[2:4], strict=True)]
-        return type(self)(
-            x,
-            self.w,
-            tile=self.tile.value.data,
-            stride=self.step,
-            phases=self.phase_count,
-            starts=self.offsets,
-            pads=[*low, *high],
-        )
+        return [max(0, before) for before in low], high
 
     def work(self) -> int:
         """Return the operation count: two operations for each product of the contraction."""
@@ -302,7 +280,7 @@ class WinogradTilesOp(GraphOp, ABC):
         The data is x, or a stage with zeros around it.
         """
         low, size = self.window.low, self.reach
-        if not self.copies_to_pad:
+        if not any(map(any, self.border)):
             return x, (-low[0], -low[1])
 
         def blocks(n: te.Axis, c: te.Axis, h: te.Axis, w: te.Axis, a: te.Axis) -> te.Expr:

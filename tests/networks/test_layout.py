@@ -17,14 +17,15 @@ from running.examples import examples
 from tcopt.compiler import lower, pipeline
 from tcopt.dialects import graph
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.weights import weights_of
 from tcopt.dialects.graph.winograd import WinogradConvOp, WinogradWeightsOp
 from tcopt.dialects.te import ComputeOp
 from tcopt.frontends.onnx import import_model
 from tcopt.interpreters.graph import run_module
 from tcopt.interpreters.te import run_module as run_te
+from tcopt.passes.graph.layout.borders import Border
 from tcopt.passes.graph.layout.convert_layout import ConvertLayoutPass
+from tcopt.passes.graph.layout.padded_windows import padded_window
 from tcopt.support.ir.verify import verify
 from tcopt.support.pipelines.text import parse_pipeline
 
@@ -155,13 +156,14 @@ def test_tiles_read_their_padding_from_a_border(tile: int, pads: list[int], wide
     x, w = blocks(data(1, 8, 7, 9), 1, 4), blocks(blocks(data(8, 8, 3, 3), 1, 4), 0, 4)
     (weights,) = WinogradWeightsOp(value(w), tile=tile).evaluate(w)
     op = WinogradConvOp(value(x), value(weights), tile=tile, pads=pads)
-    needed = op.border(nonnegative=False)
-    assert needed is not None and op.copies_to_pad
+    window = padded_window(op, nonnegative=False)
+    assert window is not None and window.copies
     more = (0, 0, wider, wider, 0)
-    border = needed.union(Border(more, more))
+    border = window.border.union(Border(more, more))
     inside = np.pad(x, list(zip(border.low, border.high, strict=True)))
-    moved = op.inside_border(value(inside), border)
-    assert not moved.copies_to_pad
+    moved = window.inside(value(inside), border)
+    left = padded_window(moved, nonnegative=False)
+    assert left is not None and not left.copies
     np.testing.assert_allclose(
         check(moved, (inside, weights)), check(op, (x, weights)), rtol=1e-5, atol=1e-5
     )

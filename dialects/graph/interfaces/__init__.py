@@ -8,8 +8,6 @@ dialect finds it. An operator overrides the methods whose default is not the bes
 |---|---|
 | `FusionInterface` | `fuse-ops`, `decompose` |
 | `MemoryInterface` | `fuse-ops`, lowering of host functions: views, in-place slices and joins |
-| `LayoutInterface` | `convert-layout` |
-| `PaddingInterface` | `propagate-padding` |
 | `PrecisionInterface` | quantisation, conversions of element types, `fold-scale` |
 | `FoldingInterface` | `canonicalize` |
 """
@@ -17,12 +15,9 @@ dialect finds it. An operator overrides the methods whose default is not the bes
 from tcopt.dialects.graph.interfaces.folding import FoldingInterface, Simplify
 from tcopt.dialects.graph.interfaces.fusion import FusionInterface
 from tcopt.dialects.graph.interfaces.graph_op import GraphOp
-from tcopt.dialects.graph.interfaces.layout import LayoutInterface
 from tcopt.dialects.graph.interfaces.memory import MemoryInterface
-from tcopt.dialects.graph.interfaces.padding import PaddingInterface
 from tcopt.dialects.graph.interfaces.precision import (
     Clamp,
-    Limits,
     LinearWeight,
     PrecisionInterface,
 )
@@ -38,11 +33,8 @@ __all__ = [
     "FoldingInterface",
     "FusionInterface",
     "GraphOp",
-    "LayoutInterface",
-    "Limits",
     "LinearWeight",
     "MemoryInterface",
-    "PaddingInterface",
     "PrecisionInterface",
     "Simplify",
     "parse_operands",

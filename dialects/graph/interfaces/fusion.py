@@ -61,6 +61,14 @@ class FusionInterface(Operation):
         as many."""
         return False
 
+    @property
+    def is_border(self) -> bool:
+        """Whether the op only surrounds its first operand with elements of one known value.
+
+        The operand's producer can write its result inside such a border directly.
+        """
+        return False
+
     def work(self) -> int:
         """Return a rough number of scalar operations, for comparing ops."""
         return math.prod(shape_of(self.results[0]))

@@ -18,9 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.interfaces.folding import FoldingInterface
 from tcopt.dialects.graph.interfaces.fusion import FusionInterface
-from tcopt.dialects.graph.interfaces.layout import LayoutInterface
 from tcopt.dialects.graph.interfaces.memory import MemoryInterface
-from tcopt.dialects.graph.interfaces.padding import PaddingInterface
 from tcopt.dialects.graph.interfaces.precision import PrecisionInterface
 from tcopt.dialects.graph.interfaces.text import (
     parse_operands,
@@ -44,8 +42,6 @@ from tcopt.support.ir.quick_ir import init_op
 class GraphOp(
     FusionInterface,
     MemoryInterface,
-    LayoutInterface,
-    PaddingInterface,
     PrecisionInterface,
     FoldingInterface,
     IRDLOperation,
@@ -124,6 +120,11 @@ class GraphOp(
             properties=dict(self.properties),
             attributes=dict(self.attributes),
         )
+
+    def on_elements(self, x: SSAValue) -> Self:
+        """Rebuild the op, which has one operand, on `x` and with the element type of `x`."""
+        result = tensor(self.shape, type_of(x).element_type)
+        return type(self).create(operands=[x], result_types=[result], properties=self.properties)
 
     def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
         """Evaluate the results with numpy, with the shapes and dtypes of the result types.

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
+from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
-from tcopt.dialects.graph.scaled import Scaled, ScaledOps
-from tcopt.dialects.graph.types import is_float, shape_of, tensor, type_of
-
-if TYPE_CHECKING:
-    from tcopt.dialects.graph.interfaces.graph_op import GraphOp
+from tcopt.dialects.graph.types import is_float, type_of
 
 
 class LinearWeight(NamedTuple):
@@ -24,10 +19,6 @@ class LinearWeight(NamedTuple):
     """Axis of the operand that corresponds to the channels."""
     channel: int
     """Channel axis of the result."""
-
-
-Limits: TypeAlias = tuple[int, int]
-"""Minimum and maximum of a set of integers."""
 
 
 class Clamp(NamedTuple):
@@ -49,12 +40,6 @@ class PrecisionInterface(Operation):
         return False
 
     @property
-    def fills(self) -> Sequence[float] | None:
-        """Values that elements of the result may have in addition to elements of operands; None if
-        other values may be computed."""
-        return () if self.selects else None
-
-    @property
     def exceeds_halves(self) -> bool:
         """Whether results for 16-bit operands may be rounded or overflow in 16 bits; False for ops
         that only move, select or compare elements."""
@@ -69,31 +54,9 @@ class PrecisionInterface(Operation):
         floats = any(is_float(type_of(operand).element_type) for operand in self.operands)
         return floats and not all(is_float(type_of(value).element_type) for value in self.results)
 
-    def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
-        """Return bounds of the result's elements as integers; None if they are unknown.
-
-        Args:
-            operands: bounds of the elements of each operand.
-        """
-        return None
-
     def clamped(self) -> Clamp | None:
         """Return the tensor and limits that the result clamps; None if the op is not a clamp."""
         return None
-
-    def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
-        """Return the op on scaled integers (integers times a scale), computed on the integers.
-
-        None if the op has no such form, or the scales do not permit it. Integers are i16 or i32 and
-        have no zero point.
-        """
-        return None
-
-    def on_elements(self, x: SSAValue) -> GraphOp:
-        """Rebuild the op, which has one operand, on `x` and with the element type of `x`."""
-        result = tensor(shape_of(self.results[0]), type_of(x).element_type)
-        new = type(self).create(operands=[x], result_types=[result], properties=self.properties)
-        return cast("GraphOp", new)
 
     def linear_weight(self) -> LinearWeight | None:
         """Return the operand in which the result is linear, channel by channel; None if there is

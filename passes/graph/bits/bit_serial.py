@@ -13,7 +13,6 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.bit_forms import BitForm
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.forms import CONTRACTION, form_declined
 from tcopt.dialects.graph.interfaces import GraphOp
@@ -35,8 +34,9 @@ from tcopt.passes.graph.bits.encodings import (
     table_encoding,
     weight_encoding,
 )
+from tcopt.passes.graph.bits.forms import BitForm, bit_form
 from tcopt.passes.graph.bits.looked_up_sums import looked_up, table_shape
-from tcopt.passes.graph.bits.value_sets import ValueSets
+from tcopt.passes.graph.bits.value_sets import ValueSets, fill_values
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.passes.graph.winograd.exact_tiles import ExactTiles, resident_bytes
@@ -136,7 +136,7 @@ def _moved_from(value: SSAValue) -> SSAValue:
     because it needs no evaluation.
     """
     op = value.owner
-    while isinstance(op, GraphOp) and op.fills is not None and len(op.operands) == 1:
+    while isinstance(op, GraphOp) and fill_values(op) is not None and len(op.operands) == 1:
         value = op.operands[0]
         op = value.owner
     return value
@@ -175,7 +175,7 @@ class CountBits(RewritePattern):
         array = self.weights.get(op)
         if array is None:
             return
-        form = op.bit_form()
+        form = bit_form(op)
         if form is None:
             remark(BitSerialPass.name, op, "it has no bit-serial form", missed=True)
             return

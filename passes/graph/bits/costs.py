@@ -8,12 +8,12 @@ from math import prod
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute
 
-from tcopt.dialects.graph.bit_forms import BitForm
 from tcopt.dialects.graph.sum_tables import TableShape
 from tcopt.dialects.intrinsics import added_at_once
 from tcopt.dialects.intrinsics.table_sums import Lookup
 from tcopt.dialects.simd import part_bits
 from tcopt.dialects.target import TargetFacts
+from tcopt.passes.graph.bits.forms import BitForm
 
 LOGIC = 0.5
 """Cycles for one vector AND or add; CPUs issue two per cycle."""

@@ -6,11 +6,11 @@ import numpy as np
 from xdsl.ir import Operation
 
 from tcopt.dialects.graph.binary import MulOp
-from tcopt.dialects.graph.bit_forms import BitForm, BitNumbers
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
 from tcopt.passes.graph.bits.encodings import DataEncoding, WeightEncoding
+from tcopt.passes.graph.bits.forms import BitForm, BitNumbers
 from tcopt.passes.graph.bits.writer import Writer
 from tcopt.passes.graph.folding.constants import Constants
 

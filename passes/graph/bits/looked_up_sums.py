@@ -8,13 +8,13 @@ import numpy as np
 from xdsl.ir import Operation
 
 from tcopt.dialects.graph.binary import MulOp
-from tcopt.dialects.graph.bit_forms import BitForm
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.sum_tables import TableShape
 from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
 from tcopt.dialects.intrinsics.table_sums import MOST_BITS, Lookup, table_sum_fits
 from tcopt.passes.graph.bits.encodings import TableEncoding, WeightEncoding
+from tcopt.passes.graph.bits.forms import BitForm
 from tcopt.passes.graph.bits.writer import Writer
 from tcopt.passes.graph.folding.constants import Constants
 

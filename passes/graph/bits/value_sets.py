@@ -2,24 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import cast
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute, Block, SSAValue
 
+from tcopt.dialects.graph.attributes import PadMode
 from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.layout import LayoutTransformOp
+from tcopt.dialects.graph.pad import PadOp
 from tcopt.dialects.graph.quantize import QuantizerOp
 from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
 from tcopt.passes.graph.folding.constants import Constants
+from tcopt.support.registries.rule_table import RuleTable
 
 MOST = 256
 """Maximum size of a set: the number of values of a byte."""
 
 MOST_TOGETHER = 1 << 16
 """Maximum number of combinations of operand values on which an operator is evaluated."""
+
+
+_FILLS: RuleTable[Callable[[Any], Sequence[float]]] = RuleTable(__name__)
+fills = _FILLS.rule_for
+"""Register a function that returns the values that elements of an op's result may have in addition
+to elements of its operands."""
+
+
+def fill_values(op: GraphOp) -> Sequence[float] | None:
+    """Return the values that elements of the result may have in addition to elements of operands;
+    None if other values may be computed."""
+    rule = _FILLS.of(op)
+    if rule is None:
+        return () if op.selects else None
+    return rule(op)
+
+
+@fills(PadOp)
+def _pad(op: PadOp) -> Sequence[float]:
+    return (0,) if op.mode.data is PadMode.CONSTANT and op.value is None else ()
+
+
+@fills(LayoutTransformOp)
+def _layout(op: LayoutTransformOp) -> Sequence[float]:
+    # Zeros that pad blocks are not elements of the stored tensor.
+    return ()
 
 
 class ValueSets:
@@ -79,7 +110,7 @@ class ValueSets:
         return _few(result.astype(numpy_dtype(op.type.element_type)))
 
     def _moved(self, op: GraphOp) -> Array | None:
-        fills = op.fills
+        fills = fill_values(op)
         if fills is None:
             return None
         sets = [self.of(operand) for operand in op.operands]

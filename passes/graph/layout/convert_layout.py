@@ -16,7 +16,6 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.forms import CONTRACTION, form_declined
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.interfaces.layout import BlockLayouts
 from tcopt.dialects.graph.layout import SPATIAL, LayoutTransformOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.tuning import BLOCK, tuned
@@ -24,6 +23,7 @@ from tcopt.dialects.graph.types import element_type, is_half, shape_of
 from tcopt.dialects.graph.weights import WeightStore, weights_of
 from tcopt.dialects.intrinsics import byte_group
 from tcopt.dialects.target import TargetFacts, target_facts_of
+from tcopt.passes.graph.layout.blocked_forms import contraction_in_blocks, contracts, form_in_blocks
 from tcopt.passes.graph.layout.channel_blocks import (
     SpareLanes,
     block_of,
@@ -44,8 +44,9 @@ class ConvertLayoutPass(ModulePass):
 
     A vector then holds channels of one pixel, whatever the image's width. Weights are reordered to
     match, which `fold-constants` does at compile time. Other ops that have a blocked form
-    (`in_blocks`) are converted too, unless less data has to be converted if they stay plain (see
-    `layout_cost.py`). A layout transform is inserted only where plain and blocked values meet.
+    (`computes_in_blocks`) are converted too, unless less data has to be converted if they stay
+    plain (see `layout_cost.py`). A layout transform is inserted only where plain and blocked
+    values meet.
 
         %c = graph.conv %x, %w : tensor<1x64x56x56xf32>
         %r = graph.relu %c : tensor<1x64x56x56xf32>
@@ -157,7 +158,7 @@ def plan_layouts(function: func.FuncOp, machine: _Machine, store: WeightStore | 
     originals = dict(zip(trial.ops, body.ops, strict=True))
     found = _Conversion(trial, machine, SpareLanes(store)).run()
     can_be = {originals[op] for op in found}
-    plain = plain_ops(body, can_be, lambda op: isinstance(op, GraphOp) and op.makes_blocks)
+    plain = plain_ops(body, can_be, contracts)
     # In program order.
     blocked = [originals[op] for op in found if originals[op] not in plain]
     return LayoutPlan(blocked, [op for op in body.ops if op in plain])
@@ -246,8 +247,8 @@ class _Conversion:
             return None
         if isinstance(op, ContractionOp) and not self.machine.accepts(op):
             return None
-        if op.makes_blocks:
-            return op.contracted_in_blocks(_LayoutsFor(self, op))
+        if (contract := contraction_in_blocks(op)) is not None:
+            return contract(op, BlockLayouts(self, op))
         return self._between(op)
 
     # Ops between contractions
@@ -263,7 +264,7 @@ class _Conversion:
         if spare is None:
             return None
         known, last = len(self.blocked), op.prev_op
-        new = op.in_blocks([self._operand(v, rank, op) for v in op.operands], block)
+        new = form_in_blocks(op, [self._operand(v, rank, op) for v in op.operands], block)
         if new is None:
             while len(self.blocked) > known:
                 self.blocked.popitem()
@@ -351,8 +352,8 @@ class _Conversion:
         return plain, f"{plain}{block_of(shape[1], self.lanes)}c"
 
 
-class _LayoutsFor(BlockLayouts):
-    """Services of a conversion for one op that contracts channels."""
+class BlockLayouts:
+    """Layouts of operands for an op that is converted to blocks of channels."""
 
     def __init__(self, conversion: _Conversion, op: GraphOp):
         self._conversion = conversion
@@ -360,28 +361,37 @@ class _LayoutsFor(BlockLayouts):
 
     @property
     def lanes(self) -> int:
+        """Maximum number of channels in a block: the lanes of a full vector."""
         return self._conversion.lanes
 
     @property
     def capabilities(self) -> frozenset[str]:
+        """Capabilities of the target."""
         return self._conversion.machine.capabilities
 
     def block_of(self, channels: int) -> int:
+        """Return the block size of a value with `channels` channels."""
         return block_of(channels, self._conversion.lanes)
 
     def is_blocked(self, value: SSAValue) -> bool:
+        """Whether a value is computed in blocks, so that its plain layout costs a copy."""
         return value in self._conversion.computed
 
     def blocked(self, value: SSAValue) -> SSAValue:
+        """Convert a value [N, C, ...] to [N, C / block, ..., block]."""
         return self._conversion.block(value, self._op)
 
     def plain(self, value: SSAValue) -> SSAValue:
+        """Return a value in the layout without blocks."""
         return self._conversion.plain_form(value, self._op)
 
     def stays_plain(self, op: GraphOp, wasted: float) -> bool:
+        """Whether an op should compute on plain data: its results are needed in plain layout, and
+        the conversions would cost more than the `wasted` cycles that it loses on plain data."""
         return stays_plain(op, wasted, self._conversion.lanes)
 
     def insert(self, op: Operation) -> SSAValue:
+        """Insert an op before the one that is converted, and return its result."""
         return insert(op, self._op)
 
 

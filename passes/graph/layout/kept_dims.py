@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from xdsl.ir import Block, SSAValue
 
 from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.reduce import ReduceOp
+from tcopt.dialects.graph.shape import ReshapeOp
+from tcopt.passes.graph.layout.blocked_forms import contracts
 from tcopt.support.ir.rewriting import replace, take_choices
+from tcopt.support.registries.rule_table import RuleTable
+
+_RULES: RuleTable[Callable[[Any], Sequence[GraphOp] | None]] = RuleTable(__name__)
+drops_dims = _RULES.rule_for
+"""Register a function that returns ops equivalent to one that drops dimensions: ops that keep all
+dimensions, followed by one that drops those of size 1; None if it drops no dimensions after the
+channels."""
 
 
 def keep_dims(body: Block) -> None:
@@ -18,13 +31,22 @@ def keep_dims(body: Block) -> None:
     """
     convolved: set[SSAValue] = set()
     for op in list(body.ops):
-        if isinstance(op, GraphOp) and op.makes_blocks:
+        if contracts(op):
             convolved.update(op.results)
         if not isinstance(op, GraphOp) or convolved.isdisjoint(op.operands):
             continue
         if op.is_elementwise:
             convolved.update(op.results)
-        if (parts := op.with_dims_kept()) is not None:
+        if (rule := _RULES.of(op)) is not None and (parts := rule(op)) is not None:
             take_choices(parts[-1], op)
             parts[-1].results[0].name_hint = op.results[0].name_hint
             replace(op, parts)
+
+
+@drops_dims(ReduceOp)
+def _reduce(op: ReduceOp) -> Sequence[GraphOp] | None:
+    axes = op.axes.get_values()
+    if op.keepdims is not None or not axes or not all(axis >= 2 for axis in axes):
+        return None
+    kept = ReduceOp(op.x, kind=op.kind.data.value, axes=axes, keepdims=True)
+    return kept, ReshapeOp(kept, op.shape)

@@ -7,6 +7,7 @@ from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.types import bytes_of, type_of
+from tcopt.passes.graph.layout.blocked_forms import is_plain_in_blocks_of
 from tcopt.passes.graph.layout.channel_blocks import block_of
 from tcopt.support.remarks import remark
 
@@ -46,4 +47,4 @@ def _ends_plain(value: SSAValue, lanes: int) -> bool:
 def _is_plain(op: GraphOp, lanes: int) -> bool:
     if op.is_elementwise:
         return _ends_plain(op.results[0], lanes)
-    return len(op.shape) > 1 and op.stays_plain(block_of(op.shape[1], lanes))
+    return len(op.shape) > 1 and is_plain_in_blocks_of(op, block_of(op.shape[1], lanes))

@@ -16,12 +16,14 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.rewriter import InsertPoint
 
 from tcopt.dialects.graph.attributes import FusionKind
-from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.pad import PadOp
 from tcopt.dialects.graph.slice import ConcatOp, SliceOp
 from tcopt.dialects.graph.types import element_type, shape_of
+from tcopt.passes.graph.layout.borders import Border
+from tcopt.passes.graph.layout.nonnegative import nonnegative_values
+from tcopt.passes.graph.layout.padded_windows import PaddedWindow, padded_window
 from tcopt.support.ir.rewriting import function_bodies, rewrite
 from tcopt.support.remarks import remark
 
@@ -68,32 +70,31 @@ class PaddingPlan:
 
     Attributes:
         borders: border of each op's result, users before producers.
-        inside: users that read inside of a value's border; others read a slice.
+        inside: users that read inside of a value's border, with their windows; others read a slice.
     """
 
     borders: dict[GraphOp, Border] = field(default_factory=dict[GraphOp, Border])
-    inside: dict[GraphOp, set[GraphOp]] = field(default_factory=dict[GraphOp, set[GraphOp]])
+    inside: dict[GraphOp, dict[GraphOp, PaddedWindow]] = field(
+        default_factory=dict[GraphOp, dict[GraphOp, PaddedWindow]]
+    )
 
 
 def plan_borders(body: Block) -> PaddingPlan:
     """Choose the results that get borders, by the rules of `propagate-padding`."""
     plan = PaddingPlan()
-    nonnegative: set[SSAValue] = set()
-    for op in body.ops:
-        if isinstance(op, GraphOp) and op.is_nonnegative(
-            [operand in nonnegative for operand in op.operands]
-        ):
-            nonnegative.update(op.results)
+    nonnegative = nonnegative_values(body)
     for op in reversed(body.ops):
         if isinstance(op, GraphOp) and _may_have_border(op):
-            borders = _borders(op, plan, op.results[0] in nonnegative)
+            windows = _windows(op, plan, op.results[0] in nonnegative)
             total = Border((), ())
-            for border in borders.values():
+            for border in (each.border for each in windows.values()):
                 if total.suits(border):
                     total = border if total.is_empty else total.union(border)
             if not total.is_empty:
                 plan.borders[op] = total
-                plan.inside[op] = {user for user, own in borders.items() if own.suits(total)}
+                plan.inside[op] = {
+                    user: each for user, each in windows.items() if each.border.suits(total)
+                }
     return plan
 
 
@@ -110,22 +111,33 @@ def _may_have_border(op: GraphOp) -> bool:
     )
 
 
-def _borders(op: GraphOp, plan: PaddingPlan, is_nonnegative: bool) -> dict[GraphOp, Border]:
-    """Return the border that each user of an op's result could use; users that copy come first."""
+def _windows(op: GraphOp, plan: PaddingPlan, is_nonnegative: bool) -> dict[GraphOp, PaddedWindow]:
+    """Return the window of each user of an op's result that could use a border; users that copy
+    come first."""
     value = op.results[0]
-    copied, others = dict[GraphOp, Border](), dict[GraphOp, Border]()
+    copied, others = dict[GraphOp, PaddedWindow](), dict[GraphOp, PaddedWindow]()
     for user in _users(op):
         assert isinstance(user, GraphOp)
         of_whole = plan.borders.get(user)
         if of_whole is not None and _borders_parts(user, of_whole):
-            copied[user] = of_whole
+            copied[user] = _without_pads(user, of_whole)
         elif all(operand is not value for operand in user.operands[1:]):
-            own = _own_border(user) or user.border(is_nonnegative)
-            if own is not None:
-                (copied if user.copies_to_pad or user.is_border else others)[user] = own
-    if not copied and any(border.is_empty for border in others.values()):
+            own = _own_border(user)
+            window = (
+                padded_window(user, nonnegative=is_nonnegative)
+                if own is None
+                else _without_pads(user, own)
+            )
+            if window is not None:
+                (copied if window.copies else others)[user] = window
+    if not copied and any(window.border.is_empty for window in others.values()):
         return {}
     return copied | others
+
+
+def _without_pads(user: GraphOp, border: Border) -> PaddedWindow:
+    """Return the window of an op that surrounds its operand with a border."""
+    return PaddedWindow(user, border, lambda _: (), copies=True)
 
 
 class GiveBorder(RewritePattern):
@@ -156,7 +168,7 @@ class GiveBorder(RewritePattern):
                 rewriter.replace(user, (), (inside,))
             elif user in self.plan.inside[op] and not isinstance(user, PadOp):
                 assert isinstance(user, GraphOp)
-                new = user.inside_border(inside, border)
+                new = self.plan.inside[op][user].inside(inside, border)
                 new.location = user.location
                 rewriter.replace(user, new)
             else:

@@ -13,11 +13,11 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from tcopt.dialects.graph.conv import ConvOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
-from tcopt.dialects.graph.skipped_taps import MOST_SEEN, taps_seen
 from tcopt.dialects.graph.sum_taps import SumTapsOp
 from tcopt.dialects.graph.types import element_type, shape_of
 from tcopt.dialects.target import CpuTargetAttr, cpu_target_of
 from tcopt.passes.graph.layout.channel_blocks import block_of
+from tcopt.passes.graph.layout.skipped_taps import MOST_SEEN, taps_seen
 from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.remarks import remark
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -18,11 +19,13 @@ from xdsl.rewriter import InsertPoint
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.matmul import MatmulOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.slice import ConcatOp, SliceOp
 from tcopt.dialects.graph.types import bytes_of, numpy_dtype, shape_of, type_of
 from tcopt.support.ir.rewriting import function_bodies, move_before, rewrite
 from tcopt.support.machines.alignment import ALIGNMENT
+from tcopt.support.registries.rule_table import RuleTable
 from tcopt.support.remarks import remark
 
 FEW_ROWS = 16
@@ -34,6 +37,29 @@ LEAST_BYTES = 65536
 
 MOST_REFUSED = 16
 """Number of contractions that depend on the first one after which the search stops."""
+
+
+Product = Callable[[SSAValue], ContractionOp]
+"""Returns the product of a matrix of rows and a contraction's weights."""
+
+_PRODUCTS: RuleTable[Callable[[Any], Product | None]] = RuleTable(__name__)
+multiplies_rows = _PRODUCTS.rule_for
+"""Register the product of other rows of a contraction; see `product_of_rows`."""
+
+
+def product_of_rows(op: ContractionOp) -> Product | None:
+    """Return the product of other rows and the same weights for an op that multiplies each row of
+    data, its last axis, independently; None for other ops."""
+    rule = _PRODUCTS.of(op)
+    return None if rule is None else rule(op)
+
+
+@multiplies_rows(MatmulOp)
+def _matmul(op: MatmulOp) -> Product | None:
+    if not op.is_by_one_matrix:
+        return None
+    by_columns = op.transpose_b is not None
+    return partial(MatmulOp, rhs=op.rhs, transpose_b=by_columns, result_element=op.result_element)
 
 
 class MergeRows(RewritePattern):
@@ -110,7 +136,9 @@ class MergeRows(RewritePattern):
             for op, (*outer, depth) in zip(group, shapes, strict=True)
         ]
         joined = rewriter.insert(ConcatOp(rows, axis=0))
-        whole = rewriter.insert(group[0].on_rows(joined.result)).results[0]
+        multiply = product_of_rows(group[0])
+        assert multiply is not None
+        whole = rewriter.insert(multiply(joined.result)).results[0]
         ends: list[list[GraphOp]] = [[op] for op in group]
         while (users := _alike_users([end[-1] for end in ends])) is not None:
             whole = _on_rows(users[0], ends[0][-1], whole, rewriter)
@@ -185,7 +213,7 @@ def _key(op: ContractionOp) -> tuple[object, ...] | None:
     weights = op.weights.owner
     if not isinstance(weights, ConstantOp) or weights.weight_name is None:
         return None
-    if bytes_of(type_of(op.weights)) < LEAST_BYTES or not op.takes_rows:
+    if bytes_of(type_of(op.weights)) < LEAST_BYTES or product_of_rows(op) is None:
         return None
     *outer, depth = shape_of(op.operands[0])
     result = type_of(op.results[0])

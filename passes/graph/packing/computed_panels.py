@@ -15,6 +15,7 @@ from tcopt.dialects.graph.matmul import FEW_ROWS
 from tcopt.dialects.graph.types import element_type
 from tcopt.dialects.intrinsics import Intrinsic, find_dot
 from tcopt.dialects.target import TargetFacts
+from tcopt.passes.graph.packing.panels import panel_form
 from tcopt.support.ir.pure_values import insert_once
 from tcopt.support.machines.matmul_tiles import best_tile
 from tcopt.support.remarks import remark
@@ -47,10 +48,11 @@ def computed_panels(
         constants: values that are evaluated at compile time.
     """
     units = target.vectors
-    if units is None or not op.takes_panels or op.weights in constants:
+    form = panel_form(op)
+    if units is None or form is None or op.weights in constants:
         return None
     dot = find_dot(target.capabilities, factors, op.sum_element())
-    rows, columns, depth = op.extents
+    rows, columns, depth = form.extents
     lanes = units.lanes()
     if dot is None or rows <= FEW_ROWS or columns < lanes // 2 or not math.prod(op.shape):
         return None
@@ -84,9 +86,10 @@ class PackComputedMatmul(RewritePattern):
     def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
         factors = element_type(op.operands[0]), element_type(op.weights)
         panels = computed_panels(op, factors, self.target, self.constants)
-        if panels is None:
+        form = panel_form(op)
+        if panels is None or form is None:
             return
-        new = op.in_computed_panels(
+        new = form.packed_at_run_time(
             panels.width, panels.group, lambda each: insert_once(rewriter, each)
         )
         if new is None:

@@ -15,6 +15,7 @@ from tcopt.dialects.graph.types import element_type
 from tcopt.dialects.intrinsics import find_dot
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.packing.computed_panels import PackComputedMatmul
+from tcopt.passes.graph.packing.panels import grouped_form
 from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.remarks import remark
 
@@ -46,12 +47,13 @@ class GroupTerms(RewritePattern):
         if dot is None:
             return
         (group,) = dot.operands[1].shape
-        if not op.takes_groups(group):
+        form = grouped_form(op, group)
+        if form is None:
             text = f"it has no form for groups of {group} terms"
             remark(PackDotsPass.name, op, text, missed=True)
             return
         remark(PackDotsPass.name, op, f"terms in groups of {group}, for {dot.name}")
-        rewriter.replace(op, op.in_groups(group))
+        rewriter.replace(op, form())
 
 
 @dataclass(frozen=True)

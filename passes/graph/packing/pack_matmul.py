@@ -20,6 +20,7 @@ from tcopt.dialects.intrinsics import byte_group
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.layout.channel_blocks import is_of_bytes
 from tcopt.passes.graph.packing.computed_panels import PackComputedMatmul
+from tcopt.passes.graph.packing.panels import PanelForm, panel_form
 from tcopt.support.ir.pure_values import insert_once
 from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.machines.matmul_tiles import best_tile
@@ -45,19 +46,20 @@ class PackMatmul(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
-        if not op.takes_panels:
+        form = panel_form(op)
+        if form is None:
             return
-        width = self.panel_width(op)
+        width = self.panel_width(op, form)
         if isinstance(width, str):
             remark(PackMatmulPass.name, op, width, missed=True)
             return
         remark(PackMatmulPass.name, op, f"weights in panels of {width} columns")
-        *before, new = op.in_panels(width)
+        *before, new = form.packed(width)
         for each in before:
             insert_once(rewriter, each)
         rewriter.replace(op, new)
 
-    def panel_width(self, op: ContractionOp) -> int | str:
+    def panel_width(self, op: ContractionOp, form: PanelForm) -> int | str:
         """Return the number of columns of a panel, or the reason for not packing."""
         if op.weights not in self.constants:
             return "the right operand is not constant"
@@ -69,7 +71,7 @@ class PackMatmul(RewritePattern):
         if (declined := form_declined(CONTRACTION, op, self.target)) is not None:
             return declined
         assert isinstance(element, FixedBitwidthType)
-        _, columns, _ = op.extents
+        _, columns, _ = form.extents
         units = None if self.target is None else self.target.vectors
         wanted = tuned(op, PANEL)
         if wanted == 0:

@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from tcopt.dialects.graph.binary import AddOp, MaxOp, MinOp
 from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.interfaces import GraphOp, Limits
+from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.types import Array, element_type, shape_of
 from tcopt.dialects.target.accelerator import Alu, MatrixUnit
@@ -21,7 +21,7 @@ from tcopt.passes.graph.folding.constants import Constants
 from tcopt.passes.graph.placement.blocks import laid_back, laid_out
 from tcopt.passes.graph.placement.offload import Offload
 from tcopt.passes.graph.placement.registers import ALU_RULES, Registers, not_on_alu
-from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
+from tcopt.passes.graph.precision.integer_ranges import IntegerRanges, Limits
 
 _BYTES = (-128, 127)
 _IMMEDIATE = 1 << 15

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Protocol, TypeGuard
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeGuard
 
 from xdsl.dialects.builtin import i16, i32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -14,15 +14,35 @@ from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.matmul import MatmulOp
 from tcopt.dialects.graph.reduce import ReduceOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.types import element_type, shape_of
 from tcopt.passes.graph.precision.byte_forms import ByteForm
+from tcopt.passes.graph.precision.shifted_data import on_shifted
+from tcopt.support.registries.rule_table import RuleTable
 
 FEWEST_ROWS = 8
 """Minimum rows of a product for which converting a matrix to signed bytes pays off."""
 
 Forms = tuple[ByteForm, ByteForm]
+
+
+_SUMMED_AXES: RuleTable[Callable[[Any], tuple[int, int]]] = RuleTable(__name__)
+sums_along = _SUMMED_AXES.rule_for
+"""Register a function that returns the contracted axes of the data and weights of a matrix product,
+as negative indices."""
+
+
+@sums_along(MatmulOp)
+def _matmul(op: MatmulOp) -> tuple[int, int]:
+    return -1 if op.transpose_a is None else -2, -2 if op.transpose_b is None else -1
+
+
+def summed_axes(op: ContractionOp) -> tuple[int, int] | None:
+    """Return the contracted axes of a matrix product's data and weights; None for other ops."""
+    rule = _SUMMED_AXES.of(op)
+    return None if rule is None else rule(op)
 
 
 class Narrower(Protocol):
@@ -38,7 +58,7 @@ def is_product(op: Operation) -> TypeGuard[ContractionOp]:
     """Whether an op multiplies matrices of 16-bit integers with 32-bit sums."""
     return (
         isinstance(op, ContractionOp)
-        and op.summed_axes is not None
+        and summed_axes(op) is not None
         and op.sum_element() == i32
         and all(element_type(operand) == i16 for operand in op.operands)
         and all(len(shape_of(operand)) > 1 for operand in op.operands)
@@ -54,9 +74,9 @@ def narrow_product(narrower: Narrower, op: ContractionOp, forms: Forms) -> None:
     left, right = (
         narrower.bytes_of(operand, form) for operand, form in zip(op.operands, forms, strict=True)
     )
-    (new,) = op.on_shifted((left, right), 0)
+    (new,) = on_shifted(op, (left, right), 0)
     result = narrower.insert(new, op)
-    axes = op.summed_axes
+    axes = summed_axes(op)
     assert axes is not None
     first, second = (None if form.is_centred else narrower.shift(form, i16, op) for form in forms)
     wide = [each and narrower.insert(CastOp(each, i32), op) for each in (first, second)]

@@ -27,9 +27,10 @@ from tcopt.dialects.graph.quantize import (
     centred_type,
     is_quantized,
 )
-from tcopt.dialects.graph.scaled import Scaled
 from tcopt.dialects.graph.types import Array, element_type, is_float, numpy_dtype
 from tcopt.passes.graph.folding.constants import Constants
+from tcopt.passes.graph.precision.integer_forms import form_on_integers
+from tcopt.passes.graph.precision.scaled import Scaled
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, FAST
 from tcopt.support.errors import PassFailedError
 from tcopt.support.ir.rewriting import erase_unused, function_bodies, rewrite, take_choices
@@ -268,7 +269,7 @@ class _Conversion:
             return
         operands = [self.scaled.get(value) for value in op.operands]
         known = [value for value in operands if value is not None]
-        made = op.on_integers(known) if len(known) == len(operands) else None
+        made = form_on_integers(op, known) if len(known) == len(operands) else None
         if made is None:
             return
         limits = [self.limits.get(value.integers) for value in known]

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
 import ml_dtypes
 from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute, SSAValue
 
+from tcopt.dialects.graph.activation import ReluOp
+from tcopt.dialects.graph.attributes import PoolKind
 from tcopt.dialects.graph.binary import SubOp
 from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantValues
-from tcopt.dialects.graph.interfaces import GraphOp, Limits
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.layout import LayoutTransformOp
+from tcopt.dialects.graph.lookup import LookupOp
+from tcopt.dialects.graph.pool import PoolOp
 from tcopt.dialects.graph.quantize import QuantizerOp, is_quantized
+from tcopt.dialects.graph.shape import MovementOp
+from tcopt.dialects.graph.slice import ConcatOp
 from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.support.data.dtypes import is_narrow
+from tcopt.support.registries.rule_table import RuleTable
+
+Limits: TypeAlias = tuple[int, int]
+"""Minimum and maximum of a set of integers."""
+
+_RULES: RuleTable[Callable[[Any, Sequence[Limits]], Limits | None]] = RuleTable(__name__)
+limits_of = _RULES.rule_for
+"""Register a function that returns the limits of an op's integers, or None, from those of its
+operands."""
 
 
 class IntegerRanges:
@@ -41,7 +60,7 @@ class IntegerRanges:
         element, op = element_type(value), value.owner
         if not _is_integer(element):
             return None
-        widest = _limits_of(element) if is_quantized(element) or is_narrow(element) else None
+        widest = _limits_of_type(element) if is_quantized(element) or is_narrow(element) else None
         if not isinstance(op, GraphOp):
             return widest
         array = self.array(value)
@@ -54,18 +73,14 @@ class IntegerRanges:
             zero = self.of(op.zero)
             if not op.is_centered or zero is None:
                 return None
-            low, high = _limits_of(element_type(op.zero))
+            low, high = _limits_of_type(element_type(op.zero))
             return low - zero[1], high - zero[0]
         operands = [self.of(operand) for operand in op.operands]
         known = [limits for limits in operands if limits is not None]
         if not known or len(known) < len(operands):
             return None
-        if isinstance(op, CastOp):
-            return _if_it_fits(known[0], op)
-        if isinstance(op, SubOp):
-            (low, high), (least, greatest) = known
-            return _if_it_fits((low - greatest, high - least), op)
-        return op.integer_limits(known)
+        rule = _RULES.of(op)
+        return None if rule is None else rule(op, known)
 
     def _evaluated(self, value: SSAValue) -> Array | None:
         known = self._constants.value(value)
@@ -83,7 +98,7 @@ def _is_integer(element: Attribute) -> bool:
     return isinstance(element, IntegerType) and element != i1
 
 
-def _limits_of(element: Attribute) -> Limits:
+def _limits_of_type(element: Attribute) -> Limits:
     limits = ml_dtypes.iinfo(numpy_dtype(element))
     return int(limits.min), int(limits.max)
 
@@ -93,5 +108,45 @@ def _if_it_fits(limits: Limits, op: GraphOp) -> Limits | None:
     element = element_type(op.results[0])
     if not _is_integer(element):
         return None
-    low, high = _limits_of(element)
+    low, high = _limits_of_type(element)
     return limits if low <= limits[0] and limits[1] <= high else None
+
+
+@limits_of(CastOp)
+def _cast(op: CastOp, operands: Sequence[Limits]) -> Limits | None:
+    return _if_it_fits(operands[0], op)
+
+
+@limits_of(SubOp)
+def _difference(op: SubOp, operands: Sequence[Limits]) -> Limits | None:
+    (low, high), (least, greatest) = operands
+    return _if_it_fits((low - greatest, high - least), op)
+
+
+@limits_of(MovementOp, ConcatOp)
+def _union(op: GraphOp, operands: Sequence[Limits]) -> Limits:
+    return min(low for low, _ in operands), max(high for _, high in operands)
+
+
+@limits_of(PoolOp)
+def _pool(op: PoolOp, operands: Sequence[Limits]) -> Limits | None:
+    return operands[0] if op.kind.data is PoolKind.MAX else None
+
+
+@limits_of(ReluOp)
+def _relu(op: ReluOp, operands: Sequence[Limits]) -> Limits:
+    low, high = operands[0]
+    return max(low, 0), max(high, 0)
+
+
+@limits_of(LayoutTransformOp)
+def _layout(op: LayoutTransformOp, operands: Sequence[Limits]) -> Limits:
+    # Zeros pad blocks.
+    low, high = operands[0]
+    return min(low, 0), max(high, 0)
+
+
+@limits_of(LookupOp)
+def _lookup(op: LookupOp, operands: Sequence[Limits]) -> Limits:
+    values = op.values()
+    return int(values.min()), int(values.max())

@@ -17,6 +17,7 @@ from tcopt.dialects.graph.types import element_type
 from tcopt.dialects.intrinsics import added_at_once
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.packing.computed_panels import computed_panels
+from tcopt.passes.graph.packing.panels import grouped_form, panel_form
 from tcopt.support.errors import PassFailedError
 from tcopt.support.ir.pure_values import insert_once
 from tcopt.support.ir.rewriting import rewrite
@@ -60,7 +61,7 @@ class RoundOperands(RewritePattern):
             if not self._pays(op):
                 remark(name, op, "no operand is a constant weight", missed=True)
                 return
-        elif self.group > 1 and not op.takes_groups(self.group):
+        elif self.group > 1 and grouped_form(op, self.group) is None:
             text = f"it has no form for dot products of {self.group} terms"
             remark(name, op, text, missed=True)
             return
@@ -77,9 +78,10 @@ class RoundOperands(RewritePattern):
 
     def _pays(self, op: ContractionOp) -> bool:
         """Whether the dot products of rounded matrices save more than packing them costs."""
-        if self.target is None or not op.takes_panels:
+        form = panel_form(op)
+        if self.target is None or form is None:
             return False
-        rows, columns, _ = op.extents
+        rows, columns, _ = form.extents
         factors = (self.element, self.element)
         panels = computed_panels(op, factors, self.target, self.constants)
         return panels is not None and min(rows, columns) >= LEAST_EXTENT

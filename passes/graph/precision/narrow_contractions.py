@@ -36,6 +36,7 @@ from tcopt.passes.graph.precision.byte_products import (
     narrow_product,
 )
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
+from tcopt.passes.graph.precision.shifted_data import on_shifted
 from tcopt.support.ir.rewriting import erase, function_bodies, rewrite, take_choices
 from tcopt.support.remarks import remark
 
@@ -351,7 +352,7 @@ class _Narrowing:
             self.body.insert_op_after(constant, owner)
             self.constants[op.weights] = constant.result
         shift = form.offset if form.zero is None else self.shift(form, form.element, op)
-        ops = op.on_shifted((data, self.constants[op.weights]), shift)
+        ops = on_shifted(op, (data, self.constants[op.weights]), shift)
         for new in ops:
             self.insert(new, op)
         result = ops[-1].results[0]

@@ -12,12 +12,12 @@ from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.forms import WINOGRAD, form_declined
 from tcopt.dialects.graph.types import bytes_of, shape_of
-from tcopt.dialects.graph.winograd_forms import WinogradForm
-from tcopt.dialects.graph.winograd_integers import inexact
 from tcopt.dialects.intrinsics import added_at_once
 from tcopt.dialects.target import TargetFacts
 from tcopt.dialects.target.convolution_costs import ConvolutionCosts, Layer
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
+from tcopt.passes.graph.winograd.exactness import inexact
+from tcopt.passes.graph.winograd.forms import WinogradForm, winograd_form
 from tcopt.support.arithmetic.winograd_tables import tiles_of
 
 MOST_PLACES = 8
@@ -91,7 +91,7 @@ class ExactTiles:
             resident: bytes of the function's constants.
         """
         costs = None if self.target is None else self.target.convolution_costs
-        form = op.winograd_form(of_pixels=False)
+        form = winograd_form(op, of_pixels=False)
         if costs is None or not isinstance(form, WinogradForm) or not form.whole:
             return 1.0
         tiles = self.of(op, form)

@@ -16,7 +16,6 @@ from tcopt.dialects.graph.forms import WINOGRAD, form_declined
 from tcopt.dialects.graph.tuning import WINOGRAD as WINOGRAD_CHOICE
 from tcopt.dialects.graph.tuning import tuned
 from tcopt.dialects.graph.types import numpy_dtype, shape_of
-from tcopt.dialects.graph.winograd_forms import WinogradForm
 from tcopt.dialects.intrinsics import added_at_once
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.dialects.target.convolution_costs import ConvolutionCosts, Layer
@@ -30,6 +29,7 @@ from tcopt.passes.graph.winograd.exact_tiles import (
     resident_bytes,
     written_out,
 )
+from tcopt.passes.graph.winograd.forms import WinogradForm, winograd_form
 from tcopt.support.accuracy import ACCURACIES, PRECISE, PRECISIONS
 from tcopt.support.arithmetic.winograd_tables import TILES
 from tcopt.support.errors import PassFailedError
@@ -93,7 +93,7 @@ class UseWinograd(RewritePattern):
     def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
         # The form for the layout in which the target contracts channels.
         of_pixels = self.target is not None and not self.target.channel_lanes
-        form = op.winograd_form(of_pixels)
+        form = winograd_form(op, of_pixels=of_pixels)
         if form is None:
             return
         if isinstance(form, str):
@@ -121,8 +121,8 @@ class UseWinograd(RewritePattern):
         if choice is None:
             return
         parts = [op]
-        if form.groups > 1:
-            *made, joined = op.groups_apart()
+        if form.split is not None:
+            *made, joined = form.split()
             rewriter.insert(made)
             rewriter.replace(op, joined)
             parts = [each for each in made if isinstance(each, ContractionOp)]

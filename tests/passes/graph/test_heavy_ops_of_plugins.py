@@ -1,4 +1,4 @@
-"""A plugin's products and convolutions take part in layouts and packing by their interfaces."""
+"""A plugin's products and convolutions take part in layouts and packing by rules of their own."""
 
 from __future__ import annotations
 
@@ -28,10 +28,13 @@ from tcopt.dialects import graph
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.types import shape_of, tensor
-from tcopt.dialects.graph.winograd_forms import WinogradForm
 from tcopt.dialects.te import api as te
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.nodes.contrib import register_schema
+from tcopt.passes.graph.layout.blocked_forms import contracts_in_blocks
+from tcopt.passes.graph.packing.panels import PanelForm, has_panels
+from tcopt.passes.graph.precision.byte_products import sums_along
+from tcopt.passes.graph.winograd.forms import WinogradForm, has_winograd_form
 
 
 @irdl_op_definition
@@ -63,15 +66,13 @@ class MixOp(ContractionOp):
             name="mix",
         )
 
-    @property
-    def makes_blocks(self):
-        return True
 
-    def contracted_in_blocks(self, layouts):
-        outer, inner = (layouts.block_of(n) for n in shape_of(self.w))
-        weights = layouts.insert(graph.ReshapeOp(self.w, (*shape_of(self.w), 1, 1)))
-        form = LayoutTransformOp(weights, src="OIHW", dst=f"OIHW{inner}i{outer}o")
-        return graph.BlockedConvOp(layouts.blocked(self.x), layouts.insert(form))
+@contracts_in_blocks(MixOp)
+def mix_in_blocks(op, layouts):
+    outer, inner = (layouts.block_of(n) for n in shape_of(op.w))
+    weights = layouts.insert(graph.ReshapeOp(op.w, (*shape_of(op.w), 1, 1)))
+    form = LayoutTransformOp(weights, src="OIHW", dst=f"OIHW{inner}i{outer}o")
+    return graph.BlockedConvOp(layouts.blocked(op.x), layouts.insert(form))
 
 
 @irdl_op_definition
@@ -99,21 +100,24 @@ class RightProductOp(ContractionOp):
         return te.compute(self.shape, lambda i, j: te.sum(
             self.widened(x[i, k]) * self.widened(w[j, k]), axis=k), name="p")
 
-    @property
-    def takes_panels(self):
-        return True
 
-    @property
-    def summed_axes(self):
-        return -1, -1
+@sums_along(RightProductOp)
+def summed_axes(op):
+    return -1, -1
+
+
+@has_panels(RightProductOp)
+class RightProductPanels(PanelForm):
+    def __init__(self, op):
+        self.op = op
 
     @property
     def extents(self):
-        return (*self.shape, shape_of(self.x)[1])
+        return (*self.op.shape, shape_of(self.op.x)[1])
 
-    def in_panels(self, width):
-        panels = LayoutTransformOp(self.w, src="NK", dst=f"NK{width}n")
-        return panels, graph.PackedMatmulOp(self.x, panels, columns=self.shape[1])
+    def packed(self, width):
+        panels = LayoutTransformOp(self.op.w, src="NK", dst=f"NK{width}n")
+        return panels, graph.PackedMatmulOp(self.op.x, panels, columns=self.op.shape[1])
 
 
 @irdl_op_definition
@@ -140,19 +144,19 @@ class BlurOp(ContractionOp):
     def tensor_expression(self, x, w):
         return graph.ConvOp(self.x, self.w, pads=[1] * 4).tensor_expression(x, w)
 
-    @property
-    def makes_blocks(self):
-        return True
 
-    def contracted_in_blocks(self, layouts):
-        outer, inner = (layouts.block_of(n) for n in shape_of(self.w)[:2])
-        form = LayoutTransformOp(self.w, src="OIHW", dst=f"OIHW{inner}i{outer}o")
-        weights = layouts.insert(form)
-        return graph.BlockedConvOp(layouts.blocked(self.x), weights, pads=[1] * 4)
+@contracts_in_blocks(BlurOp)
+def blur_in_blocks(op, layouts):
+    outer, inner = (layouts.block_of(n) for n in shape_of(op.w)[:2])
+    form = LayoutTransformOp(op.w, src="OIHW", dst=f"OIHW{inner}i{outer}o")
+    weights = layouts.insert(form)
+    return graph.BlockedConvOp(layouts.blocked(op.x), weights, pads=[1] * 4)
 
-    def winograd_form(self, of_pixels):
-        form = WinogradForm(3, 1, 1, (0, 0), (1, 1, 1, 1), of_pixels=True)
-        return form if of_pixels else None
+
+@has_winograd_form(BlurOp)
+def blur_by_winograd(op, of_pixels):
+    form = WinogradForm(3, 1, 1, (0, 0), (1, 1, 1, 1), of_pixels=True)
+    return form if of_pixels else None
 
 
 for each in ("Mix", "RightProduct", "Blur"):

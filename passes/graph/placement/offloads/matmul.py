@@ -26,7 +26,7 @@ def offload_matmul(op: MatmulOp, inner: int, lanes: int) -> Offload | str:
     types = element_type(op.lhs), element_type(op.rhs), op.sum_element()
     if types != (i8, i8, i32):
         return "its operands are not signed bytes summed in 32 bits"
-    if not op.takes_rows or 0 in (*op.shape, *shape_of(op.lhs)):
+    if not op.is_by_one_matrix or 0 in (*op.shape, *shape_of(op.lhs)):
         return "it is not a product of rows with one matrix"
     _, columns, depth = op.extents
     count = prod(op.shape[:-1])

@@ -15,6 +15,7 @@ from tcopt.dialects.graph.layout import SPATIAL, LayoutTransformOp
 from tcopt.dialects.graph.pad import PadOp
 from tcopt.dialects.graph.pool import PoolOp
 from tcopt.dialects.graph.types import element_type, lowest, shape_of, tensor
+from tcopt.passes.graph.layout.blocked_forms import form_in_blocks
 from tcopt.passes.graph.placement.offload import OTHER_REGISTERS, Offload, on_alu_in_blocks
 
 _LARGEST = 128
@@ -57,7 +58,7 @@ def offload_pool(op: PoolOp, lanes: int) -> Offload | str:
         body.append(padded)
         value = padded.results[0]
     wide = CastOp(value, i32)
-    pooled = op.in_blocks([wide.results[0]], lanes)
+    pooled = form_in_blocks(op, [wide.results[0]], lanes)
     assert pooled is not None, "pooling has a form on blocks"
     pooled = _without_pads(pooled)
     body += [wide, pooled]

@@ -18,7 +18,7 @@ from tcopt.backends.llvm.machine.host import default_target
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
 from tcopt.dialects.graph.winograd import WinogradConvOp, WinogradWeightsOp
-from tcopt.dialects.graph.winograd_integers import inexact
+from tcopt.passes.graph.winograd.exactness import inexact
 from tcopt.passes.graph.winograd.winograd import Choice, UseWinograd
 from tcopt.targets.cpu import MACHINES
 

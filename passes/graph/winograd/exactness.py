@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tcopt.dialects.graph.interfaces import Limits
 from tcopt.dialects.graph.types import Array
+from tcopt.passes.graph.precision.integer_ranges import Limits
 from tcopt.support.arithmetic.winograd_tables import growth, whole_tables
 
 _LARGEST = (1 << 15) - 1

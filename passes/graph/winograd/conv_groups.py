@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation, SSAValue
 
 from tcopt.dialects.graph.attributes import values_of
+from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.slice import ConcatOp, SliceOp
 from tcopt.dialects.graph.types import shape_of
-
-if TYPE_CHECKING:
-    from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 
 
 def groups_apart(op: BlockedConvOp) -> Sequence[Operation]:

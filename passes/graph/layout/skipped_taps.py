@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import f32
 
+from tcopt.dialects.graph.conv import ConvOp
 from tcopt.dialects.graph.types import element_type, is_float, shape_of
 from tcopt.dialects.graph.windows import MOST_WRITTEN_TAPS, Window, positions_inside
 from tcopt.dialects.intrinsics import find_dot
 from tcopt.support.remarks import remark
-
-if TYPE_CHECKING:
-    from tcopt.dialects.graph.conv import ConvOp
 
 MOST_SEEN = 0.85
 """Maximum fraction of a dimension's taps reading data for which a check per tap pays off."""

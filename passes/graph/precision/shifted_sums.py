@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from xdsl.dialects.builtin import i16, i32
 from xdsl.ir import Operation, SSAValue
 
+from tcopt.dialects.graph.binary import AddOp
 from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.scaled import Scaled, ScaledOps
 from tcopt.dialects.graph.shift import ShiftLeftOp
 from tcopt.dialects.graph.types import element_type
+from tcopt.passes.graph.precision.scaled import Scaled, ScaledOps
 
 _MOST_PLACES = 7
 """Maximum shift for which sums of two 9-bit integers are exact in 32-bit floats, in case real
 values are needed."""
 
 
-def sum_of_shifted(
-    lhs: Scaled, rhs: Scaled, add: Callable[[SSAValue, SSAValue], Operation]
-) -> ScaledOps | None:
+def sum_of_shifted(lhs: Scaled, rhs: Scaled) -> ScaledOps | None:
     """Return the sum of two narrow tensors, in 32 bits at the smaller scale.
 
     None unless scales are powers of two. The same sum would be exact in floats, so subsequent
     rounding gives equal results.
-
-    Args:
-        add: builds the addition.
     """
     exponents = [_exponent(each) for each in (lhs, rhs)]
     if None in exponents or any(element_type(x.integers) != i16 for x in (lhs, rhs)):
@@ -50,7 +45,7 @@ def sum_of_shifted(
             ops += [places, shifted]
             term = shifted.results[0]
         terms.append(term)
-    total = add(*terms)
+    total = AddOp(*terms)
     return ScaledOps([*ops, total], [_literal(np.float32(math.ldexp(1.0, least)))])
 
 

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
+from tcopt.dialects.graph.conv import ConvOp
 from tcopt.dialects.graph.conv_phases import phase_weights, phases_of
+from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.interfaces.layout import BlockLayouts
 from tcopt.dialects.graph.layout import SPATIAL, LayoutTransformOp
 from tcopt.dialects.graph.shape import ReshapeOp
-from tcopt.dialects.graph.skipped_taps import skipped_dimensions
 from tcopt.dialects.graph.types import element_type, is_float, shape_of
 from tcopt.dialects.intrinsics import added_at_once
-
-if TYPE_CHECKING:
-    from tcopt.dialects.graph.conv import ConvOp
-    from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
+from tcopt.passes.graph.layout.blocked_forms import contracts_in_blocks
+from tcopt.passes.graph.layout.convert_layout import BlockLayouts
+from tcopt.passes.graph.layout.skipped_taps import skipped_dimensions
 
 PRODUCTS = 2
 """Vector multiplications per cycle of a core."""
 
 
+@contracts_in_blocks(ConvOp)
 def conv_in_blocks(op: ConvOp, layouts: BlockLayouts) -> GraphOp | None:
     """Return a convolution whose vectors hold output channels; None if it should stay plain.
 
@@ -121,6 +120,7 @@ def _conv(
     )
 
 
+@contracts_in_blocks(ConvTransposeOp)
 def conv_transpose_in_blocks(op: ConvTransposeOp, layouts: BlockLayouts) -> GraphOp | None:
     """Return a transposed convolution by phases; None if it has none."""
     rank = len(op.shape) - 2

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from tcopt.dialects.graph.bit_conv import BitConvOp
+from tcopt.dialects.graph.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.pack_bits import PackBitsOp
+from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
 from tcopt.dialects.graph.pad import PadOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.slice import SliceOp
@@ -18,10 +22,7 @@ from tcopt.dialects.graph.sum_tables import SumTablesOp, TableShape
 from tcopt.dialects.graph.table_conv import TableConvOp
 from tcopt.dialects.graph.types import Array, shape_of
 from tcopt.dialects.intrinsics.bit_dots import WORD
-
-if TYPE_CHECKING:
-    from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-    from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
+from tcopt.support.registries.rule_table import RuleTable
 
 
 class BitNumbers(NamedTuple):
@@ -95,6 +96,18 @@ class BitForm(ABC):
     @abstractmethod
     def product(self, data: BitNumbers, weights: BitNumbers, *, exclusive: bool) -> list[Operation]:
         """Return ops that compute the contraction's result with `graph.bit_conv`."""
+
+
+_FORMS: RuleTable[Callable[[Any], BitForm | None]] = RuleTable(__name__)
+has_bit_form = _FORMS.rule_for
+"""Register the form of a contraction on words of bits; see `bit_form`."""
+
+
+def bit_form(op: ContractionOp) -> BitForm | None:
+    """Return the form of an op on words of bits, for operands of few bits; None if there is
+    none."""
+    rule = _FORMS.of(op)
+    return None if rule is None else rule(op)
 
 
 class BlockedConvForm(BitForm):
@@ -295,3 +308,19 @@ class PackedMatmulForm(BitForm):
             weights_signed=weights.signed,
         )
         return [*ops, sums, *self._rows_of(sums)]
+
+
+@has_bit_form(BlockedConvOp)
+def _blocked_conv(op: BlockedConvOp) -> BitForm | None:
+    """Return the form for data in blocks of channels that fit into words."""
+    if op.is_plain or op.is_depthwise or op.group > 1 or shape_of(op.w)[-2] > WORD:
+        return None
+    return BlockedConvForm(op)
+
+
+@has_bit_form(PackedMatmulOp)
+def _packed_matmul(op: PackedMatmulOp) -> BitForm | None:
+    """Return the form for untransposed rows and panels of one matrix."""
+    if op.batch_rank or op.transpose_a is not None or op.group > 1:
+        return None
+    return PackedMatmulForm(op)

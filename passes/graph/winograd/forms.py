@@ -1,17 +1,23 @@
-"""Winograd forms of convolutions: conditions, ops and weights."""
+"""Winograd forms of convolutions: conditions, ops and weights, by class of op."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
-from typing import TYPE_CHECKING
+from typing import Any
 
 from xdsl.dialects.builtin import f32, i16, i32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
+from tcopt.dialects.graph.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
 from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import is_made_of_constants
+from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.conv import ConvOp
+from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.slice import CACHE_LINE
@@ -20,12 +26,8 @@ from tcopt.dialects.graph.windows import Window
 from tcopt.dialects.graph.winograd import WinogradConvOp, WinogradWeightsOp
 from tcopt.dialects.graph.winograd_plain import WinogradPlainConvOp
 from tcopt.dialects.target.convolution_costs import Layer
-
-if TYPE_CHECKING:
-    from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-    from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
-    from tcopt.dialects.graph.contraction import ContractionOp
-    from tcopt.dialects.graph.conv import ConvOp
+from tcopt.passes.graph.winograd.conv_groups import groups_apart
+from tcopt.support.registries.rule_table import RuleTable
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class WinogradForm:
         phases, starts: phases of the result in each dimension, and their starts.
         pads: pads of the data.
         groups: number of convolutions of this form that the op consists of.
+        split: with several groups, returns one contraction for each with their operands, and last
+            the op that joins them.
         of_pixels: whether neighbours in memory are pixels, as on targets without blocks of
             channels.
         whole: whether the convolution is of integers.
@@ -48,6 +52,7 @@ class WinogradForm:
     starts: tuple[int, int]
     pads: tuple[int, ...]
     groups: int = 1
+    split: Callable[[], Sequence[Operation]] | None = None
     of_pixels: bool = False
     whole: bool = False
 
@@ -138,8 +143,60 @@ class WinogradForm:
         return [parts, apart, ReshapeOp(apart, (outputs, inputs * step**2, taps, taps, *block))]
 
 
-def form_of_conv(op: ConvOp) -> WinogradForm | str:
-    """Return the form of a convolution of plain data, or the reason why it has none."""
+_FORMS: RuleTable[Callable[[Any, bool], WinogradForm | str | None]] = RuleTable(__name__)
+has_winograd_form = _FORMS.rule_for
+"""Register the Winograd form of an op; see `winograd_form`."""
+
+_SHARED_FILTERS: RuleTable[Callable[[Any], tuple[int, int] | None]] = RuleTable(__name__)
+has_shared_filter = _SHARED_FILTERS.rule_for
+"""Register the filter of an op; see `shared_filter`."""
+
+
+def winograd_form(op: ContractionOp, *, of_pixels: bool) -> WinogradForm | str | None:
+    """Return the Winograd form of a convolution, or the reason why it has none.
+
+    Args:
+        of_pixels: whether neighbours in memory are pixels, rather than channels of a block.
+
+    Returns:
+        None if the op is not a convolution of data in this layout.
+    """
+    rule = _FORMS.of(op)
+    return None if rule is None else rule(op, of_pixels)
+
+
+def shared_filter(op: ContractionOp) -> tuple[int, int] | None:
+    """Return taps and output phases in each dimension of a filter that tiles of the result may
+    share in some layout; None if the op is not such a convolution."""
+    rule = _SHARED_FILTERS.of(op)
+    return None if rule is None else rule(op)
+
+
+@has_shared_filter(ConvOp)
+def _filter_of_conv(op: ConvOp) -> tuple[int, int] | None:
+    # A stride is turned into additional channels.
+    square = op.window.square
+    if square is None or shape_of(op.w)[1] == 1:
+        return None
+    taps, step = square
+    return (taps // step, 1) if taps % step == 0 and taps > step else None
+
+
+@has_shared_filter(ConvTransposeOp)
+def _filter_of_conv_transpose(op: ConvTransposeOp) -> tuple[int, int] | None:
+    # There are as many phases as the stride, each with a filter of its own.
+    square = op.window.square
+    if square is None:
+        return None
+    taps, step = square
+    return (-(-taps // step), step) if taps > step else None
+
+
+@has_winograd_form(ConvOp)
+def form_of_conv(op: ConvOp, of_pixels: bool) -> WinogradForm | str | None:
+    """Return the form of a convolution of plain data."""
+    if not of_pixels:
+        return None
     window = op.window
     reasons = (
         (op.group_count > 1, "it has groups"),
@@ -150,8 +207,11 @@ def form_of_conv(op: ConvOp) -> WinogradForm | str:
     return reason or WinogradForm(3, 1, 1, (0, 0), (*window.low, *window.high), of_pixels=True)
 
 
-def form_of_blocked_conv(op: BlockedConvOp) -> WinogradForm | str:
-    """Return the form of a convolution of channels in blocks, or the reason why it has none."""
+@has_winograd_form(BlockedConvOp)
+def form_of_blocked_conv(op: BlockedConvOp, of_pixels: bool) -> WinogradForm | str | None:
+    """Return the form of a convolution of channels in blocks."""
+    if of_pixels:
+        return None
     window = op.window
     whole = _is_whole(op)
     if (reason := _declined(op, window, whole)) is not None:
@@ -170,12 +230,18 @@ def form_of_blocked_conv(op: BlockedConvOp) -> WinogradForm | str:
         (op.pad_value.value.data != 0, "it is not padded with zeros"),
     )
     pads, taps = (*window.low, *window.high), kernel[0] // step
-    return _first(reasons) or WinogradForm(taps, step, 1, (0, 0), pads, groups, whole=whole)
+    split = partial(groups_apart, op) if groups > 1 else None
+    return _first(reasons) or WinogradForm(taps, step, 1, (0, 0), pads, groups, split, whole=whole)
 
 
-def form_of_blocked_conv_transpose(op: BlockedConvTransposeOp) -> WinogradForm | str:
-    """Return the form of a transposed convolution of channels in blocks, or the reason why it has
-    none."""
+@has_winograd_form(BlockedConvTransposeOp)
+def form_of_blocked_conv_transpose(
+    op: BlockedConvTransposeOp, of_pixels: bool
+) -> WinogradForm | str | None:
+    """Return the form of a transposed convolution of channels in blocks, whose phases share
+    tiles."""
+    if of_pixels:
+        return None
     window = op.window
     if (reason := _declined(op, window)) is not None:
         return reason

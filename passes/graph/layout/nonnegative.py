@@ -1,0 +1,68 @@
+"""Analysis of values whose elements are all non-negative."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.ir import Block, SSAValue
+
+from tcopt.dialects.graph.activation import (
+    ClipOp,
+    ReluOp,
+    SigmoidOp,
+    SoftplusOp,
+    TanhSoftplusOp,
+)
+from tcopt.dialects.graph.attributes import PoolKind
+from tcopt.dialects.graph.binary import AddOp, MaxOp, MinOp, MulOp
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.layout import LayoutTransformOp
+from tcopt.dialects.graph.pad import PadOp
+from tcopt.dialects.graph.pool import PoolOp
+from tcopt.dialects.graph.shape import MovementOp
+from tcopt.dialects.graph.slice import ConcatOp
+from tcopt.support.registries.rule_table import RuleTable
+
+_RULES: RuleTable[Callable[[Any, Sequence[bool]], bool]] = RuleTable(__name__)
+keeps_nonnegative = _RULES.rule_for
+"""Register a function that returns whether all elements of an op's result are non-negative, from
+the answers for its operands."""
+
+
+def nonnegative_values(block: Block) -> set[SSAValue]:
+    """Return the results of a block's ops whose elements are known to be non-negative."""
+    found: set[SSAValue] = set()
+    for op in block.ops:
+        rule = _RULES.of(op) if isinstance(op, GraphOp) else None
+        if rule is not None and rule(op, [operand in found for operand in op.operands]):
+            found.update(op.results)
+    return found
+
+
+@keeps_nonnegative(ReluOp, SigmoidOp, SoftplusOp, TanhSoftplusOp)
+def _always(op: GraphOp, operands: Sequence[bool]) -> bool:
+    return True
+
+
+@keeps_nonnegative(AddOp, MulOp, MinOp, MovementOp, ConcatOp, PadOp, LayoutTransformOp)
+def _if_all_are(op: GraphOp, operands: Sequence[bool]) -> bool:
+    return all(operands)
+
+
+@keeps_nonnegative(MaxOp)
+def _if_one_is(op: MaxOp, operands: Sequence[bool]) -> bool:
+    return any(operands)
+
+
+@keeps_nonnegative(ClipOp)
+def _clip(op: ClipOp, operands: Sequence[bool]) -> bool:
+    low = -math.inf if op.min is None else op.min.value.data
+    high = math.inf if op.max is None else op.max.value.data
+    return high >= 0 and (low >= 0 or operands[0])
+
+
+@keeps_nonnegative(PoolOp)
+def _pool(op: PoolOp, operands: Sequence[bool]) -> bool:
+    return operands[0] or op.kind.data is PoolKind.LP

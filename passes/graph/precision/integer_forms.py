@@ -1,0 +1,146 @@
+"""Operators on real values as operators on integers, each multiplied by a scale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import i16, i32
+
+from tcopt.dialects.graph.activation import ReluOp
+from tcopt.dialects.graph.attributes import PoolKind, ReduceKind
+from tcopt.dialects.graph.binary import AddOp, MulOp
+from tcopt.dialects.graph.cast import CastOp
+from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.pool import PoolOp
+from tcopt.dialects.graph.reduce import ReduceOp
+from tcopt.dialects.graph.shape import MovementOp, ReshapeOp
+from tcopt.dialects.graph.slice import ConcatOp
+from tcopt.dialects.graph.types import element_type, shape_of, tensor
+from tcopt.passes.graph.precision.scaled import Scaled, ScaledOps
+from tcopt.passes.graph.precision.shifted_sums import sum_of_shifted
+from tcopt.support.registries.rule_table import RuleTable
+
+_FORMS: RuleTable[Callable[[Any, Sequence[Scaled]], ScaledOps | None]] = RuleTable(__name__)
+on_integers = _FORMS.rule_for
+"""Register the form of an op on integers; see `form_on_integers`."""
+
+
+def form_on_integers(op: GraphOp, operands: Sequence[Scaled]) -> ScaledOps | None:
+    """Return an op on scaled integers (integers times a scale), computed on the integers.
+
+    None if the op has no such form, or the scales do not permit it. Integers are i16 or i32 and
+    have no zero point.
+    """
+    rule = _FORMS.of(op)
+    return None if rule is None else rule(op, operands)
+
+
+@on_integers(ContractionOp)
+def contraction(op: ContractionOp, operands: Sequence[Scaled]) -> ScaledOps | None:
+    """Return products of 16-bit integers summed in i32; the scales multiply.
+
+    Data has one scale; weights have one scale, or one for each channel of the result.
+    """
+    data, weights = operands
+    shape = _scale_shape(op, weights)
+    if shape is None or not data.is_uniform:
+        return None
+    if any(element_type(x.integers) != i16 for x in operands):
+        return None
+    integers = type(op).create(
+        operands=[x.integers for x in operands],
+        result_types=[tensor(op.shape, i32)],
+        properties={**op.properties, "result_element": i32},
+    )
+    laid = ReshapeOp(weights.scale, shape)
+    one = ReshapeOp(data.scale, ())
+    return ScaledOps([integers], [laid, one, MulOp(laid, one)])
+
+
+def _scale_shape(op: ContractionOp, weights: Scaled) -> list[int] | None:
+    """Return the shape in which weight scales apply to the result; None if they vary along a summed
+    axis."""
+    if weights.is_uniform:
+        return []
+    linear, shape = op.linear_weight(), shape_of(weights.scale)
+    rank = len(shape_of(weights.integers))
+    if linear is None or rank - len(shape) > linear.axis:
+        return None
+    axis = linear.axis - rank
+    if any(n != 1 for index, n in enumerate(shape) if index - len(shape) != axis):
+        return None
+    result = [1] * len(op.shape)
+    result[linear.channel] = shape[axis]
+    return result
+
+
+@on_integers(PoolOp)
+def pool(op: PoolOp, operands: Sequence[Scaled]) -> ScaledOps | None:
+    """Return a maximum of the integers, which commutes with scaling by a positive factor."""
+    (x,) = operands
+    if op.kind.data is not PoolKind.MAX or not x.is_uniform:
+        return None
+    return ScaledOps([op.on_elements(x.integers)])
+
+
+@on_integers(ReduceOp)
+def reduce(op: ReduceOp, operands: Sequence[Scaled]) -> ScaledOps | None:
+    """Return extrema of the integers; sums in i32; means as sums with the scale divided by the
+    count."""
+    (x,), kind = operands, op.kind.data
+    if not x.is_uniform:
+        return None
+    if kind in (ReduceKind.MAX, ReduceKind.MIN):
+        return ScaledOps([op.on_elements(x.integers)])
+    if kind not in (ReduceKind.SUM, ReduceKind.MEAN):
+        return None
+    wide, axes = CastOp(x.integers, i32), op.axes.get_values()
+    ops = [wide, ReduceOp(wide, kind="sum", axes=axes, keepdims=op.keepdims is not None)]
+    if kind is ReduceKind.SUM:
+        return ScaledOps(ops)
+    part = ConstantOp.literal(np.float32(1 / max(op.count, 1)))
+    return ScaledOps(ops, [part, MulOp(x.scale, part)])
+
+
+@on_integers(AddOp)
+def add(op: AddOp, operands: Sequence[Scaled]) -> ScaledOps | None:
+    """Return a sum of integers, if nothing is rounded: of 32-bit sums of equal scale, or of narrow
+    integers whose scales are powers of two, shifted to the smaller scale."""
+    lhs, rhs = operands
+    wide = all(element_type(x.integers) == i32 for x in operands)
+    if wide and lhs.scales_like(rhs):
+        return ScaledOps([AddOp(lhs.integers, rhs.integers)])
+    return sum_of_shifted(lhs, rhs)
+
+
+@on_integers(ReluOp)
+def relu(op: ReluOp, operands: Sequence[Scaled]) -> ScaledOps | None:
+    """Apply the op to the integers, which have the sign of the real values."""
+    return ScaledOps([ReluOp(operands[0].integers)])
+
+
+@on_integers(MovementOp)
+def movement(op: MovementOp, operands: Sequence[Scaled]) -> ScaledOps | None:
+    """Move the integers, and the scales too unless there is only one."""
+    (x,) = operands
+    if x.is_uniform:
+        return ScaledOps([op.on_elements(x.integers)])
+    if shape_of(x.scale) != shape_of(x.integers):
+        return None
+    return ScaledOps([op.on_elements(x.integers)], [op.on_elements(x.scale)])
+
+
+@on_integers(ConcatOp)
+def concat(op: ConcatOp, operands: Sequence[Scaled]) -> ScaledOps | None:
+    """Return the concatenation of integers, for parts of one type and one scale."""
+    first, *others = operands
+    types = {element_type(part.integers) for part in operands}
+    same = all(part.is_uniform and part.scales_like(first) for part in others)
+    if len(types) > 1 or not first.is_uniform or not same:
+        return None
+    parts = [part.integers for part in operands]
+    return ScaledOps([ConcatOp(parts, axis=op.axis.value.data)])
