@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tcopt.backends.accelerator.check import facts_for
-from tcopt.backends.accelerator.report import ProgramReport, report_of, report_of_call
+from tcopt.backends.accelerator.report import ProgramReport, report_of
 from tcopt.backends.accelerator.simulator.trace import trace_events
 from tcopt.dialects.accelerator import ProgramOp
 from tcopt.dialects.target import AcceleratorFacts
