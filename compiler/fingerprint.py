@@ -30,8 +30,8 @@ _hashed: dict[str, int] = {}
 @cache
 def fingerprint() -> str:
     """Return a hash of everything that determines kernels: compiler files, library versions."""
-    folders = {f.name for f in os.scandir(_ROOT) if f.is_dir()}
-    return _hash(folders.difference(_TOOLS, _FRONT_ENDS, (_COMPILED,)), _LIBRARIES)
+    names = {entry.name for entry in os.scandir(_ROOT)}
+    return _hash(names.difference(_TOOLS, _FRONT_ENDS, (_COMPILED,)), _LIBRARIES)
 
 
 @cache
@@ -68,11 +68,11 @@ def is_current(*, on_disk: bool = False) -> bool:
     return all(time <= IMPORTED_NS for time in times)
 
 
-def _hash(folders: Collection[str], libraries: Sequence[str]) -> str:
+def _hash(names: Collection[str], libraries: Sequence[str]) -> str:
     state = hashlib.blake2b(digest_size=16)
     for name in libraries:
         state.update(f"{name} {_version(name)}\n".encode())
-    for path in sorted(path for folder in folders for path in _files(_ROOT / folder)):
+    for path in sorted(path for name in names for path in _files(_ROOT / name)):
         _hashed[path] = _changed_ns(path)
         with open(path, "rb") as stream:
             data = stream.read()
@@ -82,7 +82,9 @@ def _hash(folders: Collection[str], libraries: Sequence[str]) -> str:
 
 
 def _files(folder: Path) -> Iterator[str]:
-    """Yield the paths of all files of a folder of the package, of any type."""
+    """Yield the paths of all files of a folder of the package, of any type, or of one file."""
+    if folder.is_file():
+        yield str(folder)
     for place, inner, names in os.walk(folder):
         inner[:] = [name for name in inner if name != _COMPILED]
         yield from (os.path.join(place, name) for name in names)

@@ -1,1 +1,1 @@
-"""Kinds of targets, one per file; each file exports its kind as `TARGET`. See `interface`."""
+"""Kinds of targets, one per file; each file registers its kind. See `interface`."""

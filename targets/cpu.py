@@ -12,6 +12,7 @@ from tcopt.support.machines.cpu_target import CpuTarget
 from tcopt.support.pipelines.pass_specs import PassSpec, specs
 from tcopt.support.pipelines.phases import Phase, with_passes
 from tcopt.support.registries.registration import Registry
+from tcopt.support.registries.target_registry import register_target
 from tcopt.targets.interface import CompiledKernel, KernelCode, TargetKind
 from tcopt.targets.pipelines import SIMPLIFY, make_phases
 
@@ -197,6 +198,7 @@ MACHINES: Registry[str, CpuTarget] = Registry("CPU", lambda: _OWN, in_keys=True)
 """Named CPUs, which can also be targets of cross-compilation."""
 
 
+@register_target
 class CpuKind(TargetKind):
     """CPUs supported by LLVM.
 
@@ -306,5 +308,3 @@ class CpuKind(TargetKind):
 
 HOST = ("host", "cpu", "native")
 """Aliases of the default machine."""
-
-TARGET = CpuKind()

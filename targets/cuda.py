@@ -9,6 +9,7 @@ from tcopt.support.accuracy import PRECISE
 from tcopt.support.pipelines.pass_specs import PassSpec, specs
 from tcopt.support.pipelines.phases import Phase
 from tcopt.support.registries.registration import Registry
+from tcopt.support.registries.target_registry import register_target
 from tcopt.targets.gpu_blocks import GpuKind
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ f32. For `sm_90` it is the rate of `mma.sync`, about 60 % of that of `wgmma`.
 """
 
 
+@register_target
 class CudaKind(GpuKind):
     """NVIDIA GPUs. `cuda` alone is this machine's GPU or the closest older one in `DEVICES`."""
 
@@ -140,6 +142,3 @@ class CudaKind(GpuKind):
         known = [int(name[3:]) for name in self.machines if name.startswith("sm_")]
         nearest = max((number for number in known if number <= found), default=None)
         return DEFAULT_ARCH if nearest is None else f"sm_{nearest}"
-
-
-TARGET = CudaKind()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tcopt.support.accuracy import PRECISE
 from tcopt.support.registries.registration import Registry
+from tcopt.support.registries.target_registry import register_target
 from tcopt.targets.gpu_blocks import GpuKind
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ threads of a block run one after the other, and shared memory is ordinary memory
 """
 
 
+@register_target
 class OpenCLKind(GpuKind):
     """Devices with an OpenCL driver."""
 
@@ -94,6 +96,3 @@ class OpenCLKind(GpuKind):
         from tcopt.runtime.device.opencl import opencl_device
 
         return opencl_device(which)
-
-
-TARGET = OpenCLKind()

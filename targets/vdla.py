@@ -6,12 +6,14 @@ from collections.abc import MutableMapping
 from typing import TYPE_CHECKING
 
 from tcopt.support.pipelines.pass_specs import specs
+from tcopt.support.registries.target_registry import register_target
 from tcopt.targets.accelerator import AcceleratorKind
 
 if TYPE_CHECKING:
     from tcopt.dialects.target import VdlaTargetAttr
 
 
+@register_target
 class VdlaKind(AcceleratorKind):
     """Target kind of the VDLA, whose instructions are the dialect `vdla`."""
 
@@ -38,6 +40,3 @@ class VdlaKind(AcceleratorKind):
         from tcopt.backends.vdla.machines import MACHINES
 
         return MACHINES
-
-
-TARGET = VdlaKind()

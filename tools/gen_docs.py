@@ -17,8 +17,8 @@ from xdsl.irdl import IRDLOperation, ParamDef
 from xdsl.irdl.operations import OpDef
 from xdsl.passes import ModulePass
 
+from tcopt.definitions import own_dialects, own_passes
 from tcopt.dialects import graph
-from tcopt.support.registries.registry import own_dialects, own_passes
 from tcopt.tools.api_page import api_page
 from tcopt.tools.passes.pass_help import (
     documentation,

@@ -14,7 +14,7 @@ from xdsl.targets import get_all_targets
 from xdsl.transforms import get_all_passes
 from xdsl.universe import Universe
 
-from tcopt.support.registries.registry import own_dialects, own_passes, own_targets
+from tcopt.definitions import own_dialects, own_outputs, own_passes
 
 _T = TypeVar("_T")
 
@@ -26,5 +26,5 @@ def _without(own: Mapping[str, _T], taken: Mapping[str, object]) -> dict[str, _T
 UNIVERSE = Universe(
     all_dialects=_without(own_dialects(), get_all_dialects()),
     all_passes=_without(own_passes(), get_all_passes()),
-    all_targets=_without(own_targets(), get_all_targets()),
+    all_targets=_without(own_outputs(), get_all_targets()),
 )

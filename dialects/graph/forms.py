@@ -9,7 +9,6 @@ implements.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 
 from xdsl.ir import Attribute, Operation
@@ -27,9 +26,7 @@ COUNTS_ON_ATTRIBUTE = "tcopt.counts_on"
 
 Answer = Callable[[str, Operation, Attribute | None], str | None]
 
-_ANSWERS: Registry[str, Answer] = Registry(
-    "answer", lambda: importlib.import_module("tcopt.schedules.rules.rule")
-)
+_ANSWERS: Registry[str, Answer] = Registry("answer")
 
 
 def answers_for_forms(answer: Answer) -> Answer:

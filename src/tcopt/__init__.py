@@ -40,6 +40,14 @@ _HOMES = {
     "tune": "tcopt.tuner.entry",
 }
 
+
+def own_definitions(kind: str) -> object:
+    """Import or return the package's own definitions of a kind; called by registries."""
+    from tcopt.definitions import SCANS
+
+    return SCANS[kind]() if kind in SCANS else None
+
+
 __all__ = [
     "__version__",
     "Cancellation",

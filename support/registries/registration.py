@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
+from tcopt import own_definitions
 from tcopt.support.errors import InputError, printable
 
 Key = TypeVar("Key")
@@ -67,7 +68,7 @@ class Registry(MutableMapping[Key, Value]):
     Args:
         kind: what messages call an entry.
         load: imports the package's own definitions or returns them by key; called when the table is
-            first read.
+            first read. The default is the scan of the package, see `tcopt.definitions`.
         in_keys: whether the content of entries is part of cache keys, whoever registers them.
     """
 
@@ -75,7 +76,7 @@ class Registry(MutableMapping[Key, Value]):
         self.kind = kind
         self.generation = 0
         """Incremented at each change, to invalidate results that depend on the entries."""
-        self._load = load
+        self._load: Callable[[], Any] | None = load or partial(own_definitions, kind)
         self._in_keys = in_keys
         self._own: dict[Key, Value] = {}
         self._foreign: dict[Key, _Foreign[Value]] = {}

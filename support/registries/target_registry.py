@@ -1,7 +1,7 @@
-"""Target kinds by name, discovered from the files that define them.
+"""Target kinds by name.
 
-A kind is an instance of a subclass of `tcopt.targets.interface.TargetKind`. The package's own kinds
-are in the files of `targets` that define `TARGET`; user code registers others:
+A kind is an instance of a subclass of `tcopt.targets.interface.TargetKind`, whose module registers
+it:
 
     @register_target
     class Toy(TargetKind):
@@ -13,10 +13,7 @@ A target is written as `KIND`, `KIND:MACHINE`, or the name of a machine alone.
 
 from __future__ import annotations
 
-import importlib
-import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from tcopt.support.errors import InputError, UnsupportedError
@@ -31,20 +28,7 @@ _Kind = TypeVar("_Kind", bound="TargetKind")
 HOST_KIND = "cpu"
 """Default target kind."""
 
-_FOLDER = Path(__file__).parent.parent.parent / "targets"
-_DEFINITION = re.compile(r"^TARGET\b", re.MULTILINE)
-
-
-def _own_kinds() -> dict[str, TargetKind]:
-    kinds: dict[str, TargetKind] = {}
-    for path in sorted(_FOLDER.glob("*.py")):
-        if _DEFINITION.search(path.read_text(encoding="utf-8")):
-            kind: TargetKind = importlib.import_module(f"tcopt.targets.{path.stem}").TARGET
-            kinds[kind.name] = kind
-    return kinds
-
-
-TARGETS: Registry[str, TargetKind] = Registry("target", _own_kinds)
+TARGETS: Registry[str, TargetKind] = Registry("target")
 """Target kinds: the package's own and registered ones."""
 
 
@@ -57,10 +41,11 @@ def register_target(cls: type[_Kind]) -> type[_Kind]:
     Raises:
         InputError: another registered kind has the name.
     """
+    kind = cls()
+    if not TARGETS.add(cls.name, kind, by=cls):
+        return cls  # The package's dialects and output formats are found without their kind.
     from tcopt.support.registries.registry import register_output
 
-    kind = cls()
-    TARGETS.add(cls.name, kind, by=cls)
     kind.register_facts()
     output = kind.output()
     if output is not None:

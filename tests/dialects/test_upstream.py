@@ -7,8 +7,8 @@ import pytest
 from xdsl.dialects import get_all_dialects
 
 import tcopt
+from tcopt.definitions import own_dialects
 from tcopt.dialects.upstream import _TRAITS, GAPS, XDSL_VERSION, Gap
-from tcopt.support.registries.registry import own_dialects
 
 
 def test_the_gaps_are_those_of_the_version_in_use() -> None:

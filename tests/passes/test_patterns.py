@@ -13,8 +13,8 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import RewritePattern
 
 import tcopt
+from tcopt.definitions import own_passes
 from tcopt.support.ir import rewriting
-from tcopt.support.registries.registry import own_passes
 from tcopt.tools.passes.pass_help import documentation, patterns_of, reason_for_walk
 
 ROOT = Path(tcopt.__file__).parent

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from tcopt.support.registries.registry import (
-    all_dialects,
-    all_passes,
-    own_dialects,
-    own_passes,
-    own_targets,
-)
+import tcopt
+from tcopt.definitions import own_dialects, own_outputs, own_passes
+from tcopt.support.registries.registry import all_dialects, all_passes
 from tcopt.tools.universe import UNIVERSE
 
 
@@ -36,9 +34,9 @@ def test_every_dialect_loads(name: str) -> None:
             assert definition.__doc__, definition.name
 
 
-@pytest.mark.parametrize("name", own_targets())
-def test_every_target_loads(name: str) -> None:
-    assert own_targets()[name]().name == name
+@pytest.mark.parametrize("name", own_outputs())
+def test_every_output_loads(name: str) -> None:
+    assert own_outputs()[name]().name == name
 
 
 def test_ours_replace_those_of_the_same_name() -> None:
@@ -68,3 +66,24 @@ def test_start_up_imports_no_definition() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.nightly
+def test_registries_are_filled_when_they_are_read() -> None:
+    """In a new process, in which nothing has imported the modules with the definitions."""
+    code = """
+from tcopt.support.registries.target_registry import TARGETS
+from tcopt.support.host.host_functions.registry import HOST_FUNCTIONS
+assert {"cpu", "vdla"} <= set(TARGETS) and {"string_case", "vdla_run"} <= set(HOST_FUNCTIONS)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_layers_import_by_name_only_what_is_in_them() -> None:
+    """`lint-imports` does not see these imports."""
+    root = Path(tcopt.__file__).parent
+    named = re.compile(r'import_(?:module|all)[(,]\s*f?"tcopt\.(\w+)')
+    for path in root.glob("*/**/*.py"):
+        layer = path.relative_to(root).parts[0]
+        found = set(named.findall(path.read_text(encoding="utf-8")))
+        assert layer == "tools" or found <= {layer}, path

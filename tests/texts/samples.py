@@ -9,9 +9,9 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
 from fuzz.corpus import lit_cases
+from tcopt.definitions import own_dialects
 from tcopt.support.errors import TcoptError
 from tcopt.support.ir.verify import verify
-from tcopt.support.registries.registry import own_dialects
 from tcopt.tools.passes.driver import PrintOptions, Source, new_context, print_module
 
 _PACKAGE = "tcopt.dialects"

@@ -12,8 +12,9 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import RewritePattern
 from xdsl.utils.hints import type_repr
 
+from tcopt.definitions import own_passes
 from tcopt.support.errors import InputError
-from tcopt.support.registries.registry import PASSES, PassFactory, own_passes
+from tcopt.support.registries.registry import PASSES, PassFactory
 from tcopt.support.suggestions import suggest
 
 _LEVELS = ("graph", "te", "loop", "kernel")

@@ -14,8 +14,6 @@ imported automatically: a new operator is a new file there.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -42,14 +40,7 @@ class _Entry:
     run: Handler
 
 
-def load_handlers() -> None:
-    """Import every module of the handlers package."""
-    package = importlib.import_module("tcopt.frontends.onnx.handlers")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
-
-
-HANDLERS: Registry[tuple[str, int], _Entry] = Registry("handler of operator", load_handlers)
+HANDLERS: Registry[tuple[str, int], _Entry] = Registry("handler of operator")
 """Handlers by operator and first supported opset version."""
 
 _versions: dict[str, list[int]] = {}

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -104,19 +101,7 @@ class HostFunction:
         return list(found)
 
 
-_ROOT = Path(__file__).parent.parent.parent.parent
-
-
-def _load() -> None:
-    """Import the functions of this folder, and of `host_functions.py` files in `backends`."""
-    package = import_module("tcopt.support.host.host_functions")
-    for module in iter_modules(package.__path__):
-        import_module(f"{package.__name__}.{module.name}")
-    for path in sorted((_ROOT / "backends").glob("*/host_functions.py")):
-        import_module(f"tcopt.backends.{path.parent.name}.host_functions")
-
-
-HOST_FUNCTIONS: Registry[str, HostFunction] = Registry("host function", _load)
+HOST_FUNCTIONS: Registry[str, HostFunction] = Registry("host function")
 
 
 def host_function(
