@@ -74,7 +74,7 @@ def test_registries_are_filled_when_they_are_read() -> None:
     code = """
 from tcopt.support.registries.target_registry import TARGETS
 from tcopt.support.host.host_functions.registry import HOST_FUNCTIONS
-assert {"cpu", "vdla"} <= set(TARGETS) and {"string_case", "vdla_run"} <= set(HOST_FUNCTIONS)
+assert {"cpu", "vdla"} <= set(TARGETS) and {"string_case", "accelerator_run"} <= set(HOST_FUNCTIONS)
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 
