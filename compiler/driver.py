@@ -24,12 +24,12 @@ from tcopt.dialects.graph.weights import release_weights, weights_of
 from tcopt.frontends.onnx.importer import Fixed, Open, Staged, import_staged
 from tcopt.frontends.onnx.model.defaults import default_names, without_defaults
 from tcopt.frontends.onnx.model.errors import MissingValuesError
-from tcopt.frontends.onnx.model.inferred_outputs import typed_outputs
 from tcopt.frontends.onnx.model.initializers import graph_weights
 from tcopt.frontends.onnx.model.inputs import ModelInput, declared_input, narrow_inputs
 from tcopt.frontends.onnx.model.lists import expand_lists
 from tcopt.frontends.onnx.model.loading import load_model
 from tcopt.frontends.onnx.model.options import NO_OPTIONS, ImportOptions
+from tcopt.frontends.onnx.model.outputs import typed_outputs
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.whole_program import WholeProgram
@@ -37,8 +37,7 @@ from tcopt.schedules.rules.schedule_remarks import SCHEDULED
 from tcopt.support.data.structures import Count, Kind, tensor_names
 from tcopt.support.pipelines.phases import Phase, up_to
 from tcopt.support.pipelines.running import Instrument
-from tcopt.support.placement import collect_placement_warnings
-from tcopt.support.remarks import Remark, collect_remarks
+from tcopt.support.remarks import Remark, collect_placement_warnings, collect_remarks
 
 
 def compile_model(source: Source, options: CompileOptions, report: Report) -> Outcome:

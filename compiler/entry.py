@@ -34,8 +34,8 @@ from tcopt.support.accuracy import DEFAULT, PRECISE
 from tcopt.support.data.strings import is_text
 from tcopt.support.errors import ResourceError
 from tcopt.support.memo import clear_memos
-from tcopt.support.placement import warn_of_placement
 from tcopt.support.processes.collector import quiet_collector
+from tcopt.support.remarks import warn_of_placement
 
 
 def compile(

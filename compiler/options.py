@@ -21,9 +21,8 @@ from tcopt.compiler.report import Progress
 from tcopt.compiler.tuned import Lock, Tuned, find_lock, with_lock
 from tcopt.frontends.onnx.model.options import CODE, NO_CODE, ImportOptions
 from tcopt.runtime.model import PROGRAMS_KEPT
-from tcopt.runtime.run_options import DeviceName
+from tcopt.runtime.run_options import DeviceName, check_count
 from tcopt.support.accuracy import DEFAULT, PRECISE
-from tcopt.support.counts import check_count
 from tcopt.support.data.strings import is_text
 from tcopt.support.pipelines.phases import Phase, with_passes
 from tcopt.support.registries.target_registry import HOST_KIND, find_target

@@ -15,15 +15,13 @@ from numpy.typing import NDArray
 from tcopt.runtime.defaults import Defaults
 from tcopt.runtime.explanation import Explanation
 from tcopt.runtime.profile import Profile, measure_profile
-from tcopt.runtime.run_options import DeviceName, RunOptions, known_outputs
+from tcopt.runtime.run_options import DeviceName, RunOptions, check_count, known_outputs
 from tcopt.runtime.signature import Feed, flatten, group, select_values
-from tcopt.runtime.specialization import AnyProgram, Specialization
 from tcopt.runtime.specs import ReadyFeeds, Shapes, TensorSpec, fixed_symbols, select_feeds
-from tcopt.runtime.staged import StagedProgram
+from tcopt.runtime.staged import AnyProgram, Specialization, StagedProgram
 from tcopt.runtime.stopping import Cancellation, Control
 from tcopt.runtime.summary import html_summary, summary
 from tcopt.runtime.whole_program import WholeProgram
-from tcopt.support.counts import check_count
 from tcopt.support.data.random_keys import seeded
 from tcopt.support.data.structures import Kind
 from tcopt.support.errors import InputError, ResourceError, UnsupportedError

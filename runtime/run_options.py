@@ -203,3 +203,17 @@ def known_outputs(names: Sequence[str], wanted: object) -> list[str]:
         if not isinstance(name, str) or name not in names:
             raise InputError(f'the model has no output "{name}"', hint=f"its outputs are {names}")
     return found
+
+
+_MOST = 2**31 - 1
+
+
+def check_count(what: str, number: object) -> int:
+    """Check that a count is an integer of at least 1, and return it.
+
+    Raises:
+        InputError: the value is not such an integer.
+    """
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= _MOST:
+        raise InputError(f"the number of {what} should be at least 1, got {number!r}")
+    return number

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -154,3 +155,23 @@ def _cut(array: Array, extents: Sequence[int]) -> Array:
     if array.shape[1:] == tuple(extents[1:]):
         return array[: extents[0]]
     return np.ascontiguousarray(array[tuple(map(slice, extents))])
+
+
+AnyProgram: TypeAlias = "WholeProgram | StagedProgram"
+
+
+class Specialization(ABC):
+    """Compile a model for the shapes, and if necessary the values, of a run's feeds."""
+
+    @abstractmethod
+    def key(self, feeds: Mapping[str, Feed]) -> tuple[object, ...]:
+        """Return the part of the feeds that the code depends on; equal keys share a program."""
+
+    @abstractmethod
+    def compile(self, feeds: Mapping[str, Feed]) -> AnyProgram:
+        """Compile the model for these feeds."""
+
+    @property
+    @abstractmethod
+    def needs_values(self) -> bool:
+        """Whether keys depend on values of the feeds, in addition to their shapes."""

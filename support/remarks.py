@@ -1,4 +1,4 @@
-"""Remarks about the decisions of passes and rules, shown by `explain`.
+"""Remarks about the decisions of passes and rules, shown by `explain`, and placement warnings.
 
 A pass calls `remark` when it makes or rejects a choice that a user may ask about, such as using
 Winograd for a convolution. Remarks are only created if they are collected:
@@ -11,13 +11,12 @@ Winograd for a convolution. Remarks are only created if they are collected:
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from tcopt.support.collecting import collecting
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -47,6 +46,20 @@ class Remark:
         place = f" ({self.where})" if self.where else ""
         kind = "slow" if self.slow else "missed" if self.missed else "done"
         return f"{kind}: {self.by}: {self.subject}{place}: {self.message}"
+
+
+_T = TypeVar("_T")
+
+
+@contextmanager
+def collecting(variable: ContextVar[list[_T] | None]) -> Generator[list[_T]]:
+    """Set a context variable to a new list and yield the list."""
+    found: list[_T] = []
+    token = variable.set(found)
+    try:
+        yield found
+    finally:
+        variable.reset(token)
 
 
 _LISTENER: ContextVar[list[Remark] | None] = ContextVar("remarks", default=None)
@@ -107,3 +120,25 @@ def replay(remarks: list[Remark]) -> None:
         listener.extend(remarks)
     if slow is not None:
         slow.extend(remark for remark in remarks if remark.slow)
+
+
+_PLACEMENT: ContextVar[list[str] | None] = ContextVar("placement", default=None)
+
+
+class PlacementWarning(UserWarning):
+    """A model was compiled for an accelerator, but none of its operators runs there."""
+
+
+def warn_of_placement(message: str) -> None:
+    """Issue a `PlacementWarning`, which is repeated when the model's program is cached."""
+    collected = _PLACEMENT.get()
+    if collected is not None:
+        collected.append(message)
+    warnings.warn(message, PlacementWarning, stacklevel=3)
+
+
+@contextmanager
+def collect_placement_warnings() -> Generator[list[str]]:
+    """Collect the messages of the placement warnings issued within the context."""
+    with collecting(_PLACEMENT) as messages:
+        yield messages

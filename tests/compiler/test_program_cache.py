@@ -20,8 +20,7 @@ from tcopt.compiler.content import hash_file, hash_source
 from tcopt.compiler.program_cache import wait_for_writers
 from tcopt.schedules.rules import rule as rules
 from tcopt.support.errors import InputError
-from tcopt.support.placement import PlacementWarning
-from tcopt.support.remarks import collect_remarks
+from tcopt.support.remarks import PlacementWarning, collect_remarks
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import onnx.parser
 import pytest
 
 from models.tool_models import dense_relu, save_dense_relu
@@ -112,6 +113,16 @@ def test_stopping_at_a_level(phase: str, model: Path, tmp_path: Path, capsys: Ou
     again = tmp_path / f"{phase}.again.mlir"
     assert tcopt.main([str(text), "-o", str(again)]) == 0
     assert again.read_text() == text.read_text()
+
+
+def test_a_level_of_a_model_in_stages_is_that_of_its_first(tmp_path: Path, capsys: Output) -> None:
+    """As in a compile, nodes whose sizes depend on data are left to a later stage."""
+    path = tmp_path / "indices.onnx"
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    indices (float[3] x) => (int64[1, n] y) { a = Abs(x) p = NonZero(a) y = Neg(p) }"""
+    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    assert tcopt_compile.main([str(path), "--compile-to", "import"]) == 0
+    assert "graph.abs" in (printed := capsys.readouterr().out) and "graph.neg" not in printed
 
 
 def test_every_pass_keeps_the_results(model: Path, capsys: Output) -> None:

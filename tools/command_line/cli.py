@@ -43,10 +43,26 @@ class _PrintVersions(argparse.Action):
     """Print the versions of tcopt and of the libraries that code depends on."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        from tcopt.tools.command_line.versions import version_text
-
         print(version_text())
         raise SystemExit(0)
+
+
+def version_text() -> str:
+    """Return the version of tcopt, and on a second line those of its libraries."""
+    import platform
+    from importlib.metadata import version
+
+    import llvmlite
+    from llvmlite import binding
+
+    import tcopt
+
+    llvm = ".".join(map(str, binding.llvm_version_info))
+    libraries = ", ".join(f"{name} {version(name)}" for name in ("xdsl", "onnx", "numpy"))
+    return (
+        f"tcopt {tcopt.__version__} (Python {platform.python_version()})\n"
+        f"llvmlite {llvmlite.__version__} (LLVM {llvm}), {libraries}"
+    )
 
 
 def add_common_arguments(parser: argparse.ArgumentParser) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 
-from onnx import TensorProto, TypeProto, ValueInfoProto
+import onnx
+from onnx import ModelProto, TensorProto, TypeProto, ValueInfoProto
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.types import shape_of, type_of
@@ -134,3 +135,17 @@ def _agreed(own: Dimension, extent: int, extents: dict[str, int]) -> Dimension:
     if isinstance(own, str):
         return own if extents.setdefault(own, extent) == extent else extent
     return None if own is None else extent
+
+
+def typed_outputs(model: ModelProto) -> Sequence[ValueInfoProto]:
+    """Return the outputs of a model; undeclared types are inferred by ONNX if possible."""
+    outputs = model.graph.output
+    if all(info.type.WhichOneof("value") is not None for info in outputs):
+        return outputs
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model).graph.output
+    # Models whose types cannot be inferred, or that are too large for it, may still be compiled.
+    except Exception:
+        return outputs
+    known = {info.name: info for info in inferred}
+    return [known.get(info.name, info) for info in outputs]

@@ -37,8 +37,7 @@ from tcopt.support.arithmetic.minimum_cut import UNLIMITED, Network
 from tcopt.support.errors import PassFailedError
 from tcopt.support.ir.rewriting import function_bodies, rewrite
 from tcopt.support.locations import describe_location, nearest_location
-from tcopt.support.placement import warn_of_placement
-from tcopt.support.remarks import remark
+from tcopt.support.remarks import remark, warn_of_placement
 
 HOST_PRODUCTS = 6
 """Multiply-adds of the host per cycle of the accelerator: in figure 21 of the TVM paper, the ARM

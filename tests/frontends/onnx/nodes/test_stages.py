@@ -11,7 +11,9 @@ from onnx import helper
 
 import tcopt
 from models.checks import node_model, run_reference
-from tcopt.frontends.onnx import MissingValuesError, import_model
+from tcopt.frontends.onnx import MissingShapesError, MissingValuesError, import_model
+from tcopt.frontends.onnx.importer import Fixed, Open, Staged, import_staged
+from tcopt.frontends.onnx.model.options import ImportOptions
 from tcopt.support.errors import UnsupportedError
 
 
@@ -329,3 +331,20 @@ def test_what_stages_cannot_do(tmp_path):
         compiled.explain()
     with pytest.raises(MissingValuesError, match="the data of NonZero"):
         import_model(model)
+
+
+def test_an_import_is_fixed_open_or_staged():
+    """Missing shapes and values are results of an import, not exceptions."""
+    data, shape = np.zeros((3, 2), np.float32), np.array([6], np.int64)
+    by_value = node_model("Reshape", [data, shape])
+    found = import_staged(by_value, ImportOptions())
+    assert isinstance(found, Open) and isinstance(found.missing, MissingValuesError)
+    assert found.missing.inputs == ("x1",)
+    found = import_staged(by_value, ImportOptions(values={"x1": shape}))
+    assert type(found) is Fixed
+    by_shape = model_of("doubled (float[n] x) => (float[n] y) { y = Add(x, x) }")
+    found = import_staged(by_shape, ImportOptions())
+    assert isinstance(found, Open) and isinstance(found.missing, MissingShapesError)
+    assert type(import_staged(by_shape, ImportOptions(dims={"n": 3}))) is Fixed
+    found = import_staged(node_model("NonZero", [data]), ImportOptions())
+    assert isinstance(found, Staged) and found.rest.bounded

@@ -13,7 +13,7 @@ from running.examples import examples
 from tcopt.dialects import graph
 from tcopt.interpreters.graph import run_module
 from tcopt.passes.graph.placement.partition import PartitionPass
-from tcopt.support.placement import PlacementWarning
+from tcopt.support.remarks import PlacementWarning
 from tcopt.support.syntax.parsing import LocatedParser
 from tcopt.tools.passes.driver import new_context
 
