@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import import_module
-from pathlib import Path
 from typing import Any, Self
 
 from numpy.typing import NDArray
@@ -98,13 +96,7 @@ class Code(ABC):
         self.execute(buffers, order)
 
 
-def _load() -> None:
-    """Import the `code.py` files in `backends`, and the one of all other accelerators."""
-    for path in sorted(Path(__file__).parent.parent.glob("*/*code.py")):
-        import_module(f"tcopt.backends.{path.parent.name}.{path.stem}")
-
-
-CODES: Registry[str, type[Code]] = Registry("instruction set", _load)
+CODES: Registry[str, type[Code]] = Registry("instruction set")
 """Subclasses of `Code` by the name of the attribute of the accelerator's facts."""
 
 ANY = ""

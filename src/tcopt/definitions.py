@@ -12,6 +12,7 @@ used; their text is scanned first, which takes milliseconds. The rules are
 - a target kind is registered by a module of `targets`,
 - a host function is registered by a module of `support.host.host_functions`, or by a
   `host_functions.py` below `backends`,
+- the code of accelerators is registered by a `*code.py` below `backends`,
 - a handler of ONNX operators is registered by a module of `frontends.onnx.handlers`.
 """
 
@@ -89,6 +90,7 @@ SCANS: Mapping[str, Callable[[], object]] = {
     "host function": lambda: _import(
         "support/host/host_functions/*.py", "backends/*/host_functions.py"
     ),
+    "instruction set": lambda: _import("backends/*/*code.py"),
     "handler of operator": lambda: _import("frontends/onnx/handlers/*.py"),
     "answer": lambda: _import("schedules/rules/rule.py"),
 }
