@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from xdsl.ir import Operation
 
@@ -13,6 +13,8 @@ from tcopt.support.registries.registry import import_all
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 _Own = TypeVar("_Own", bound=Callable[..., Any])
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 
 class RuleTable(Generic[Rule]):
@@ -59,6 +61,34 @@ class RuleTable(Generic[Rule]):
         has a rule."""
         rules = self.rules()
         return next((rules[key] for cls in type(op).__mro__ if (key := _key(cls)) in rules), None)
+
+
+class OpFunction(
+    RuleTable[Callable[Concatenate[Any, Parameters], Result]], Generic[Parameters, Result]
+):
+    """A function of an op, and of further arguments, that is defined by a rule for each class.
+
+    panel_form: OpFunction[[], PanelForm | None] = OpFunction(__name__, None)
+
+    @panel_form.rule_for(MatmulOp)
+    def _matmul(op: MatmulOp) -> PanelForm | None: ...
+    """
+
+    def __init__(self, home: str, default: Result):
+        """
+        Args:
+            home: the module or package with the rules.
+            default: result for an op without a rule.
+        """
+        super().__init__(home)
+        self.default = default
+
+    def __call__(
+        self, op: Operation, *args: Parameters.args, **kwargs: Parameters.kwargs
+    ) -> Result:
+        """Return the result for an op."""
+        rule = self.of(op)
+        return self.default if rule is None else rule(op, *args, **kwargs)
 
 
 def _key(cls: type[object]) -> str:

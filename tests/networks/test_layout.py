@@ -156,13 +156,13 @@ def test_tiles_read_their_padding_from_a_border(tile: int, pads: list[int], wide
     x, w = blocks(data(1, 8, 7, 9), 1, 4), blocks(blocks(data(8, 8, 3, 3), 1, 4), 0, 4)
     (weights,) = WinogradWeightsOp(value(w), tile=tile).evaluate(w)
     op = WinogradConvOp(value(x), value(weights), tile=tile, pads=pads)
-    window = padded_window(op, nonnegative=False)
+    window = padded_window(op, False)
     assert window is not None and window.copies
     more = (0, 0, wider, wider, 0)
     border = window.border.union(Border(more, more))
     inside = np.pad(x, list(zip(border.low, border.high, strict=True)))
     moved = window.inside(value(inside), border)
-    left = padded_window(moved, nonnegative=False)
+    left = padded_window(moved, False)
     assert left is not None and not left.copies
     np.testing.assert_allclose(
         check(moved, (inside, weights)), check(op, (x, weights)), rtol=1e-5, atol=1e-5

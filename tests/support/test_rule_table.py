@@ -6,7 +6,7 @@ from xdsl.dialects import arith
 
 from tcopt.dialects import graph
 from tcopt.support.errors import InputError
-from tcopt.support.registries.rule_table import RuleTable
+from tcopt.support.registries.rule_table import OpFunction, RuleTable
 
 
 def test_a_rule_serves_all_its_ops_and_no_op_has_two():
@@ -22,17 +22,17 @@ def test_a_rule_serves_all_its_ops_and_no_op_has_two():
 
 
 def test_a_rule_of_a_class_serves_its_subclasses_unless_they_have_their_own():
-    table = RuleTable("tcopt.support.registries.rule_table")
+    kind: OpFunction[[int], str] = OpFunction("tcopt.support.registries.rule_table", "other")
 
-    @table.rule_for(graph.ElementwiseOp)
-    def general(op: object) -> str:
-        return "elementwise"
+    @kind.rule_for(graph.ElementwiseOp)
+    def general(op: object, count: int) -> str:
+        return f"elementwise {count}"
 
-    @table.rule_for(graph.AddOp)
-    def special(op: object) -> str:
-        return "add"
+    @kind.rule_for(graph.AddOp)
+    def special(op: object, count: int) -> str:
+        return f"add {count}"
 
     x = graph.ConstantOp.literal(np.zeros(2, np.float32))
-    assert table.of(graph.AddOp(x, x)) is special
-    assert table.of(graph.MulOp(x, x)) is general
-    assert table.of(x) is None
+    assert kind(graph.AddOp(x, x), 1) == "add 1"
+    assert kind(graph.MulOp(x, x), 2) == "elementwise 2"
+    assert kind(x, 3) == "other" and kind.of(x) is None

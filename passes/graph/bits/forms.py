@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from tcopt.dialects.graph.bit_conv import BitConvOp
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.pack_bits import PackBitsOp
 from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
 from tcopt.dialects.graph.pad import PadOp
@@ -22,7 +20,7 @@ from tcopt.dialects.graph.sum_tables import SumTablesOp, TableShape
 from tcopt.dialects.graph.table_conv import TableConvOp
 from tcopt.dialects.graph.types import Array, shape_of
 from tcopt.dialects.intrinsics.bit_dots import WORD
-from tcopt.support.registries.rule_table import RuleTable
+from tcopt.support.registries.rule_table import OpFunction
 
 
 class BitNumbers(NamedTuple):
@@ -98,16 +96,8 @@ class BitForm(ABC):
         """Return ops that compute the contraction's result with `graph.bit_conv`."""
 
 
-_FORMS: RuleTable[Callable[[Any], BitForm | None]] = RuleTable(__name__)
-has_bit_form = _FORMS.rule_for
-"""Register the form of a contraction on words of bits; see `bit_form`."""
-
-
-def bit_form(op: ContractionOp) -> BitForm | None:
-    """Return the form of an op on words of bits, for operands of few bits; None if there is
-    none."""
-    rule = _FORMS.of(op)
-    return None if rule is None else rule(op)
+bit_form: OpFunction[[], BitForm | None] = OpFunction(__name__, None)
+"""The form of a contraction on words of bits, for operands of few bits; None if there is none."""
 
 
 class BlockedConvForm(BitForm):
@@ -310,7 +300,7 @@ class PackedMatmulForm(BitForm):
         return [*ops, sums, *self._rows_of(sums)]
 
 
-@has_bit_form(BlockedConvOp)
+@bit_form.rule_for(BlockedConvOp)
 def _blocked_conv(op: BlockedConvOp) -> BitForm | None:
     """Return the form for data in blocks of channels that fit into words."""
     if op.is_plain or op.is_depthwise or op.group > 1 or shape_of(op.w)[-2] > WORD:
@@ -318,7 +308,7 @@ def _blocked_conv(op: BlockedConvOp) -> BitForm | None:
     return BlockedConvForm(op)
 
 
-@has_bit_form(PackedMatmulOp)
+@bit_form.rule_for(PackedMatmulOp)
 def _packed_matmul(op: PackedMatmulOp) -> BitForm | None:
     """Return the form for untransposed rows and panels of one matrix."""
     if op.batch_rank or op.transpose_a is not None or op.group > 1:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
-from typing import Any, cast
+from typing import cast
 
 import ml_dtypes
 import numpy as np
@@ -18,7 +18,7 @@ from tcopt.dialects.graph.pad import PadOp
 from tcopt.dialects.graph.quantize import QuantizerOp
 from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
 from tcopt.passes.graph.folding.constants import Constants
-from tcopt.support.registries.rule_table import RuleTable
+from tcopt.support.registries.rule_table import OpFunction
 
 MOST = 256
 """Maximum size of a set: the number of values of a byte."""
@@ -27,27 +27,22 @@ MOST_TOGETHER = 1 << 16
 """Maximum number of combinations of operand values on which an operator is evaluated."""
 
 
-_FILLS: RuleTable[Callable[[Any], Sequence[float]]] = RuleTable(__name__)
-fills = _FILLS.rule_for
-"""Register a function that returns the values that elements of an op's result may have in addition
-to elements of its operands."""
+fill_values: OpFunction[[], Sequence[float] | None] = OpFunction(__name__, None)
+"""Values that elements of an op's result may have in addition to elements of its operands; None if
+other values may be computed."""
 
 
-def fill_values(op: GraphOp) -> Sequence[float] | None:
-    """Return the values that elements of the result may have in addition to elements of operands;
-    None if other values may be computed."""
-    rule = _FILLS.of(op)
-    if rule is None:
-        return () if op.selects else None
-    return rule(op)
+@fill_values.rule_for(GraphOp)
+def _selected(op: GraphOp) -> Sequence[float] | None:
+    return () if op.selects else None
 
 
-@fills(PadOp)
+@fill_values.rule_for(PadOp)
 def _pad(op: PadOp) -> Sequence[float]:
     return (0,) if op.mode.data is PadMode.CONSTANT and op.value is None else ()
 
 
-@fills(LayoutTransformOp)
+@fill_values.rule_for(LayoutTransformOp)
 def _layout(op: LayoutTransformOp) -> Sequence[float]:
     # Zeros that pad blocks are not elements of the stored tensor.
     return ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from xdsl.ir import Operation, SSAValue
@@ -19,62 +19,41 @@ from tcopt.dialects.graph.slice import ConcatOp
 from tcopt.dialects.graph.sum_taps import SumTapsOp
 from tcopt.dialects.graph.types import broadcast_shapes, shape_of, tensor
 from tcopt.dialects.graph.windows import window_properties
-from tcopt.support.registries.rule_table import RuleTable
+from tcopt.support.registries.rule_table import OpFunction
 
-_CONTRACTED: RuleTable[Callable[[Any, Any], GraphOp | None]] = RuleTable(
-    f"{__package__}.conv_in_blocks"
+contraction_in_blocks: OpFunction[[Any], GraphOp | None] = OpFunction(
+    f"{__package__}.conv_in_blocks", None
 )
-contracts_in_blocks = _CONTRACTED.rule_for
-"""Register a function that returns an op, the first argument, that contracts channels and computes
-its result in blocks of `BlockLayouts.block_of` channels, not yet inserted; None if the op should
-compute on plain data. Such ops compute in blocks regardless of the layout of their operands."""
+"""An op that contracts channels and computes its result in blocks of `BlockLayouts.block_of`
+channels, not yet inserted; None if the op should compute on plain data.
 
-_Form = Callable[[Any, Sequence[SSAValue], int], GraphOp | None]
-_IN_BLOCKS: RuleTable[_Form] = RuleTable(__name__)
-computes_in_blocks = _IN_BLOCKS.rule_for
-"""Register the form of an op on data in blocks; see `form_in_blocks`."""
+The argument is a `BlockLayouts`. Ops with a rule compute in blocks regardless of the layout of
+their operands.
+"""
 
-_STAYS_PLAIN: RuleTable[Callable[[Any, int], bool]] = RuleTable(__name__)
-may_stay_plain = _STAYS_PLAIN.rule_for
-"""Register a function that returns whether an op is known to have no form in blocks of a number of
-channels."""
+form_in_blocks: OpFunction[[Sequence[SSAValue], int], GraphOp | None] = OpFunction(__name__, None)
+"""The op on data whose channels are in blocks, or None if it has no such form.
 
+The arguments are the operands and the number of channels in a block. Operands of the op's own rank
+are [N, C / block, ..., block]; those of lower rank broadcast against that.
+"""
 
-def contraction_in_blocks(op: GraphOp) -> Callable[[Any, Any], GraphOp | None] | None:
-    """Return the rule that contracts the channels of an op in blocks; None for other ops."""
-    return _CONTRACTED.of(op)
+is_plain_in_blocks_of: OpFunction[[int], bool] = OpFunction(__name__, False)
+"""Whether an op is known to have no form in blocks of a number of channels."""
 
 
 def contracts(op: Operation) -> bool:
     """Whether an op contracts channels in blocks of them."""
-    return isinstance(op, GraphOp) and contraction_in_blocks(op) is not None
+    return contraction_in_blocks.of(op) is not None
 
 
-def form_in_blocks(op: GraphOp, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
-    """Return an op on data whose channels are in blocks, or None if it has no such form.
-
-    Args:
-        operands: the operands. Those of the op's own rank are [N, C / block, ..., block], operands
-            of lower rank broadcast against that.
-        block: channels in a block.
-    """
-    rule = _IN_BLOCKS.of(op)
-    return None if rule is None else rule(op, operands, block)
-
-
-def is_plain_in_blocks_of(op: GraphOp, block: int) -> bool:
-    """Whether an op is known to have no form in blocks of `block` channels."""
-    rule = _STAYS_PLAIN.of(op)
-    return rule is not None and rule(op, block)
-
-
-@computes_in_blocks(ElementwiseOp)
+@form_in_blocks.rule_for(ElementwiseOp)
 def _elementwise(op: ElementwiseOp, operands: Sequence[SSAValue], block: int) -> GraphOp:
     """Return the same op, as elements keep their relative positions."""
     return op.with_operands(operands, broadcast_shapes(*map(shape_of, operands)))
 
 
-@computes_in_blocks(PoolOp)
+@form_in_blocks.rule_for(PoolOp)
 def _pool(op: PoolOp, operands: Sequence[SSAValue], block: int) -> GraphOp:
     """Return the op with the block as an additional spatial dimension of window extent 1."""
     window, shape = op.window, op.shape
@@ -88,7 +67,7 @@ def _pool(op: PoolOp, operands: Sequence[SSAValue], block: int) -> GraphOp:
     return PoolOp.create(operands=operands, properties=properties, result_types=[result])
 
 
-@computes_in_blocks(ReduceOp)
+@form_in_blocks.rule_for(ReduceOp)
 def _reduce(op: ReduceOp, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
     """Return the op on blocks, for reductions over spatial dimensions that are kept as 1."""
     axes = op.axes.get_values()
@@ -97,13 +76,13 @@ def _reduce(op: ReduceOp, operands: Sequence[SSAValue], block: int) -> GraphOp |
     return ReduceOp(operands[0], kind=op.kind.data.value, axes=axes, keepdims=True)
 
 
-@computes_in_blocks(ConcatOp)
+@form_in_blocks.rule_for(ConcatOp)
 def _concat(op: ConcatOp, operands: Sequence[SSAValue], block: int) -> GraphOp:
     """Return the op on blocks, along any axis: channels too, as they are whole blocks."""
     return ConcatOp(list(operands), axis=op.axis.value.data)
 
 
-@computes_in_blocks(LrnOp)
+@form_in_blocks.rule_for(LrnOp)
 def _lrn(op: LrnOp, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
     """Return the op on blocks, if no window extends to a lane after the last channel, or beyond the
     adjacent blocks."""
@@ -119,7 +98,7 @@ def _lrn(op: LrnOp, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
     )
 
 
-@computes_in_blocks(InterleaveOp)
+@form_in_blocks.rule_for(InterleaveOp)
 def _interleave(op: InterleaveOp, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
     """Return the op on blocks, if phases are whole blocks."""
     if _is_not_whole_blocks(op, block):
@@ -133,12 +112,12 @@ def _interleave(op: InterleaveOp, operands: Sequence[SSAValue], block: int) -> G
     )
 
 
-@may_stay_plain(InterleaveOp)
+@is_plain_in_blocks_of.rule_for(InterleaveOp)
 def _is_not_whole_blocks(op: InterleaveOp, block: int) -> bool:
     return op.shape[1] % block > 0 or op.groups.value.data > 1
 
 
-@may_stay_plain(SumTapsOp, Col2ImOp)
+@is_plain_in_blocks_of.rule_for(SumTapsOp, Col2ImOp)
 def _is_along_the_image(op: Operation, block: int) -> bool:
     # Vectors hold pixels, as there are too few channels to fill them.
     return True

@@ -16,7 +16,7 @@ from tcopt.dialects.graph.layout import SPATIAL, LayoutTransformOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.types import element_type, is_float, shape_of
 from tcopt.dialects.intrinsics import added_at_once
-from tcopt.passes.graph.layout.blocked_forms import contracts_in_blocks
+from tcopt.passes.graph.layout.blocked_forms import contraction_in_blocks
 from tcopt.passes.graph.layout.convert_layout import BlockLayouts
 from tcopt.passes.graph.layout.skipped_taps import skipped_dimensions
 
@@ -24,7 +24,7 @@ PRODUCTS = 2
 """Vector multiplications per cycle of a core."""
 
 
-@contracts_in_blocks(ConvOp)
+@contraction_in_blocks.rule_for(ConvOp)
 def conv_in_blocks(op: ConvOp, layouts: BlockLayouts) -> GraphOp | None:
     """Return a convolution whose vectors hold output channels; None if it should stay plain.
 
@@ -120,7 +120,7 @@ def _conv(
     )
 
 
-@contracts_in_blocks(ConvTransposeOp)
+@contraction_in_blocks.rule_for(ConvTransposeOp)
 def conv_transpose_in_blocks(op: ConvTransposeOp, layouts: BlockLayouts) -> GraphOp | None:
     """Return a transposed convolution by phases; None if it has none."""
     rank = len(op.shape) - 2

@@ -44,7 +44,7 @@ class ConvertLayoutPass(ModulePass):
 
     A vector then holds channels of one pixel, whatever the image's width. Weights are reordered to
     match, which `fold-constants` does at compile time. Other ops that have a blocked form
-    (`computes_in_blocks`) are converted too, unless less data has to be converted if they stay
+    (`form_in_blocks`) are converted too, unless less data has to be converted if they stay
     plain (see `layout_cost.py`). A layout transform is inserted only where plain and blocked
     values meet.
 
@@ -247,8 +247,8 @@ class _Conversion:
             return None
         if isinstance(op, ContractionOp) and not self.machine.accepts(op):
             return None
-        if (contract := contraction_in_blocks(op)) is not None:
-            return contract(op, BlockLayouts(self, op))
+        if contracts(op):
+            return contraction_in_blocks(op, BlockLayouts(self, op))
         return self._between(op)
 
     # Ops between contractions

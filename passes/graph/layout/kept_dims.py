@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from xdsl.ir import Block, SSAValue
 
@@ -12,13 +11,11 @@ from tcopt.dialects.graph.reduce import ReduceOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.passes.graph.layout.blocked_forms import contracts
 from tcopt.support.ir.rewriting import replace, take_choices
-from tcopt.support.registries.rule_table import RuleTable
+from tcopt.support.registries.rule_table import OpFunction
 
-_RULES: RuleTable[Callable[[Any], Sequence[GraphOp] | None]] = RuleTable(__name__)
-drops_dims = _RULES.rule_for
-"""Register a function that returns ops equivalent to one that drops dimensions: ops that keep all
-dimensions, followed by one that drops those of size 1; None if it drops no dimensions after the
-channels."""
+with_dims_kept: OpFunction[[], Sequence[GraphOp] | None] = OpFunction(__name__, None)
+"""Ops equivalent to one that drops dimensions: ops that keep all dimensions, followed by one that
+drops those of size 1; None if it drops no dimensions after the channels."""
 
 
 def keep_dims(body: Block) -> None:
@@ -37,13 +34,13 @@ def keep_dims(body: Block) -> None:
             continue
         if op.is_elementwise:
             convolved.update(op.results)
-        if (rule := _RULES.of(op)) is not None and (parts := rule(op)) is not None:
+        if (parts := with_dims_kept(op)) is not None:
             take_choices(parts[-1], op)
             parts[-1].results[0].name_hint = op.results[0].name_hint
             replace(op, parts)
 
 
-@drops_dims(ReduceOp)
+@with_dims_kept.rule_for(ReduceOp)
 def _reduce(op: ReduceOp) -> Sequence[GraphOp] | None:
     axes = op.axes.get_values()
     if op.keepdims is not None or not axes or not all(axis >= 2 for axis in axes):

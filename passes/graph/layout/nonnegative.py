@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from xdsl.ir import Block, SSAValue
 
@@ -23,46 +22,43 @@ from tcopt.dialects.graph.pad import PadOp
 from tcopt.dialects.graph.pool import PoolOp
 from tcopt.dialects.graph.shape import MovementOp
 from tcopt.dialects.graph.slice import ConcatOp
-from tcopt.support.registries.rule_table import RuleTable
+from tcopt.support.registries.rule_table import OpFunction
 
-_RULES: RuleTable[Callable[[Any, Sequence[bool]], bool]] = RuleTable(__name__)
-keeps_nonnegative = _RULES.rule_for
-"""Register a function that returns whether all elements of an op's result are non-negative, from
-the answers for its operands."""
+is_nonnegative: OpFunction[[Sequence[bool]], bool] = OpFunction(__name__, False)
+"""Whether all elements of an op's result are non-negative, from the answers for its operands."""
 
 
 def nonnegative_values(block: Block) -> set[SSAValue]:
     """Return the results of a block's ops whose elements are known to be non-negative."""
     found: set[SSAValue] = set()
     for op in block.ops:
-        rule = _RULES.of(op) if isinstance(op, GraphOp) else None
-        if rule is not None and rule(op, [operand in found for operand in op.operands]):
+        if is_nonnegative(op, [operand in found for operand in op.operands]):
             found.update(op.results)
     return found
 
 
-@keeps_nonnegative(ReluOp, SigmoidOp, SoftplusOp, TanhSoftplusOp)
+@is_nonnegative.rule_for(ReluOp, SigmoidOp, SoftplusOp, TanhSoftplusOp)
 def _always(op: GraphOp, operands: Sequence[bool]) -> bool:
     return True
 
 
-@keeps_nonnegative(AddOp, MulOp, MinOp, MovementOp, ConcatOp, PadOp, LayoutTransformOp)
+@is_nonnegative.rule_for(AddOp, MulOp, MinOp, MovementOp, ConcatOp, PadOp, LayoutTransformOp)
 def _if_all_are(op: GraphOp, operands: Sequence[bool]) -> bool:
     return all(operands)
 
 
-@keeps_nonnegative(MaxOp)
+@is_nonnegative.rule_for(MaxOp)
 def _if_one_is(op: MaxOp, operands: Sequence[bool]) -> bool:
     return any(operands)
 
 
-@keeps_nonnegative(ClipOp)
+@is_nonnegative.rule_for(ClipOp)
 def _clip(op: ClipOp, operands: Sequence[bool]) -> bool:
     low = -math.inf if op.min is None else op.min.value.data
     high = math.inf if op.max is None else op.max.value.data
     return high >= 0 and (low >= 0 or operands[0])
 
 
-@keeps_nonnegative(PoolOp)
+@is_nonnegative.rule_for(PoolOp)
 def _pool(op: PoolOp, operands: Sequence[bool]) -> bool:
     return operands[0] or op.kind.data is PoolKind.LP

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.ir import SSAValue
 
@@ -18,7 +17,7 @@ from tcopt.dialects.graph.types import shape_of
 from tcopt.dialects.graph.windows import Window, window_properties
 from tcopt.dialects.graph.winograd_tiles import WinogradTilesOp
 from tcopt.passes.graph.layout.borders import Border
-from tcopt.support.registries.rule_table import RuleTable
+from tcopt.support.registries.rule_table import OpFunction
 
 
 @dataclass(frozen=True)
@@ -51,20 +50,12 @@ class PaddedWindow:
         return type(self.op).create(operands=operands, properties=properties, result_types=result)
 
 
-_RULES: RuleTable[Callable[[Any, bool], PaddedWindow | None]] = RuleTable(__name__)
-pads_windows = _RULES.rule_for
-"""Register a function that returns the padded window of an op; see `padded_window`."""
+padded_window: OpFunction[[bool], PaddedWindow | None] = OpFunction(__name__, None)
+"""The padding of an op; None if it does not move a window over its first operand, or the padding is
+not a known constant.
 
-
-def padded_window(op: GraphOp, *, nonnegative: bool) -> PaddedWindow | None:
-    """Return the padding of an op; None if it does not move a window over its first operand, or the
-    padding is not a known constant.
-
-    Args:
-        nonnegative: whether all elements of the operand are non-negative.
-    """
-    rule = _RULES.of(op)
-    return None if rule is None else rule(op, nonnegative)
+The argument says whether all elements of the operand are non-negative.
+"""
 
 
 def _pads_inside(
@@ -76,7 +67,7 @@ def _pads_inside(
     )
 
 
-@pads_windows(BlockedConvOp)
+@padded_window.rule_for(BlockedConvOp)
 def _blocked_conv(op: BlockedConvOp, nonnegative: bool) -> PaddedWindow:
     spatial, x = slice(2, 2 + op.spatial_rank), shape_of(op.x)
     low, high = (
@@ -88,7 +79,7 @@ def _blocked_conv(op: BlockedConvOp, nonnegative: bool) -> PaddedWindow:
     return PaddedWindow(op, border, pads, op.stores_pads)
 
 
-@pads_windows(BlockedConvTransposeOp)
+@padded_window.rule_for(BlockedConvTransposeOp)
 def _blocked_conv_transpose(op: BlockedConvTransposeOp, nonnegative: bool) -> PaddedWindow:
     spatial, x = slice(2, 2 + op.spatial_rank), shape_of(op.x)
     low, high = op.window.border(x[spatial], op.places)
@@ -96,7 +87,7 @@ def _blocked_conv_transpose(op: BlockedConvTransposeOp, nonnegative: bool) -> Pa
     return PaddedWindow(op, Border.spatial(low, high, len(x)), pads, op.window.is_padded)
 
 
-@pads_windows(BitConvOp)
+@padded_window.rule_for(BitConvOp)
 def _bit_conv(op: BitConvOp, nonnegative: bool) -> PaddedWindow:
     spatial = slice(1, 1 + op.spatial_rank)
     low, high = op.window.border(shape_of(op.x)[spatial], op.places)
@@ -106,7 +97,7 @@ def _bit_conv(op: BitConvOp, nonnegative: bool) -> PaddedWindow:
     )
 
 
-@pads_windows(WinogradTilesOp)
+@padded_window.rule_for(WinogradTilesOp)
 def _winograd_tiles(op: WinogradTilesOp, nonnegative: bool) -> PaddedWindow:
     border = Border.spatial(*op.border, len(op.shape))
 
@@ -118,7 +109,7 @@ def _winograd_tiles(op: WinogradTilesOp, nonnegative: bool) -> PaddedWindow:
     return PaddedWindow(op, border, pads, not border.is_empty)
 
 
-@pads_windows(PoolOp)
+@padded_window.rule_for(PoolOp)
 def _pool(op: PoolOp, nonnegative: bool) -> PaddedWindow | None:
     """Return the window if zeros in its padding are harmless.
 

@@ -124,9 +124,7 @@ def _windows(op: GraphOp, plan: PaddingPlan, is_nonnegative: bool) -> dict[Graph
         elif all(operand is not value for operand in user.operands[1:]):
             own = _own_border(user)
             window = (
-                padded_window(user, nonnegative=is_nonnegative)
-                if own is None
-                else _without_pads(user, own)
+                padded_window(user, is_nonnegative) if own is None else _without_pads(user, own)
             )
             if window is not None:
                 (copied if window.copies else others)[user] = window

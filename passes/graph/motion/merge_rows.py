@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -25,7 +25,7 @@ from tcopt.dialects.graph.slice import ConcatOp, SliceOp
 from tcopt.dialects.graph.types import bytes_of, numpy_dtype, shape_of, type_of
 from tcopt.support.ir.rewriting import function_bodies, move_before, rewrite
 from tcopt.support.machines.alignment import ALIGNMENT
-from tcopt.support.registries.rule_table import RuleTable
+from tcopt.support.registries.rule_table import OpFunction
 from tcopt.support.remarks import remark
 
 FEW_ROWS = 16
@@ -42,19 +42,12 @@ MOST_REFUSED = 16
 Product = Callable[[SSAValue], ContractionOp]
 """Returns the product of a matrix of rows and a contraction's weights."""
 
-_PRODUCTS: RuleTable[Callable[[Any], Product | None]] = RuleTable(__name__)
-multiplies_rows = _PRODUCTS.rule_for
-"""Register the product of other rows of a contraction; see `product_of_rows`."""
+product_of_rows: OpFunction[[], Product | None] = OpFunction(__name__, None)
+"""The product of other rows and the same weights for an op that multiplies each row of data, its
+last axis, independently; None for other ops."""
 
 
-def product_of_rows(op: ContractionOp) -> Product | None:
-    """Return the product of other rows and the same weights for an op that multiplies each row of
-    data, its last axis, independently; None for other ops."""
-    rule = _PRODUCTS.of(op)
-    return None if rule is None else rule(op)
-
-
-@multiplies_rows(MatmulOp)
+@product_of_rows.rule_for(MatmulOp)
 def _matmul(op: MatmulOp) -> Product | None:
     if not op.is_by_one_matrix:
         return None

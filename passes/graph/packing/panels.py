@@ -5,12 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.matmul import MatmulOp
@@ -18,7 +16,7 @@ from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
 from tcopt.dialects.graph.pad import PadOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.types import shape_of
-from tcopt.support.registries.rule_table import RuleTable
+from tcopt.support.registries.rule_table import OpFunction
 
 _BATCH = "ABCDEFGH"
 """Letters of leading dimensions in layouts."""
@@ -51,32 +49,19 @@ class PanelForm(ABC):
         return None
 
 
-_PANELS: RuleTable[Callable[[Any], PanelForm | None]] = RuleTable(__name__)
-has_panels = _PANELS.rule_for
-"""Register the form of a contraction with weights in panels; see `panel_form`."""
+panel_form: OpFunction[[], PanelForm | None] = OpFunction(__name__, None)
+"""The form of a contraction whose weight matrix is stored in panels; None if it has none."""
 
-_GROUPS: RuleTable[Callable[[Any, int], Callable[[], Sequence[Operation]] | None]] = RuleTable(
-    __name__
-)
-has_groups = _GROUPS.rule_for
-"""Register the form of a contraction with terms in groups; see `grouped_form`."""
+GroupedForm = Callable[[], Sequence[Operation]]
+"""Builds ops for the same result, the last one producing it, with weights that store consecutive
+terms of a sum together."""
 
-
-def panel_form(op: ContractionOp) -> PanelForm | None:
-    """Return the form of an op whose weight matrix is stored in panels; None if it has none."""
-    rule = _PANELS.of(op)
-    return None if rule is None else rule(op)
+grouped_form: OpFunction[[int], GroupedForm | None] = OpFunction(__name__, None)
+"""The form of a contraction with a number of terms in groups, as dot-product instructions need;
+None if there is no such form."""
 
 
-def grouped_form(op: ContractionOp, group: int) -> Callable[[], Sequence[Operation]] | None:
-    """Return a function that builds ops for the same result with weights that store `group`
-    consecutive terms of a sum together, as dot-product instructions need, the last one producing
-    it; None if there is no such form."""
-    rule = _GROUPS.of(op)
-    return None if rule is None else rule(op, group)
-
-
-@has_panels(MatmulOp)
+@panel_form.rule_for(MatmulOp)
 class MatmulPanels(PanelForm):
     """Panels of the right operand of a matrix product."""
 
@@ -126,8 +111,8 @@ class MatmulPanels(PanelForm):
         return "NK" if self.op.transpose_b is not None else "KN"
 
 
-@has_groups(PackedMatmulOp)
-def _packed_matmul(op: PackedMatmulOp, group: int) -> Callable[[], Sequence[Operation]] | None:
+@grouped_form.rule_for(PackedMatmulOp)
+def _packed_matmul(op: PackedMatmulOp, group: int) -> GroupedForm | None:
     """Return the product with interleaved rows, for ungrouped panels of one matrix."""
     is_one = len(shape_of(op.panels)) == 3 and not op.batch_rank
     return partial(_interleaved_rows, op, group) if is_one else None
@@ -159,8 +144,8 @@ def _interleaved_rows(op: PackedMatmulOp, group: int) -> Sequence[Operation]:
     return [*ops, split, side_by_side, product]
 
 
-@has_groups(BlockedConvOp)
-def _blocked_conv(op: BlockedConvOp, group: int) -> Callable[[], Sequence[Operation]] | None:
+@grouped_form.rule_for(BlockedConvOp)
+def _blocked_conv(op: BlockedConvOp, group: int) -> GroupedForm | None:
     """Return the convolution with grouped channels, for blocks that consist of whole groups."""
     if op.is_plain or op.is_depthwise or op.group > 1 or shape_of(op.w)[-2] % group:
         return None

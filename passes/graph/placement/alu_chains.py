@@ -20,7 +20,7 @@ from tcopt.dialects.target.accelerator import Alu, MatrixUnit
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.passes.graph.placement.blocks import laid_back, laid_out
 from tcopt.passes.graph.placement.offload import Offload
-from tcopt.passes.graph.placement.registers import ALU_RULES, Registers, not_on_alu
+from tcopt.passes.graph.placement.registers import Registers, on_alu
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges, Limits
 
 _BYTES = (-128, 127)
@@ -101,7 +101,7 @@ class Chain:
             users = self.users(value)
             if len(users) != 1 or not self._keeps_elements(users[0]):
                 break
-            registers = self._on_alu(users[0])
+            registers = on_alu(users[0], self)
             if isinstance(registers, str):
                 reason = registers
                 break
@@ -182,11 +182,6 @@ class Chain:
         )
         self.shape, self.channel = shape, next(fitting, None)
 
-    def _on_alu(self, op: GraphOp) -> Registers | str:
-        """Return an op in registers, or the reason why it cannot be computed in them."""
-        rule = ALU_RULES.of(op)
-        return not_on_alu(op) if rule is None else rule(self, op)
-
     # The interface that rules use
 
     @property
@@ -211,7 +206,7 @@ class Chain:
                 return None
             found, owner = self._loaded(value), value.owner
             if found is None and isinstance(owner, GraphOp) and owner not in self.claims.ops:
-                made = self._on_alu(owner)
+                made = on_alu(owner, self)
                 found = None if isinstance(made, str) else made
             if found is None:
                 return None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.support.registries.rule_table import RuleTable
+from tcopt.support.registries.rule_table import OpFunction
 
 LARGEST_PRODUCT = 1 << 14
 """The largest product of two signed bytes."""
@@ -45,25 +44,15 @@ class Offload:
 
 _FORMS = f"{__package__}.offloads"
 
-_MATRIX_UNIT: RuleTable[Callable[[Any, int, int], Offload | str]] = RuleTable(_FORMS)
-on_matrix_unit = _MATRIX_UNIT.rule_for
-"""Register the form of an op for a matrix unit; see `form_on_matrix_unit`."""
+on_matrix_unit: OpFunction[[int, int], Offload | str] = OpFunction(
+    _FORMS, "it is not a contraction"
+)
+"""An op for a unit that multiplies a row of `inner` signed bytes by an `inner` x `lanes` matrix and
+sums in 32 bits, with zero padding; or the reason why there is no such form.
 
-_ALU: RuleTable[Callable[[Any, int], Offload | str | None]] = RuleTable(_FORMS)
-on_alu_in_blocks = _ALU.rule_for
-"""Register the form of an op for an ALU alone; see `form_on_alu`."""
+The arguments are `inner` and `lanes`.
+"""
 
-
-def form_on_matrix_unit(op: GraphOp, inner: int, lanes: int) -> Offload | str:
-    """Return an op for a unit that multiplies a row of `inner` signed bytes by an `inner` x `lanes`
-    matrix and sums in 32 bits, with zero padding; or the reason why there is no such form."""
-    rule = _MATRIX_UNIT.of(op)
-    return "it is not a contraction" if rule is None else rule(op, inner, lanes)
-
-
-def form_on_alu(op: GraphOp, lanes: int) -> Offload | str | None:
-    """Return an op for an ALU alone, on integers loaded into its registers as signed bytes, `lanes`
-    channels at a time; the reason why there is no such form, or None if the op is not a
-    candidate."""
-    rule = _ALU.of(op)
-    return None if rule is None else rule(op, lanes)
+on_alu_in_blocks: OpFunction[[int], Offload | str | None] = OpFunction(_FORMS, None)
+"""An op for an ALU alone, on integers loaded into its registers as signed bytes, a number of
+channels at a time; the reason why there is no such form, or None if the op is not a candidate."""

@@ -29,7 +29,7 @@ from tcopt.passes.graph.placement.alu_chains import (
     drop,
 )
 from tcopt.passes.graph.placement.blocks import layout_of, lies_as, plain_source
-from tcopt.passes.graph.placement.offload import Offload, form_on_alu, form_on_matrix_unit
+from tcopt.passes.graph.placement.offload import Offload, on_alu_in_blocks, on_matrix_unit
 from tcopt.passes.graph.placement.read_outs import follow_read_out
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, FAST
@@ -233,12 +233,12 @@ def _chain(
     """Return an operator's chain, or why there is none; None if no user would expect one."""
     unit = facts.matrix_unit
     assert unit is not None, "asked before"
-    form = form_on_matrix_unit(op, unit.inner, unit.lanes)
+    form = on_matrix_unit(op, unit.inner, unit.lanes)
     if isinstance(form, str):
-        on_alu = form_on_alu(op, unit.lanes)
-        if on_alu is None:
+        alone = on_alu_in_blocks(op, unit.lanes)
+        if alone is None:
             return form if _is_for_accelerators(op) else None
-        return _on_alu(op, on_alu, facts, constants, ranges, claims, slack)
+        return _on_alu(op, alone, facts, constants, ranges, claims, slack)
     if unit.rows > 1:
         drop([*form.before, *form.body, *form.after])
         return f"no layout feeds a unit that multiplies {unit.rows} rows at once"
@@ -249,7 +249,7 @@ def _chain(
         if reason is None:
             return chain
         chain.drop()
-        form = form_on_matrix_unit(op, unit.inner, unit.lanes)
+        form = on_matrix_unit(op, unit.inner, unit.lanes)
         assert not isinstance(form, str)
     found = Chain(op, form, unit, None, constants, ranges, claims=claims)
     if follow_read_out(found, facts) or "i32" in unit.results:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
+from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.types import Array
-from tcopt.support.registries.rule_table import RuleTable
+from tcopt.support.registries.rule_table import OpFunction
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,12 @@ class Registers:
     reals: Reals | None = None
 
 
-AluRule = Callable[[Any, Any], Registers | str]
-"""Return an op, the second argument, as integer sums, comparisons and shifts that are added to a
-`Chain`, the first; or the reason why there is no such form."""
-
-ALU_RULES: RuleTable[AluRule] = RuleTable(f"{__package__}.alu")
-on_alu = ALU_RULES.rule_for
+on_alu: OpFunction[[Any], Registers | str] = OpFunction(f"{__package__}.alu", "")
+"""An op as integer sums, comparisons and shifts, which are added to the argument, a `Chain`; or the
+reason why there is no such form."""
 
 
-def not_on_alu(op: Operation) -> str:
+@on_alu.rule_for(GraphOp)
+def not_on_alu(op: GraphOp, chain: object = None) -> str:
     """Return the reason for an op without a form."""
     return f"an alu does not compute {op.name}"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeGuard
+from collections.abc import Sequence
+from typing import Protocol, TypeGuard
 
 from xdsl.dialects.builtin import i16, i32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -20,7 +20,7 @@ from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.types import element_type, shape_of
 from tcopt.passes.graph.precision.byte_forms import ByteForm
 from tcopt.passes.graph.precision.shifted_data import on_shifted
-from tcopt.support.registries.rule_table import RuleTable
+from tcopt.support.registries.rule_table import OpFunction
 
 FEWEST_ROWS = 8
 """Minimum rows of a product for which converting a matrix to signed bytes pays off."""
@@ -28,21 +28,14 @@ FEWEST_ROWS = 8
 Forms = tuple[ByteForm, ByteForm]
 
 
-_SUMMED_AXES: RuleTable[Callable[[Any], tuple[int, int]]] = RuleTable(__name__)
-sums_along = _SUMMED_AXES.rule_for
-"""Register a function that returns the contracted axes of the data and weights of a matrix product,
-as negative indices."""
+summed_axes: OpFunction[[], tuple[int, int] | None] = OpFunction(__name__, None)
+"""The contracted axes of the data and weights of a matrix product, as negative indices; None for
+other ops."""
 
 
-@sums_along(MatmulOp)
+@summed_axes.rule_for(MatmulOp)
 def _matmul(op: MatmulOp) -> tuple[int, int]:
     return -1 if op.transpose_a is None else -2, -2 if op.transpose_b is None else -1
-
-
-def summed_axes(op: ContractionOp) -> tuple[int, int] | None:
-    """Return the contracted axes of a matrix product's data and weights; None for other ops."""
-    rule = _SUMMED_AXES.of(op)
-    return None if rule is None else rule(op)
 
 
 class Narrower(Protocol):

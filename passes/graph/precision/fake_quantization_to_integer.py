@@ -29,7 +29,7 @@ from tcopt.dialects.graph.quantize import (
 )
 from tcopt.dialects.graph.types import Array, element_type, is_float, numpy_dtype
 from tcopt.passes.graph.folding.constants import Constants
-from tcopt.passes.graph.precision.integer_forms import form_on_integers
+from tcopt.passes.graph.precision.integer_forms import on_integers
 from tcopt.passes.graph.precision.scaled import Scaled
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, FAST
 from tcopt.support.errors import PassFailedError
@@ -269,7 +269,7 @@ class _Conversion:
             return
         operands = [self.scaled.get(value) for value in op.operands]
         known = [value for value in operands if value is not None]
-        made = form_on_integers(op, known) if len(known) == len(operands) else None
+        made = on_integers(op, known) if len(known) == len(operands) else None
         if made is None:
             return
         limits = [self.limits.get(value.integers) for value in known]

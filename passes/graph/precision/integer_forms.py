@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import i16, i32
@@ -14,7 +13,6 @@ from tcopt.dialects.graph.binary import AddOp, MulOp
 from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.pool import PoolOp
 from tcopt.dialects.graph.reduce import ReduceOp
 from tcopt.dialects.graph.shape import MovementOp, ReshapeOp
@@ -22,24 +20,17 @@ from tcopt.dialects.graph.slice import ConcatOp
 from tcopt.dialects.graph.types import element_type, shape_of, tensor
 from tcopt.passes.graph.precision.scaled import Scaled, ScaledOps
 from tcopt.passes.graph.precision.shifted_sums import sum_of_shifted
-from tcopt.support.registries.rule_table import RuleTable
+from tcopt.support.registries.rule_table import OpFunction
 
-_FORMS: RuleTable[Callable[[Any, Sequence[Scaled]], ScaledOps | None]] = RuleTable(__name__)
-on_integers = _FORMS.rule_for
-"""Register the form of an op on integers; see `form_on_integers`."""
+on_integers: OpFunction[[Sequence[Scaled]], ScaledOps | None] = OpFunction(__name__, None)
+"""The op on scaled integers (integers times a scale), computed on the integers.
 
-
-def form_on_integers(op: GraphOp, operands: Sequence[Scaled]) -> ScaledOps | None:
-    """Return an op on scaled integers (integers times a scale), computed on the integers.
-
-    None if the op has no such form, or the scales do not permit it. Integers are i16 or i32 and
-    have no zero point.
-    """
-    rule = _FORMS.of(op)
-    return None if rule is None else rule(op, operands)
+None if the op has no such form, or the scales do not permit it. Integers are i16 or i32 and have no
+zero point.
+"""
 
 
-@on_integers(ContractionOp)
+@on_integers.rule_for(ContractionOp)
 def contraction(op: ContractionOp, operands: Sequence[Scaled]) -> ScaledOps | None:
     """Return products of 16-bit integers summed in i32; the scales multiply.
 
@@ -78,7 +69,7 @@ def _scale_shape(op: ContractionOp, weights: Scaled) -> list[int] | None:
     return result
 
 
-@on_integers(PoolOp)
+@on_integers.rule_for(PoolOp)
 def pool(op: PoolOp, operands: Sequence[Scaled]) -> ScaledOps | None:
     """Return a maximum of the integers, which commutes with scaling by a positive factor."""
     (x,) = operands
@@ -87,7 +78,7 @@ def pool(op: PoolOp, operands: Sequence[Scaled]) -> ScaledOps | None:
     return ScaledOps([op.on_elements(x.integers)])
 
 
-@on_integers(ReduceOp)
+@on_integers.rule_for(ReduceOp)
 def reduce(op: ReduceOp, operands: Sequence[Scaled]) -> ScaledOps | None:
     """Return extrema of the integers; sums in i32; means as sums with the scale divided by the
     count."""
@@ -106,7 +97,7 @@ def reduce(op: ReduceOp, operands: Sequence[Scaled]) -> ScaledOps | None:
     return ScaledOps(ops, [part, MulOp(x.scale, part)])
 
 
-@on_integers(AddOp)
+@on_integers.rule_for(AddOp)
 def add(op: AddOp, operands: Sequence[Scaled]) -> ScaledOps | None:
     """Return a sum of integers, if nothing is rounded: of 32-bit sums of equal scale, or of narrow
     integers whose scales are powers of two, shifted to the smaller scale."""
@@ -117,13 +108,13 @@ def add(op: AddOp, operands: Sequence[Scaled]) -> ScaledOps | None:
     return sum_of_shifted(lhs, rhs)
 
 
-@on_integers(ReluOp)
+@on_integers.rule_for(ReluOp)
 def relu(op: ReluOp, operands: Sequence[Scaled]) -> ScaledOps | None:
     """Apply the op to the integers, which have the sign of the real values."""
     return ScaledOps([ReluOp(operands[0].integers)])
 
 
-@on_integers(MovementOp)
+@on_integers.rule_for(MovementOp)
 def movement(op: MovementOp, operands: Sequence[Scaled]) -> ScaledOps | None:
     """Move the integers, and the scales too unless there is only one."""
     (x,) = operands
@@ -134,7 +125,7 @@ def movement(op: MovementOp, operands: Sequence[Scaled]) -> ScaledOps | None:
     return ScaledOps([op.on_elements(x.integers)], [op.on_elements(x.scale)])
 
 
-@on_integers(ConcatOp)
+@on_integers.rule_for(ConcatOp)
 def concat(op: ConcatOp, operands: Sequence[Scaled]) -> ScaledOps | None:
     """Return the concatenation of integers, for parts of one type and one scale."""
     first, *others = operands

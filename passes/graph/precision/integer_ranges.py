@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import ml_dtypes
 from xdsl.dialects.builtin import IntegerType, i1
@@ -24,15 +24,13 @@ from tcopt.dialects.graph.slice import ConcatOp
 from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.support.data.dtypes import is_narrow
-from tcopt.support.registries.rule_table import RuleTable
+from tcopt.support.registries.rule_table import OpFunction
 
 Limits: TypeAlias = tuple[int, int]
 """Minimum and maximum of a set of integers."""
 
-_RULES: RuleTable[Callable[[Any, Sequence[Limits]], Limits | None]] = RuleTable(__name__)
-limits_of = _RULES.rule_for
-"""Register a function that returns the limits of an op's integers, or None, from those of its
-operands."""
+limits_of: OpFunction[[Sequence[Limits]], Limits | None] = OpFunction(__name__, None)
+"""The limits of an op's integers from those of its operands; None if they are unknown."""
 
 
 class IntegerRanges:
@@ -79,8 +77,7 @@ class IntegerRanges:
         known = [limits for limits in operands if limits is not None]
         if not known or len(known) < len(operands):
             return None
-        rule = _RULES.of(op)
-        return None if rule is None else rule(op, known)
+        return limits_of(op, known)
 
     def _evaluated(self, value: SSAValue) -> Array | None:
         known = self._constants.value(value)
@@ -112,41 +109,41 @@ def _if_it_fits(limits: Limits, op: GraphOp) -> Limits | None:
     return limits if low <= limits[0] and limits[1] <= high else None
 
 
-@limits_of(CastOp)
+@limits_of.rule_for(CastOp)
 def _cast(op: CastOp, operands: Sequence[Limits]) -> Limits | None:
     return _if_it_fits(operands[0], op)
 
 
-@limits_of(SubOp)
+@limits_of.rule_for(SubOp)
 def _difference(op: SubOp, operands: Sequence[Limits]) -> Limits | None:
     (low, high), (least, greatest) = operands
     return _if_it_fits((low - greatest, high - least), op)
 
 
-@limits_of(MovementOp, ConcatOp)
+@limits_of.rule_for(MovementOp, ConcatOp)
 def _union(op: GraphOp, operands: Sequence[Limits]) -> Limits:
     return min(low for low, _ in operands), max(high for _, high in operands)
 
 
-@limits_of(PoolOp)
+@limits_of.rule_for(PoolOp)
 def _pool(op: PoolOp, operands: Sequence[Limits]) -> Limits | None:
     return operands[0] if op.kind.data is PoolKind.MAX else None
 
 
-@limits_of(ReluOp)
+@limits_of.rule_for(ReluOp)
 def _relu(op: ReluOp, operands: Sequence[Limits]) -> Limits:
     low, high = operands[0]
     return max(low, 0), max(high, 0)
 
 
-@limits_of(LayoutTransformOp)
+@limits_of.rule_for(LayoutTransformOp)
 def _layout(op: LayoutTransformOp, operands: Sequence[Limits]) -> Limits:
     # Zeros pad blocks.
     low, high = operands[0]
     return min(low, 0), max(high, 0)
 
 
-@limits_of(LookupOp)
+@limits_of.rule_for(LookupOp)
 def _lookup(op: LookupOp, operands: Sequence[Limits]) -> Limits:
     values = op.values()
     return int(values.min()), int(values.max())

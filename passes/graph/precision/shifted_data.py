@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from xdsl.ir import Operation, SSAValue
 
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.conv import ConvOp
 from tcopt.dialects.graph.pad import PadOp
-from tcopt.support.registries.rule_table import RuleTable
+from tcopt.support.registries.rule_table import OpFunction
 
-_Rule = Callable[[Any, Sequence[SSAValue], int | SSAValue], Sequence[Operation]]
-_RULES: RuleTable[_Rule] = RuleTable(__name__)
-on_shifted_data = _RULES.rule_for
-"""Register the form of a contraction on shifted data; see `on_shifted`."""
+on_shifted: OpFunction[[Sequence[SSAValue], int | SSAValue], Sequence[Operation]] = OpFunction(
+    __name__, ()
+)
+"""Ops for the same result as a contraction's on operands of another element type, with data
+shifted.
+
+The arguments are data and weights, and a constant included in each element of the data: a number,
+or a scalar of its type. It must be 0 unless the op `sums_shifts`.
+"""
 
 
-def on_shifted(
+@on_shifted.rule_for(ContractionOp)
+def _contraction(
     op: ContractionOp, operands: Sequence[SSAValue], shift: int | SSAValue
 ) -> Sequence[Operation]:
-    """Return ops for the same result on operands of another element type, with data shifted.
-
-    Args:
-        operands: data and weights.
-        shift: constant included in each element of the data: a number, or a scalar of its type. It
-            must be 0 unless the op `sums_shifts`.
-    """
-    rule = _RULES.of(op)
-    return [op.on_operands(operands)] if rule is None else rule(op, operands, shift)
+    return [op.on_operands(operands)]
 
 
-@on_shifted_data(ConvOp)
+@on_shifted.rule_for(ConvOp)
 def conv(op: ConvOp, operands: Sequence[SSAValue], shift: int | SSAValue) -> Sequence[Operation]:
     """Shift the padding like the data; for a shift known only at run time, by a separate pad."""
     if not op.window.is_padded:

@@ -91,7 +91,7 @@ class ExactTiles:
             resident: bytes of the function's constants.
         """
         costs = None if self.target is None else self.target.convolution_costs
-        form = winograd_form(op, of_pixels=False)
+        form = winograd_form(op, False)
         if costs is None or not isinstance(form, WinogradForm) or not form.whole:
             return 1.0
         tiles = self.of(op, form)

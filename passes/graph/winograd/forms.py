@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Any
 
 from xdsl.dialects.builtin import f32, i16, i32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -27,7 +26,7 @@ from tcopt.dialects.graph.winograd import WinogradConvOp, WinogradWeightsOp
 from tcopt.dialects.graph.winograd_plain import WinogradPlainConvOp
 from tcopt.dialects.target.convolution_costs import Layer
 from tcopt.passes.graph.winograd.conv_groups import groups_apart
-from tcopt.support.registries.rule_table import RuleTable
+from tcopt.support.registries.rule_table import OpFunction
 
 
 @dataclass(frozen=True)
@@ -143,36 +142,19 @@ class WinogradForm:
         return [parts, apart, ReshapeOp(apart, (outputs, inputs * step**2, taps, taps, *block))]
 
 
-_FORMS: RuleTable[Callable[[Any, bool], WinogradForm | str | None]] = RuleTable(__name__)
-has_winograd_form = _FORMS.rule_for
-"""Register the Winograd form of an op; see `winograd_form`."""
+winograd_form: OpFunction[[bool], WinogradForm | str | None] = OpFunction(__name__, None)
+"""The Winograd form of a convolution, or the reason why it has none; None if the op is not a
+convolution of data in this layout.
 
-_SHARED_FILTERS: RuleTable[Callable[[Any], tuple[int, int] | None]] = RuleTable(__name__)
-has_shared_filter = _SHARED_FILTERS.rule_for
-"""Register the filter of an op; see `shared_filter`."""
+Its argument says whether neighbours in memory are pixels, rather than channels of a block.
+"""
 
-
-def winograd_form(op: ContractionOp, *, of_pixels: bool) -> WinogradForm | str | None:
-    """Return the Winograd form of a convolution, or the reason why it has none.
-
-    Args:
-        of_pixels: whether neighbours in memory are pixels, rather than channels of a block.
-
-    Returns:
-        None if the op is not a convolution of data in this layout.
-    """
-    rule = _FORMS.of(op)
-    return None if rule is None else rule(op, of_pixels)
+shared_filter: OpFunction[[], tuple[int, int] | None] = OpFunction(__name__, None)
+"""Taps and output phases in each dimension of a filter that tiles of the result may share in some
+layout; None if the op is not such a convolution."""
 
 
-def shared_filter(op: ContractionOp) -> tuple[int, int] | None:
-    """Return taps and output phases in each dimension of a filter that tiles of the result may
-    share in some layout; None if the op is not such a convolution."""
-    rule = _SHARED_FILTERS.of(op)
-    return None if rule is None else rule(op)
-
-
-@has_shared_filter(ConvOp)
+@shared_filter.rule_for(ConvOp)
 def _filter_of_conv(op: ConvOp) -> tuple[int, int] | None:
     # A stride is turned into additional channels.
     square = op.window.square
@@ -182,7 +164,7 @@ def _filter_of_conv(op: ConvOp) -> tuple[int, int] | None:
     return (taps // step, 1) if taps % step == 0 and taps > step else None
 
 
-@has_shared_filter(ConvTransposeOp)
+@shared_filter.rule_for(ConvTransposeOp)
 def _filter_of_conv_transpose(op: ConvTransposeOp) -> tuple[int, int] | None:
     # There are as many phases as the stride, each with a filter of its own.
     square = op.window.square
@@ -192,7 +174,7 @@ def _filter_of_conv_transpose(op: ConvTransposeOp) -> tuple[int, int] | None:
     return (-(-taps // step), step) if taps > step else None
 
 
-@has_winograd_form(ConvOp)
+@winograd_form.rule_for(ConvOp)
 def form_of_conv(op: ConvOp, of_pixels: bool) -> WinogradForm | str | None:
     """Return the form of a convolution of plain data."""
     if not of_pixels:
@@ -207,7 +189,7 @@ def form_of_conv(op: ConvOp, of_pixels: bool) -> WinogradForm | str | None:
     return reason or WinogradForm(3, 1, 1, (0, 0), (*window.low, *window.high), of_pixels=True)
 
 
-@has_winograd_form(BlockedConvOp)
+@winograd_form.rule_for(BlockedConvOp)
 def form_of_blocked_conv(op: BlockedConvOp, of_pixels: bool) -> WinogradForm | str | None:
     """Return the form of a convolution of channels in blocks."""
     if of_pixels:
@@ -234,7 +216,7 @@ def form_of_blocked_conv(op: BlockedConvOp, of_pixels: bool) -> WinogradForm | s
     return _first(reasons) or WinogradForm(taps, step, 1, (0, 0), pads, groups, split, whole=whole)
 
 
-@has_winograd_form(BlockedConvTransposeOp)
+@winograd_form.rule_for(BlockedConvTransposeOp)
 def form_of_blocked_conv_transpose(
     op: BlockedConvTransposeOp, of_pixels: bool
 ) -> WinogradForm | str | None:

@@ -93,7 +93,7 @@ class UseWinograd(RewritePattern):
     def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
         # The form for the layout in which the target contracts channels.
         of_pixels = self.target is not None and not self.target.channel_lanes
-        form = winograd_form(op, of_pixels=of_pixels)
+        form = winograd_form(op, of_pixels)
         if form is None:
             return
         if isinstance(form, str):

@@ -31,10 +31,10 @@ from tcopt.dialects.graph.types import shape_of, tensor
 from tcopt.dialects.te import api as te
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.nodes.contrib import register_schema
-from tcopt.passes.graph.layout.blocked_forms import contracts_in_blocks
-from tcopt.passes.graph.packing.panels import PanelForm, has_panels
-from tcopt.passes.graph.precision.byte_products import sums_along
-from tcopt.passes.graph.winograd.forms import WinogradForm, has_winograd_form
+from tcopt.passes.graph.layout.blocked_forms import contraction_in_blocks
+from tcopt.passes.graph.packing.panels import PanelForm, panel_form
+from tcopt.passes.graph.precision.byte_products import summed_axes
+from tcopt.passes.graph.winograd.forms import WinogradForm, winograd_form
 
 
 @irdl_op_definition
@@ -67,7 +67,7 @@ class MixOp(ContractionOp):
         )
 
 
-@contracts_in_blocks(MixOp)
+@contraction_in_blocks.rule_for(MixOp)
 def mix_in_blocks(op, layouts):
     outer, inner = (layouts.block_of(n) for n in shape_of(op.w))
     weights = layouts.insert(graph.ReshapeOp(op.w, (*shape_of(op.w), 1, 1)))
@@ -101,12 +101,12 @@ class RightProductOp(ContractionOp):
             self.widened(x[i, k]) * self.widened(w[j, k]), axis=k), name="p")
 
 
-@sums_along(RightProductOp)
-def summed_axes(op):
+@summed_axes.rule_for(RightProductOp)
+def axes_of_right_product(op):
     return -1, -1
 
 
-@has_panels(RightProductOp)
+@panel_form.rule_for(RightProductOp)
 class RightProductPanels(PanelForm):
     def __init__(self, op):
         self.op = op
@@ -145,7 +145,7 @@ class BlurOp(ContractionOp):
         return graph.ConvOp(self.x, self.w, pads=[1] * 4).tensor_expression(x, w)
 
 
-@contracts_in_blocks(BlurOp)
+@contraction_in_blocks.rule_for(BlurOp)
 def blur_in_blocks(op, layouts):
     outer, inner = (layouts.block_of(n) for n in shape_of(op.w)[:2])
     form = LayoutTransformOp(op.w, src="OIHW", dst=f"OIHW{inner}i{outer}o")
@@ -153,7 +153,7 @@ def blur_in_blocks(op, layouts):
     return graph.BlockedConvOp(layouts.blocked(op.x), weights, pads=[1] * 4)
 
 
-@has_winograd_form(BlurOp)
+@winograd_form.rule_for(BlurOp)
 def blur_by_winograd(op, of_pixels):
     form = WinogradForm(3, 1, 1, (0, 0), (1, 1, 1, 1), of_pixels=True)
     return form if of_pixels else None

@@ -14,8 +14,8 @@ from tcopt.passes.graph.placement.alu_chains import Chain
 from tcopt.passes.graph.placement.registers import Reals, Registers, not_on_alu, on_alu
 
 
-@on_alu(QuantizeOp)
-def quantize(chain: Chain, op: QuantizeOp) -> Registers | str:
+@on_alu.rule_for(QuantizeOp)
+def quantize(op: QuantizeOp, chain: Chain) -> Registers | str:
     """Quantise real values that are a function of integers."""
     registers, numbers = chain.operand(op.x), _numbers(chain, op)
     if registers is None or registers.reals is None or numbers is None:
@@ -28,8 +28,8 @@ def quantize(chain: Chain, op: QuantizeOp) -> Registers | str:
     return integers_on_alu(chain, reals, _whole_limits(op, zero))
 
 
-@on_alu(RequantizeOp)
-def requantize(chain: Chain, op: RequantizeOp) -> Registers | str:
+@on_alu.rule_for(RequantizeOp)
+def requantize(op: RequantizeOp, chain: Chain) -> Registers | str:
     """Return a rounding shift if the scale is a power of two, else a multiplication if the ALU
     supports it."""
     scale, zero = chain.number(op.scale), chain.number(op.zero)
@@ -45,8 +45,8 @@ def requantize(chain: Chain, op: RequantizeOp) -> Registers | str:
     return integers_on_alu(chain, reals, _whole_limits(op, point))
 
 
-@on_alu(DequantizeOp)
-def dequantize(chain: Chain, op: DequantizeOp) -> Registers | str:
+@on_alu.rule_for(DequantizeOp)
+def dequantize(op: DequantizeOp, chain: Chain) -> Registers | str:
     """Represent the result as real values that are a function of integers, to be requantised."""
     registers, scale, zero = chain.operand(op.x), chain.number(op.scale), chain.number(op.zero)
     is_there = registers is not None and registers.reals is None and chain.multiplies

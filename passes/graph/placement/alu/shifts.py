@@ -20,8 +20,8 @@ _EXACT = 1 << 24
 """Up to here, 32-bit floats represent all integers exactly."""
 
 
-@on_alu(ShiftLeftOp)
-def shift_left(chain: Chain, op: ShiftLeftOp) -> Registers | str:
+@on_alu.rule_for(ShiftLeftOp)
+def shift_left(op: ShiftLeftOp, chain: Chain) -> Registers | str:
     """Return the shift as a product with a power of two."""
     registers, count = chain.operand(op.lhs), chain.number(op.rhs)
     if registers is None or count is None or count.size != 1 or element_type(op.lhs) != i32:

@@ -22,16 +22,16 @@ MOST = (1 << 31) - 1
 """The largest 32-bit integer."""
 
 
-@on_alu(AddOp)
-def add(chain: Chain, op: AddOp) -> Registers | str:
+@on_alu.rule_for(AddOp)
+def add(op: AddOp, chain: Chain) -> Registers | str:
     """Return a 32-bit sum, or a sum of real values that are functions of integers."""
     if is_float(element_type(op.lhs)):
         return _sum_of_reals(chain, op.lhs, op.rhs)
     return _sum_of_integers(chain, op.lhs, op.rhs)
 
 
-@on_alu(ReluOp)
-def relu(chain: Chain, op: ReluOp) -> Registers | str:
+@on_alu.rule_for(ReluOp)
+def relu(op: ReluOp, chain: Chain) -> Registers | str:
     """Return the maximum of a value and zero."""
     registers = chain.operand(op.x)
     if registers is None:
@@ -42,8 +42,8 @@ def relu(chain: Chain, op: ReluOp) -> Registers | str:
     return replace(registers, limits=(max(low, 0), max(high, 0)))
 
 
-@on_alu(ClipOp)
-def clip(chain: Chain, op: ClipOp) -> Registers | str:
+@on_alu.rule_for(ClipOp)
+def clip(op: ClipOp, chain: Chain) -> Registers | str:
     """Clamp real values that are a function of integers; clamping is non-decreasing."""
     registers = chain.operand(op.x)
     if registers is None or registers.reals is None:
@@ -51,8 +51,8 @@ def clip(chain: Chain, op: ClipOp) -> Registers | str:
     return with_function(registers, op.compute, registers.reals)
 
 
-@on_alu(CastOp)
-def cast(chain: Chain, op: CastOp) -> Registers | str:
+@on_alu.rule_for(CastOp)
+def cast(op: CastOp, chain: Chain) -> Registers | str:
     """Return the same integers, if the type holds them."""
     element = op.type.element_type
     registers = chain.operand(op.x)
@@ -66,8 +66,8 @@ def cast(chain: Chain, op: CastOp) -> Registers | str:
     return registers
 
 
-@on_alu(ReshapeOp)
-def reshape(chain: Chain, op: ReshapeOp) -> Registers | str:
+@on_alu.rule_for(ReshapeOp)
+def reshape(op: ReshapeOp, chain: Chain) -> Registers | str:
     """Return the operand's registers."""
     registers = chain.operand(op.x)
     return "its operand is not in registers" if registers is None else registers

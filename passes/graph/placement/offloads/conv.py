@@ -21,7 +21,7 @@ from tcopt.passes.graph.placement.offload import LARGEST_PRODUCT, Offload, on_ma
 _SPACE = {1: "W", 2: "HW"}
 
 
-@on_matrix_unit(ConvOp)
+@on_matrix_unit.rule_for(ConvOp)
 def offload_conv(op: ConvOp, inner: int, lanes: int) -> Offload | str:
     """Return the form of a convolution for a matrix unit, or the reason why it has none.
 

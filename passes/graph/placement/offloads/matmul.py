@@ -16,7 +16,7 @@ from tcopt.dialects.graph.types import element_type, shape_of
 from tcopt.passes.graph.placement.offload import LARGEST_PRODUCT, Offload, on_matrix_unit
 
 
-@on_matrix_unit(MatmulOp)
+@on_matrix_unit.rule_for(MatmulOp)
 def offload_matmul(op: MatmulOp, inner: int, lanes: int) -> Offload | str:
     """Return the form of a product for a matrix unit, or the reason why it has none.
 

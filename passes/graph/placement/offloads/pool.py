@@ -25,7 +25,7 @@ _MOST_PAD = 15
 """Maximum padding that a transfer can write around data."""
 
 
-@on_alu_in_blocks(PoolOp)
+@on_alu_in_blocks.rule_for(PoolOp)
 def offload_pool(op: PoolOp, lanes: int) -> Offload | str:
     """Return the form of a pooling for an ALU, or the reason why it has none.
 

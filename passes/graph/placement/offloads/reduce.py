@@ -19,7 +19,7 @@ _LARGEST = 128
 """The largest magnitude of a byte."""
 
 
-@on_alu_in_blocks(ReduceOp)
+@on_alu_in_blocks.rule_for(ReduceOp)
 def offload_reduce(op: ReduceOp, lanes: int) -> Offload | str | None:
     """Return the form of a sum or maximum over all pixels for an ALU, or why it has none.
 
