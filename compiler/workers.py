@@ -7,8 +7,6 @@ of their sources only are sent to them. If a worker fails, its units are compile
 
 from __future__ import annotations
 
-import json
-import subprocess
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -16,14 +14,11 @@ from types import TracebackType
 
 from tcopt.compiler.kernel import Kernel
 from tcopt.compiler.units import Unit
-from tcopt.compiler.worker import receive, send
+from tcopt.support.errors import BackendError
 from tcopt.support.pipelines.phases import Phase
-from tcopt.support.processes.isolated import ROOT, child_environment, end_process, isolated_command
+from tcopt.support.processes.child_process import ONE_THREAD, ChildDied, ChildError, ChildProcess
 from tcopt.support.processes.threads import try_start
-from tcopt.support.registries.plugins import loaded_sources
-
-_CODE = "from tcopt.compiler.worker import main; main()"
-_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+from tcopt.support.registries.plugins import sent_plugins
 
 
 class Workers:
@@ -34,10 +29,12 @@ class Workers:
     """
 
     def __init__(self, count: int):
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[ChildProcess] = []
         for _ in range(count):
-            process = _start()
-            if process is None:
+            process = ChildProcess("tcopt.compiler.worker", environment=ONE_THREAD)
+            try:
+                process.start()
+            except BackendError:
                 break
             self.processes.append(process)
 
@@ -55,9 +52,7 @@ class Workers:
     def stop(self) -> None:
         """End the processes immediately."""
         for process in self.processes:
-            process.kill()
-        for process in self.processes:
-            end_process(process)
+            process.stop()
         self.processes = []
 
     def share(
@@ -97,23 +92,6 @@ class Workers:
         return done
 
 
-def _start() -> subprocess.Popen[bytes] | None:
-    """Start a worker; return None if the system cannot start one."""
-    command = isolated_command(_CODE)
-    if command is None:
-        return None
-    try:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=child_environment(**_ONE_THREAD),
-            cwd=ROOT,
-        )
-    except OSError:
-        return None
-
-
 def _next(waiting: deque[Unit]) -> Unit | None:
     try:
         return waiting.popleft()
@@ -122,7 +100,7 @@ def _next(waiting: deque[Unit]) -> Unit | None:
 
 
 def _feed(
-    process: subprocess.Popen[bytes],
+    process: ChildProcess,
     waiting: deque[Unit],
     phases: Sequence[Phase],
     done: dict[str, Kernel],
@@ -131,40 +109,27 @@ def _feed(
     """Send waiting units to a worker until none is left; runs in a thread of its own."""
     while (unit := _next(waiting)) is not None:
         try:
-            reply = _ask(process, unit, phases)
-            done[unit.key] = Kernel.from_bytes(reply)
-        except (OSError, EOFError, ValueError):
+            done[unit.key] = compile_in(process, unit, phases)
+        except (ChildDied, ValueError):
             failed.append(unit)
             return
-        except _Refused:
+        except ChildError:
             failed.append(unit)
 
 
-class _Refused(Exception):
-    """A worker reported that a unit cannot be compiled."""
+def compile_in(process: ChildProcess, unit: Unit, phases: Sequence[Phase]) -> Kernel:
+    """Compile a unit in a worker.
 
-
-def _ask(process: subprocess.Popen[bytes], unit: Unit, phases: Sequence[Phase]) -> bytes:
-    """Compile a unit in a worker; return the serialised kernel."""
-    assert process.stdin is not None and process.stdout is not None
+    Raises:
+        ChildError: the unit cannot be compiled.
+        ChildDied: the worker exited.
+        ValueError: the worker's answer is malformed.
+    """
     request = {
         "phases": [(phase.name, phase.text) for phase in phases],
         "name": unit.name,
         "text": unit.to_send(),
-        "plugins": plugin_sources(),
+        "plugins": sent_plugins(),
     }
-    send(process.stdin, json.dumps(request).encode())
-    reply = receive(process.stdout)
-    if reply[:1] != b"+":
-        raise _Refused
-    return reply[1:]
-
-
-def plugin_sources(*, all_: bool = False) -> list[object]:
-    """Return the plugins that a worker must load, as `PluginSource.facts`.
-
-    Args:
-        all_: whether to include plugins that depend on more than their sources, for callers that do
-            not cache the worker's results.
-    """
-    return [source.facts() for source in loaded_sources(all_=all_)]
+    _, (kernel,) = process.ask(request)
+    return Kernel.from_bytes(bytes(kernel))

@@ -1,25 +1,29 @@
 """A child process that answers one request at a time, in its own process group.
 
-Nothing that it does can stop its parent: each request has a time limit, after which the child and
-all its descendants are killed. The next request starts another child.
+Nothing that it does can stop its parent: each request may have a time limit, after which the child
+and all its descendants are killed. The next request starts another child.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import select
+import selectors
 import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import IO
+from typing import IO, Any
 
 from tcopt.support.errors import BackendError, TcoptError
-from tcopt.support.processes.isolated import ROOT, child_environment, end_process, isolated_command
-from tcopt.support.processes.messages import send
+from tcopt.support.processes.isolated import ROOT, child_environment, isolated_command
+from tcopt.support.processes.messages import Part, pack, send, unpack
 
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""Environment of children of which there is one for each core."""
+
+_CODE = "from tcopt.support.processes.serving import run; run({!r}, {}, {!r})"
 _HEAD = 8
 _PATIENCE_S = 5.0
 _LONGEST_WAIT = 50
@@ -47,13 +51,28 @@ class ChildLate(TcoptError):
     code = "child-late"
 
 
+class ChildError(TcoptError):
+    """A child reported an error; it goes on.
+
+    Attributes:
+        reported: code of the error in the child, such as `unsupported`.
+    """
+
+    code = "child-error"
+
+    def __init__(self, reported: str, message: str):
+        super().__init__(message)
+        self.reported = reported
+
+
 class ChildProcess:
-    """A child that runs code of the package, started by the first request.
+    """A child that runs a module, started by the first request.
 
     Args:
-        code: Python code to run. It reads messages from standard input and answers each on standard
-            output, see `support.messages`.
+        module: full name of a module with the function `start`, see `serving`.
+        arguments: further arguments of `start`: strings and numbers.
         environment: environment variables to set.
+        memory: limit of its memory in bytes; 0 for none.
         quiet: whether to discard its error output, as of third-party code and device compilers.
         files: file descriptors that it inherits.
 
@@ -63,14 +82,15 @@ class ChildProcess:
 
     def __init__(
         self,
-        code: str,
+        module: str,
+        *arguments: str | int,
         environment: Mapping[str, str] | None = None,
-        *,
+        memory: int = 0,
         quiet: bool = False,
         files: Sequence[int] = (),
     ):
         self._errors = subprocess.DEVNULL if quiet else None
-        self._code, self._files = code, tuple(files)
+        self._code, self._files = _CODE.format(module, memory, arguments), tuple(files)
         self._environment = dict(environment or {})
         self._process: subprocess.Popen[bytes] | None = None
         self.started = 0
@@ -106,46 +126,67 @@ class ChildProcess:
             raise BackendError(f"cannot start a process: {error}") from error
         self.started += 1
 
-    def ask(self, message: bytes, limit: float, *, busy: bool = False) -> bytes:
-        """Send a message and return the answer.
+    def ask(
+        self,
+        facts: Mapping[str, Any],
+        parts: Sequence[Part] = (),
+        *,
+        limit: float = math.inf,
+        busy: bool = False,
+    ) -> tuple[dict[str, Any], list[memoryview]]:
+        """Send a message of JSON facts and binary parts; return those of the answer.
 
         Args:
             limit: time limit in seconds.
             busy: count processor time of the child instead of elapsed time, so that it is not
                 killed because the machine is busy. Elapsed time is limited to 50 times as much.
         Raises:
+            ChildError: the child reports an error.
             ChildLate: no answer came in time; the child is killed.
-            ChildDied: the child exited.
+            ChildDied: the child exited, or its answer is malformed.
         """
         self.start()
         process = self._process
         assert process is not None and process.stdin is not None and process.stdout is not None
-        started, used = time.monotonic(), processor_time(process.pid)
+        started, used = time.monotonic(), processor_time(process.pid) if busy else None
         end = started + limit
         try:
-            send(process.stdin, message)
-            while busy and used is not None and not _is_readable(process.stdout, end):
+            send(process.stdin, pack(facts, parts))
+            while used is not None and not _is_readable(process.stdout, end):
                 taken = (processor_time(process.pid) or math.inf) - used
                 if taken >= limit or time.monotonic() - started >= _LONGEST_WAIT * limit:
                     break
                 end = time.monotonic() + max(limit - taken, 0.1)
-            return read_message(process.stdout, max(end, time.monotonic() + 1.0))
+            reply, found = unpack(_read_message(process.stdout, max(end, time.monotonic() + 1.0)))
         except TimeoutError:
             self.stop()
             raise ChildLate(f"no answer within {limit:.3g} s") from None
         except (EOFError, OSError):
-            status = exit_status(process)
+            status = _exit_status(process)
             self.stop()
             raise ChildDied(status) from None
+        except (ValueError, LookupError):  # Also if another thread has stopped the child.
+            self.stop()
+            raise ChildDied("malformed answer") from None
+        if "error" in reply:
+            raise ChildError(reply["error"], reply["message"])
+        return reply, found
 
     def stop(self) -> None:
         """Kill the child and all its descendants."""
         process, self._process = self._process, None
-        if process is not None:
-            if hasattr(os, "killpg"):
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
-            end_process(process)
+        if process is None:
+            return
+        if hasattr(os, "killpg"):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                # Unwritten data is discarded.
+                with suppress(OSError):
+                    stream.close()
 
     def __del__(self) -> None:
         with suppress(Exception):
@@ -163,15 +204,20 @@ def processor_time(pid: int) -> float | None:
 
 
 def _is_readable(stream: IO[bytes], end: float) -> bool:
-    """Wait until a stream has data or ends; return False if the time is over."""
-    return bool(select.select([stream], [], [], max(end - time.monotonic(), 0.0))[0])
-
-
-def read_message(stream: IO[bytes], end: float) -> bytes:
-    """Read a message written by `support.messages.send`.
+    """Wait until a stream has data or ends; return False if the time is over.
 
     Args:
         end: deadline on the clock `time.monotonic`.
+    """
+    # Unlike epoll, poll returns if another thread ends the child and closes the stream.
+    with selectors.PollSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        return bool(selector.select(None if end == math.inf else max(end - time.monotonic(), 0.0)))
+
+
+def _read_message(stream: IO[bytes], end: float) -> bytes:
+    """Read a message written by `messages.send`.
+
     Raises:
         TimeoutError: the message was incomplete at the deadline.
         EOFError: the other side has closed the stream.
@@ -182,8 +228,7 @@ def read_message(stream: IO[bytes], end: float) -> bytes:
 def _read(stream: IO[bytes], count: int, end: float) -> bytes:
     parts: list[bytes] = []
     while count:
-        ready, _, _ = select.select([stream], [], [], max(end - time.monotonic(), 0.0))
-        if not ready:
+        if not _is_readable(stream, end):
             raise TimeoutError
         part = os.read(stream.fileno(), count)
         if not part:
@@ -193,7 +238,7 @@ def _read(stream: IO[bytes], count: int, end: float) -> bytes:
     return b"".join(parts)
 
 
-def exit_status(process: subprocess.Popen[bytes]) -> str:
+def _exit_status(process: subprocess.Popen[bytes]) -> str:
     """Return how a process ended, such as `SIGSEGV` or `exit status 1`."""
     try:
         code = process.wait(_PATIENCE_S)

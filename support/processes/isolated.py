@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import sysconfig
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
@@ -71,14 +69,3 @@ def _script_folder() -> str:
     """Return the folder of the script, which Python puts first in the import path."""
     script = getattr(sys.modules.get("__main__"), "__file__", None)
     return os.path.dirname(os.path.abspath(script)) if script else ""
-
-
-def end_process(process: subprocess.Popen[bytes]) -> None:
-    """Kill a child and close its pipes."""
-    process.kill()
-    process.wait()
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            # Unwritten data is discarded.
-            with suppress(OSError):
-                stream.close()

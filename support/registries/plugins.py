@@ -128,6 +128,20 @@ def take_sources(sources: Iterable[PluginSource]) -> None:
                 _take(name, source, Path(folder), name, first=True)
 
 
+def sent_plugins(*, all_: bool = False) -> list[Any]:
+    """Return the loaded plugins in the form of `take_plugins`, as JSON values.
+
+    Args:
+        all_: see `loaded_sources`.
+    """
+    return [source.facts() for source in loaded_sources(all_=all_)]
+
+
+def take_plugins(sent: Iterable[Any]) -> None:
+    """Load exactly the plugins that another process has sent."""
+    take_sources(map(PluginSource.of, sent))
+
+
 def unload(name: str | Path) -> None:
     """Remove everything that a plugin has registered; no effect if it is not loaded.
 

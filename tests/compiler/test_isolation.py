@@ -41,8 +41,10 @@ os.environ["PYTHONPATH"] = os.getcwd()
 os.environ["PYTHONSTARTUP"] = os.path.join(os.getcwd(), "json.py")
 with workers.Workers(1) as group:
     (process,) = group.processes
-    workers.send(process.stdin, b"{}")
-    print(workers.receive(process.stdout))
+    try:
+        process.ask({})
+    except workers.ChildError as error:
+        print(error)
 """
 
 

@@ -186,24 +186,27 @@ def test_workers_do_all_there_is_to_do():
 def test_a_worker_that_dies_is_done_without():
     units = list(units_of(softmax_net()).values())
     with Workers(2) as workers:
-        os.kill(workers.processes[0].pid, signal.SIGKILL)
+        pid = workers.processes[0].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
         done = workers.share(units, PHASES, lambda unit: compile_unit(unit, PHASES))
     assert set(done) == {unit.key for unit in units}
 
 
 def test_workers_end_with_their_context():
     with Workers(1) as workers:
-        (process,) = workers.processes
-        assert process.poll() is None
+        process = workers.processes[0]._process
+        assert process is not None and process.poll() is None
     assert process.poll() is not None
 
 
 def test_a_worker_ends_when_its_input_does():
     workers = Workers(1)
-    (process,) = workers.processes
-    assert process.stdin is not None
+    process = workers.processes[0]._process
+    assert process is not None and process.stdin is not None
     process.stdin.close()
     assert process.wait(timeout=30) == 0
+    workers.stop()
 
 
 def test_errors_are_the_same_with_workers():

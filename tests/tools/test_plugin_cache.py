@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,17 +12,19 @@ import pytest
 
 import tcopt
 from machines.plugin_files import CUBE, GATE, PASS, RULE, SCALED, X, folder, model, plugin
-from tcopt.compiler import kernel_builder, worker
+from tcopt.compiler import kernel_builder
 from tcopt.compiler.kernel import Kernel
 from tcopt.compiler.program_cache import wait_for_writers
 from tcopt.compiler.units import Unit, compile_unit
-from tcopt.compiler.workers import Workers, _ask, plugin_sources
+from tcopt.compiler.workers import Workers, compile_in
 from tcopt.support.pipelines.phases import Phase
 from tcopt.support.registries.plugin_sources import file_source
 from tcopt.support.registries.plugins import (
     load_plugins,
     loaded_sources,
     plugins_loaded,
+    sent_plugins,
+    take_plugins,
     take_sources,
     unload,
 )
@@ -125,18 +126,18 @@ def test_workers_have_the_same_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     ((unit, phases),) = taken
     with Workers(1) as workers:
         (process,) = workers.processes
-        code = Kernel.from_bytes(_ask(process, unit, phases)).code
+        code = compile_in(process, unit, phases).code
         assert code in compiled.program.objects  # pyright: ignore
         unload(path)
-        assert Kernel.from_bytes(_ask(process, unit, phases)).code != code
+        assert compile_in(process, unit, phases).code != code
         load_plugins([path])
-        assert Kernel.from_bytes(_ask(process, unit, phases)).code == code
+        assert compile_in(process, unit, phases).code == code
     plain = file_source(path)
     assert loaded_sources() == [plain]
-    request = {"phases": [], "name": "f", "text": "", "plugins": plugin_sources()}
+    sent = sent_plugins()
     unload(path)
     assert not loaded_sources()
-    assert worker._answer(json.dumps(request).encode())[:1] == b"-"  # Not a compile unit.
+    take_plugins(sent)
     assert loaded_sources() == [plain] and not is_extended()
     take_sources([])
     assert not loaded_sources()

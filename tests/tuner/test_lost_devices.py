@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NoReturn
 
 import pytest
 
 from tcopt.support.errors import BackendError, DeviceLostError, InputError, ResourceError
-from tcopt.support.processes.messages import pack
+from tcopt.support.processes.child_process import ChildError
 from tcopt.tuner.arguments import INPUT, OUTPUT, Argument
 from tcopt.tuner.measure import runner as runner_module
 from tcopt.tuner.measure.outcomes import CRASH, OK, CandidateFailed
@@ -40,12 +41,6 @@ PTX = f"""
     ret;
 }}
 """
-ON_STAND_IN = """
-from machines.cuda_machine import cuda_machine
-from tcopt.tuner.measure.runner_child import main
-with cuda_machine():
-    main()
-"""
 WORKLOAD = Workload(
     "double",
     (Argument((SIZE,), "float32", INPUT), Argument((SIZE,), "float32", OUTPUT)),
@@ -63,7 +58,7 @@ FAULTY = PTX.replace("[%rd4]", "[%rd4+1048576]")
 
 @pytest.fixture
 def runner(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runner]:
-    monkeypatch.setattr(runner_module, "_CODE", ON_STAND_IN)
+    monkeypatch.setattr(runner_module, "_CHILD", "machines.cuda_runner")
     found = Runner("cuda", 1, Limits(least=60.0))
     found.use(WORKLOAD)
     yield found
@@ -86,8 +81,8 @@ class Replying:
     def __init__(self, error: str):
         self.error, self.stopped = error, 0
 
-    def ask(self, message: bytes, limit: float) -> bytes:
-        return pack({"error": self.error, "message": "of the device"})
+    def ask(self, *_: object, **__: object) -> NoReturn:
+        raise ChildError(self.error, "of the device")
 
     def stop(self) -> None:
         self.stopped += 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,31 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.support.errors import BackendError
-from tcopt.support.processes.isolated import child_environment, isolated_command
-
-_BARE = "import tcopt.runtime, numpy"
-_COMPILE = """
-import json, sys, tcopt
-from tcopt.frontends.onnx.model.limits import Limits
-source, target, options, output = sys.argv[1:]
-options = json.loads(options)
-if "limits" in options:
-    options["limits"] = Limits(**options["limits"])
-tcopt.compile(source, target, **options).save(output)
-"""
-_RUN = """
-import sys, numpy, tcopt.runtime
-model = tcopt.runtime.load(sys.argv[1])
-feeds = dict(numpy.load(sys.argv[2]))
-for _ in range(3):
-    model.run(feeds)
-"""
-# Not getrusage, whose value starts at the memory of the parent process.
-_REPORT = """
-with open("/proc/self/status") as status:
-    (line,) = (line for line in status if line.startswith("VmHWM"))
-print(int(line.split()[1]) * 1024)
-"""
+from tcopt.support.processes.child_process import ChildDied, ChildError, ChildProcess
+from tcopt.support.processes.serving import Answer, Facts, Server
 
 
 def peak_memory(
@@ -64,24 +40,56 @@ def peak_memory(
         else:
             Path(source).write_bytes(model)
         np.savez(inputs, **feeds)  # pyright: ignore[reportArgumentType]
-        given = json.dumps(dict(options), default=vars)
+        given = json.loads(json.dumps(dict(options), default=vars))
+        compiling = {"source": source, "target": target, "options": given, "output": compiled}
         return {
-            "bare": _peak(_BARE),
-            "compile": _peak(_COMPILE, source, target, given, compiled),
-            "run": _peak(_RUN, compiled, inputs),
+            "bare": _peak({}),
+            "compile": _peak(compiling),
+            "run": _peak({"model": compiled, "feeds": inputs}),
         }
 
 
-def _peak(script: str, *arguments: str) -> int:
-    start = isolated_command(script + _REPORT)
-    if start is None:
-        raise BackendError("measuring memory needs a Python interpreter")
+def _peak(request: Facts) -> int:
     # A cached program would hide the memory of compiling.
-    environment = child_environment(TCOPT_CACHE="0")
-    done = subprocess.run(
-        [*start, *arguments], capture_output=True, text=True, check=False, env=environment
-    )
-    if done.returncode:
-        last = done.stderr.strip().splitlines()[-1:]
-        raise BackendError(f"measuring memory failed: {' '.join(last)}")
-    return int(done.stdout.split()[-1])
+    child = ChildProcess(__name__, environment={"TCOPT_CACHE": "0"}, quiet=True)
+    try:
+        return child.ask(request)[0]["peak"]
+    except (ChildError, ChildDied) as error:
+        raise BackendError(f"measuring memory failed: {error.message}") from None
+    finally:
+        child.stop()
+
+
+def start(server: Server) -> Answer:
+    """Return the function that compiles or runs a model in a child process."""
+    import tcopt.runtime  # noqa: F401
+
+    return _answer
+
+
+def _answer(facts: Facts, parts: list[memoryview]) -> Facts:
+    if "source" in facts:
+        _compile(**facts)
+    elif "model" in facts:
+        _run(**facts)
+    # Not getrusage, whose value starts at the memory of the parent process.
+    with open("/proc/self/status", encoding="ascii") as status:
+        (line,) = (line for line in status if line.startswith("VmHWM"))
+    return {"peak": int(line.split()[1]) * 1024}
+
+
+def _compile(source: str, target: str, options: dict[str, Any], output: str) -> None:
+    import tcopt
+    from tcopt.frontends.onnx.model.limits import Limits
+
+    if "limits" in options:
+        options["limits"] = Limits(**options["limits"])
+    tcopt.compile(source, target, **options).save(output)
+
+
+def _run(model: str, feeds: str) -> None:
+    from tcopt.runtime import load
+
+    loaded, arrays = load(model), dict(np.load(feeds))
+    for _ in range(3):
+        loaded.run(arrays)

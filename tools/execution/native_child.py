@@ -1,7 +1,7 @@
 """Child process that runs native code; `native_process` starts it.
 
 Each buffer is between inaccessible pages, and read-only arguments are in read-only memory. Requests
-and replies are JSON messages as in `compiler.worker`; buffers are in a file that both processes
+and replies are messages of `support.processes.serving`; buffers are in a file that both processes
 map.
 
     {"load": text, ...}                       ->  {"handle": n}
@@ -10,19 +10,14 @@ map.
     {"launch": n, "arguments": [...], ...}    ->  {"result": null}
     {"forget": n}                             ->  {}
 
-`{"error": text}` answers a request that fails, `{"unsupported": text}` PTX with an unknown
-instruction. An access outside of the buffers ends the process, after a last message with its
-location.
+An access outside of the buffers ends the process, after a last message with its location.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
 import os
-import signal
-from queue import SimpleQueue
-from typing import IO, Any
+from typing import Any
 
 from tcopt.backends.llvm.jit_link import link_objects, threads_object
 from tcopt.backends.llvm.machine.host import host_target
@@ -31,9 +26,9 @@ from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, THREADS_VARIABLE
 from tcopt.backends.llvm.stop_flag import StopFlag
 from tcopt.interpreters.ptx.faults import PtxFaultError
 from tcopt.interpreters.ptx.launch import PtxProgram
-from tcopt.support.errors import TcoptError, UnsupportedError
+from tcopt.support.errors import BackendError
 from tcopt.support.processes.guarded_memory import Region, map_region, on_fault
-from tcopt.support.processes.messages import listen, send
+from tcopt.support.processes.serving import Answer, Facts, Server
 from tcopt.tools.execution.plain_objects import plain_object
 
 _SCALARS = {
@@ -80,8 +75,8 @@ end:
 
 
 class _Child:
-    def __init__(self, replies: IO[bytes], file: int):
-        self.replies = replies
+    def __init__(self, server: Server, file: int):
+        self.server = server
         self.file = file
         self.loaded: dict[int, Any] = {}
         # Never set: a run that takes too long is ended with its process.
@@ -90,15 +85,9 @@ class _Child:
         self.source: tuple[str, int | None] | None = None
         self.code = b""
         self.regions: list[Region] = []
+        self.handler = on_fault(self.fault)
 
-    def serve(self, requests: SimpleQueue[bytes]) -> None:
-        while True:
-            self.reply(self.answer(json.loads(requests.get())))
-
-    def reply(self, message: dict[str, Any]) -> None:
-        send(self.replies, json.dumps(message).encode())
-
-    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, request: Facts, parts: list[memoryview]) -> Facts:
         if "forget" in request:
             self.loaded.pop(request["forget"], None)
             return {}
@@ -110,10 +99,8 @@ class _Child:
             if "launch" in request:
                 return {"result": self.launch(request)}
             return {"result": self.call(request)}
-        except UnsupportedError as error:
-            return {"unsupported": str(error)}
-        except (TcoptError, RuntimeError) as error:
-            return {"error": error.message if isinstance(error, TcoptError) else str(error)}
+        except RuntimeError as error:  # LLVM's errors.
+            raise BackendError(str(error)) from error
         finally:
             for region in self.regions:
                 region.free()
@@ -194,17 +181,10 @@ class _Child:
                     "size": region.size,
                     "writable": region.writable,
                 }
-        self.reply({"fault": found})
+        self.server.reply({"fault": found})
         os._exit(1)
 
 
-def main(file: int) -> None:
-    """Serve requests until the input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    requests = listen(os.fdopen(os.dup(0), "rb"))
-    replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    child = _Child(replies, file)
-    kept = on_fault(child.fault)
-    child.serve(requests)
-    del kept
+def start(server: Server, file: int) -> Answer:
+    """Return the function that answers requests; `file` holds the buffers."""
+    return _Child(server, file).answer

@@ -7,7 +7,6 @@ that does not end become `NativeFault`s.
 from __future__ import annotations
 
 import atexit
-import json
 import mmap
 import os
 import signal
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.support.errors import BackendError, TcoptError, UnsupportedError
-from tcopt.support.processes.child_process import ChildDied, ChildLate, ChildProcess
+from tcopt.support.processes.child_process import ChildDied, ChildError, ChildLate, ChildProcess
 from tcopt.support.processes.cores import default_threads
 
 Array = NDArray[Any]
@@ -32,7 +31,7 @@ CANARY = 0xA5
 COMPILE_LIMIT = 300.0
 """Time limit of code generation in seconds."""
 
-_CODE = "from tcopt.tools.execution.native_child import main"
+_CHILD = "tcopt.tools.execution.native_child"
 
 
 class NativeFault(TcoptError):
@@ -148,11 +147,11 @@ class NativeProcess:
         return self._loaded({"load_ptx": text})
 
     def _loaded(self, request: dict[str, Any]) -> Handle:
-        reply = self._ask(request, COMPILE_LIMIT, "code generation", ())
-        if "unsupported" in reply:
-            raise UnsupportedError(reply["unsupported"])
-        if "error" in reply:
-            raise BackendError(reply["error"])
+        try:
+            reply = self._ask(request, COMPILE_LIMIT, "code generation", ())
+        except ChildError as error:
+            unsupported = error.reported == UnsupportedError.code
+            raise (UnsupportedError if unsupported else BackendError)(error.message) from None
         return self.started, reply["handle"]
 
     @property
@@ -245,9 +244,10 @@ class NativeProcess:
         ]
         request["arguments"] = [_argument(each, places, regions) for each in arguments]
         request["regions"] = regions
-        reply = self._ask(request, limit, "the code", _names(places, regions))
-        if "error" in reply:
-            raise NativeFault(reply["error"])
+        try:
+            reply = self._ask(request, limit, "the code", _names(places, regions))
+        except ChildError as error:
+            raise NativeFault(error.message) from None
         for place in places:
             self._take(place)
         return reply["result"]
@@ -292,16 +292,13 @@ class NativeProcess:
     ) -> dict[str, Any]:
         child = self._child = self._child or self._made()
         try:
-            reply = json.loads(child.ask(json.dumps(request).encode(), limit, busy=True))
+            reply, _ = child.ask(request, limit=limit, busy=True)
         except ChildLate:
             raise NativeFault(
                 f"{what} does not end within {limit:.3g} s", hint="--exec-limit sets another limit"
             ) from None
         except ChildDied as error:
             raise NativeFault(f"{what} ends the process it runs in ({error.status})") from None
-        except ValueError:
-            self.stop()
-            raise NativeFault(f"{what} writes to the standard output of its process") from None
         if "fault" in reply:
             self.stop()
             raise NativeFault(_explain(reply["fault"], what, names))
@@ -310,7 +307,7 @@ class NativeProcess:
     def _made(self) -> ChildProcess:
         self._file = _shared_file()
         atexit.register(self.stop)
-        return ChildProcess(f"{_CODE}; main({self._file})", files=[self._file])
+        return ChildProcess(_CHILD, self._file, files=[self._file])
 
     def stop(self) -> None:
         """Stop the child; the next request starts another."""

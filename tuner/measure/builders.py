@@ -11,13 +11,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.compiler.workers import plugin_sources
 from tcopt.support.data.dtypes import named_dtype
-from tcopt.support.processes.child_process import ChildDied, ChildLate, ChildProcess
+from tcopt.support.processes.child_process import ONE_THREAD, ChildError, ChildProcess
 from tcopt.support.processes.cores import usable_cores
-from tcopt.support.processes.messages import Part, pack, unpack
+from tcopt.support.processes.messages import Part
+from tcopt.support.registries.plugins import sent_plugins
 from tcopt.tuner.arguments import OUTPUT
 from tcopt.tuner.candidates import Candidate
+from tcopt.tuner.measure.children import ask_child, memory_for_child
 from tcopt.tuner.measure.outcomes import (
     COMPILE_ERROR,
     COMPILE_TIMEOUT,
@@ -32,8 +33,7 @@ from tcopt.tuner.tasks import Task
 Array = NDArray[Any]
 Built = Code | CandidateFailed
 
-_CODE = "from tcopt.tuner.measure.builder_child import main; main()"
-_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+_CHILD = "tcopt.tuner.measure.builder_child"
 _START_LIMIT = 60.0
 """Additional seconds for a process to start and import the compiler."""
 _REFERENCE_LIMIT = 600.0
@@ -73,7 +73,11 @@ class LocalBuilders:
 
     def __init__(self, count: int | None = None):
         number = count or usable_cores()
-        self._children = [ChildProcess(_CODE, _ONE_THREAD, quiet=True) for _ in range(number)]
+        memory = memory_for_child()
+        self._children = [
+            ChildProcess(_CHILD, environment=ONE_THREAD, memory=memory, quiet=True)
+            for _ in range(number)
+        ]
 
     def build(self, candidates: Sequence[Candidate], limit: float) -> list[Built]:
         """Compile candidates, distributed dynamically among the processes."""
@@ -109,7 +113,7 @@ class LocalBuilders:
             target: the attribute of the machine, as text.
             limit: seconds for each program.
         """
-        facts = {"simulate": True, "target": target, "plugins": plugin_sources(all_=True)}
+        facts = {"simulate": True, "target": target, "plugins": sent_plugins(all_=True)}
         checked, found = workload.to_bytes(), dict[int, float | CandidateFailed]()
 
         def run_one(child: ChildProcess, number: int) -> None:
@@ -157,7 +161,7 @@ def request_of(candidate: Candidate) -> dict[str, Any]:
         "rule": candidate.rule,
         "choice": None if candidate.choice is None else dict(candidate.choice),
         "sequence": candidate.sequence,
-        "plugins": plugin_sources(all_=True),
+        "plugins": sent_plugins(all_=True),
     }
 
 
@@ -167,7 +171,7 @@ def reference_request(task: Task) -> dict[str, Any]:
         "reference": True,
         "text": task.text,
         "arguments": [asdict(a) for a in task.arguments],
-        "plugins": plugin_sources(all_=True),
+        "plugins": sent_plugins(all_=True),
     }
 
 
@@ -213,14 +217,8 @@ def _ask(
     """
     spare = _START_LIMIT if child.pid is None else 0.0
     try:
-        reply, found = unpack(child.ask(pack(facts, parts), limit + spare))
-    except ChildLate:
-        text = f"{what} did not end within {limit:.3g} s"
-        raise CandidateFailed(statuses[0], text) from None
-    except ChildDied as error:
-        why = "; was there too little memory?" if error.killed else ""
-        text = f"{what} ended its process ({error.status}){why}"
-        raise CandidateFailed(statuses[1], text) from None
-    if "status" in reply:
-        raise CandidateFailed(reply["status"], reply["message"])
-    return reply, found
+        return ask_child(
+            child, facts, parts, limit=limit, spare=spare, subject=what, statuses=statuses
+        )
+    except ChildError as error:
+        raise CandidateFailed(COMPILE_ERROR, error.message) from None

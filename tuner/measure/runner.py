@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tcopt.support.errors import InputError, ResourceError, UnsupportedError
-from tcopt.support.processes.child_process import ChildDied, ChildLate, ChildProcess
-from tcopt.support.processes.messages import Part, pack, unpack
-from tcopt.tuner.measure.child_memory import memory_for_child
-from tcopt.tuner.measure.outcomes import CRASH, RUN_TIMEOUT, WRONG, CandidateFailed
+from tcopt.support.processes.child_process import ChildError, ChildProcess
+from tcopt.support.processes.messages import Part
+from tcopt.tuner.measure.children import ask_child, memory_for_child
+from tcopt.tuner.measure.outcomes import CRASH, WRONG, CandidateFailed
 from tcopt.tuner.measure.values import SETS
 from tcopt.tuner.measure.workload import Code, Workload
 
-_CODE = "from tcopt.tuner.measure.runner_child import main; main()"
+_CHILD = "tcopt.tuner.measure.runner_child"
 _REFUSALS = frozenset({ResourceError.code, UnsupportedError.code, InputError.code})
 """Codes of errors that leave the process and its device usable."""
 _OWN_LIMIT = 120.0
@@ -69,8 +69,10 @@ class Runner:
         self.device = device
         self.threads = threads
         self.limits = limits or Limits()
-        self._memory = memory_for_child() if memory is None else memory
-        self._child = ChildProcess(_CODE, quiet=True)
+        limit = memory_for_child() if memory is None else memory
+        self._child = ChildProcess(
+            _CHILD, device, memory=limit if device == "cpu" else 0, quiet=True
+        )
         self._workload: Workload | None = None
         self._codes: dict[int, Code] = {}
         self._loaded: set[int] = set()
@@ -180,8 +182,6 @@ class Runner:
         """Have a process that has the workload and the code."""
         assert self._workload is not None
         if not self._ready:
-            memory = self._memory if self.device == "cpu" else 0
-            self._ask({"device": self.device, "memory": memory}, _OWN_LIMIT)
             self._ask({"workload": True}, _OWN_LIMIT, self._workload.to_bytes())
             self._ready = True
             self._loaded = set()
@@ -207,21 +207,11 @@ class Runner:
 
     def _ask(self, request: dict[str, Any], limit: float, *parts: Part) -> dict[str, Any]:
         try:
-            reply, _ = unpack(self._child.ask(pack(request, parts), limit))
-        except ChildLate:
-            self._ready = False
-            raise CandidateFailed(RUN_TIMEOUT, f"it did not end within {limit:.3g} s") from None
-        except ChildDied as error:
-            self._ready = False
-            why = "; was there too little memory?" if error.killed else ""
-            raise CandidateFailed(
-                CRASH, f"it ended the process it ran in ({error.status}){why}"
-            ) from None
-        if "fault" in reply:
+            return ask_child(self._child, request, parts, limit=limit)[0]
+        except CandidateFailed:
             self.stop()
-            raise CandidateFailed(CRASH, reply["message"])
-        if "error" in reply:
-            if reply["error"] not in _REFUSALS:
+            raise
+        except ChildError as error:
+            if error.reported not in _REFUSALS:
                 self.stop()
-            raise CandidateFailed(CRASH, f"{reply['error']}: {reply['message']}")
-        return reply
+            raise CandidateFailed(CRASH, f"{error.reported}: {error.message}") from None

@@ -1,8 +1,7 @@
 """A process that runs candidates for another one, which starts it as `runner` says.
 
-It answers messages, see `support.messages`:
+It answers messages, see `support.processes.serving`:
 
-    {"device": "cpu"}            what to run on                          -> {}
     {"workload": true}, workload what is run from now on                 -> {}
     {"load": n}, code            n stands for this code                  -> {}
     {"fill": set, "code": n}     inputs are written, the rest poisoned   -> {}
@@ -12,63 +11,39 @@ It answers messages, see `support.messages`:
     {"time": n, "calls": c}      c runs, as often as "samples" says      -> {"ns": [...]}
     {"forget": n}                                                        -> {}
 
-What goes wrong is {"error": ..., "message": ...}; an access outside of the buffers ends the
-process, with a last message that says where it was.
+An access outside of the buffers ends the process, after a last message with its location.
 """
 
 from __future__ import annotations
 
 import os
-import queue
 import signal
-import sys
 import time
-from typing import IO, Any
+from typing import Any
 
-from tcopt.support.errors import TcoptError
 from tcopt.support.processes.guarded_memory import Region, on_fault
-from tcopt.support.processes.messages import listen, pack, send, unpack
-from tcopt.tuner.measure.child_memory import limit_memory
+from tcopt.support.processes.serving import Answer, Facts, Server
 from tcopt.tuner.measure.closeness import output_error
 from tcopt.tuner.measure.device_memory import WorkloadMemory
+from tcopt.tuner.measure.outcomes import CRASH
 from tcopt.tuner.measure.workload import Code, Workload
-
-Facts = dict[str, Any]
 
 
 class RunnerChild:
-    """What the process holds: one workload, and kernels for it by number."""
+    """State of the process: one workload, and kernels for it by number."""
 
-    def __init__(self, replies: IO[bytes]):
-        self._replies = replies
-        self._device = "cpu"
+    def __init__(self, server: Server, device: str):
+        self._server = server
+        self._device = device
         self._workload: Workload | None = None
         self._memory: Any = None
         self._kernels: dict[int, Any] = {}
-
-    def serve(self, requests: queue.SimpleQueue[bytes]) -> None:
-        """Answer until the process is ended."""
-        while True:
-            facts, parts = unpack(requests.get())
-            try:
-                reply = self._answer(facts, parts)
-            except MemoryError as error:
-                reply = {"error": "out-of-memory", "message": str(error) or "out of memory"}
-            except TcoptError as error:
-                reply = {"error": error.code, "message": error.message}
-            except Exception as error:
-                # Of ours, or of a device's package; the other side goes on.
-                reply = {"error": "internal", "message": f"{type(error).__name__}: {error}"}
-            self.reply(reply)
-
-    def reply(self, facts: Facts) -> None:
-        """Send an answer."""
-        send(self._replies, pack(facts))
+        self._handler = on_fault(self.fault)
 
     def fault(self, address: int, number: int) -> None:
         """Say where the code went wrong, and end."""
         name = signal.Signals(number).name
-        self.reply({"fault": name, "message": f"{name}{self._place(address)}"})
+        self._server.reply({"status": CRASH, "message": f"{name}{self._place(address)}"})
         os._exit(1)
 
     def _place(self, address: int) -> str:
@@ -83,9 +58,9 @@ class RunnerChild:
                 return f", an access {after} bytes behind the end of {name}"
         return ""
 
-    def _answer(self, facts: Facts, parts: list[memoryview]) -> Facts:
+    def answer(self, facts: Facts, parts: list[memoryview]) -> Facts:
+        """Answer a message."""
         for name, answer in (
-            ("device", self._open),
             ("workload", self._prepare),
             ("load", self._load),
             ("check", self._check),
@@ -97,12 +72,6 @@ class RunnerChild:
             if name in facts:
                 return answer(facts, parts)
         raise ValueError(f"no such request: {facts}")
-
-    def _open(self, facts: Facts, parts: list[memoryview]) -> Facts:
-        self._device = facts["device"]
-        if facts.get("memory"):
-            limit_memory(facts["memory"])
-        return {}
 
     def _prepare(self, facts: Facts, parts: list[memoryview]) -> Facts:
         if self._memory is not None:
@@ -166,13 +135,6 @@ def _memory_on(device: str, workload: Workload) -> WorkloadMemory:
     return LaunchedMemory(kind.device(), workload)
 
 
-def main() -> None:
-    """Serve until the input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # What anything prints must not end up between the messages.
-    requests = listen(sys.stdin.buffer)
-    child = RunnerChild(replies)
-    kept = on_fault(child.fault)
-    child.serve(requests)
-    del kept
+def start(server: Server, device: str) -> Answer:
+    """Return the function that answers requests about a kind of device."""
+    return RunnerChild(server, device).answer
