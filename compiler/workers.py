@@ -1,8 +1,8 @@
 """Worker processes that compile units in parallel to this process.
 
 They are new processes that run `compiler.worker`, not forks, as this process may have threads. They
-import nothing from the user's program or its folder; see `support.isolated`. Plugins that consist
-of their sources only are sent to them. If a worker fails, its units are compiled in this process.
+import nothing from the user's program or its folder; see `support.processes.isolated`. Plugins that
+their files determine are sent to them. If a worker fails, its units are compiled in this process.
 """
 
 from __future__ import annotations

@@ -27,9 +27,14 @@ INTERNAL = "internal"
 
 
 class Server:
-    """Receives messages from the parent process, and replies."""
+    """Receives messages from the parent process, and replies.
+
+    Attributes:
+        after_reply: called after each reply, for work that no request needs to wait for.
+    """
 
     def __init__(self) -> None:
+        self.after_reply: Callable[[], object] | None = None
         # The parent closes the pipe to end the process; interrupts are meant for the parent only.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._replies = os.fdopen(os.dup(1), "wb")
@@ -62,6 +67,8 @@ class Server:
                 self.reply(*reply)
             else:
                 self.reply(reply)
+            if self.after_reply is not None:
+                self.after_reply()
 
 
 def run(module: str, memory: int, arguments: Sequence[Any]) -> None:

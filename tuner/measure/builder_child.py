@@ -21,13 +21,13 @@ from tcopt.support.processes.serving import Answer, Facts, Reply, Server
 def start(server: Server) -> Answer:
     """Return the function that answers requests."""
     gc.disable()
+    server.after_reply = gc.collect
     return _answer
 
 
 def _answer(facts: Facts, parts: list[memoryview]) -> Reply:
     from tcopt.tuner.measure.outcomes import CandidateFailed
 
-    gc.collect()
     try:
         if facts.pop("build", False):
             return _build(facts)
