@@ -51,8 +51,8 @@ from tcopt.schedules.rules.vdla.contraction import Contraction, choose_tile, sch
 from tcopt.schedules.rules.vdla.roles import Roles, find_roles
 from tcopt.schedules.rules.vdla.tile_space import TileSpace
 from tcopt.schedules.spaces.space import Choice, Point
+from tcopt.support.pipelines.running import new_context
 from tcopt.support.syntax.parsing import LocatedParser
-from tcopt.tools.passes.driver import new_context
 
 LOOP = "lower-graph-to-te,te-inline,split-axes,merge-axes,split-operations,lower-te-to-loop"
 PROGRAM = "compact-buffers,lower-blocks,inject-virtual-threads,place-sram,lower-loop-to-vdla"

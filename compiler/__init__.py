@@ -6,10 +6,10 @@ them, and worker processes, which only compile kernels, need no front end.
 
 from typing import TYPE_CHECKING, Any
 
-from tcopt.compiler.pipeline import PHASES, pipeline
+from tcopt.compiler.pipeline import pipeline
 from tcopt.compiler.report import STEPS
 from tcopt.support.pipelines.pass_specs import PassSpec
-from tcopt.support.pipelines.phases import Phase
+from tcopt.support.pipelines.phases import PHASES, Phase
 from tcopt.support.processes.collector import quiet_collector
 
 if TYPE_CHECKING:

@@ -15,8 +15,6 @@ from tcopt.support.pipelines.running import Instrument, new_context
 from tcopt.support.pipelines.text import make_passes, parse_specs
 from tcopt.support.registries.registry import DIALECTS, PASSES
 
-__all__ = ["new_context", "passes_of", "run_passes", "shared_context"]
-
 
 def shared_context() -> Context:
     """Return the context shared by all passes in this process."""

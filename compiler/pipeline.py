@@ -11,11 +11,9 @@ from collections.abc import Iterable
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, PRECISE, PRECISIONS
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.pipelines.pass_specs import Passes, PassSpec
-from tcopt.support.pipelines.phases import KERNEL_PHASES, PHASES, Phase
+from tcopt.support.pipelines.phases import KERNEL_PHASES, Phase
 from tcopt.support.registries.target_registry import HOST_KIND, find_target
 from tcopt.targets.interface import lacks_precision
-
-__all__ = ["HOST_ONLY", "PHASES", "Phase", "kernel_phases", "pipeline"]
 
 HOST_ONLY = "host_only"
 """Attribute of pass classes that edit only the host function @main."""

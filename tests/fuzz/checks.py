@@ -23,15 +23,9 @@ from tcopt.compiler.pipeline import pipeline
 from tcopt.support.errors import TcoptError
 from tcopt.support.ir.verify import verify
 from tcopt.support.pipelines.phases import pipeline_text
-from tcopt.support.pipelines.running import run_passes
+from tcopt.support.pipelines.running import new_context, run_passes
 from tcopt.support.pipelines.text import parse_pipeline
-from tcopt.tools.passes.driver import (
-    PrintOptions,
-    Source,
-    emit,
-    new_context,
-    print_module,
-)
+from tcopt.tools.passes.driver import PrintOptions, Source, emit, print_module
 
 MEANT = (TcoptError, DiagnosticException, ParseError)
 """Errors that describe what is wrong with an input."""

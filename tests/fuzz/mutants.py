@@ -8,7 +8,8 @@ from functools import cache
 from fuzz.checks import MEANT, Hang, time_limit
 from fuzz.corpus import lit_cases
 from fuzz.mutations import mutate
-from tcopt.tools.passes.driver import PrintOptions, Source, new_context, print_module
+from tcopt.support.pipelines.running import new_context
+from tcopt.tools.passes.driver import PrintOptions, Source, print_module
 
 _GENERIC_SHARE = 0.4
 _SECONDS = 20.0

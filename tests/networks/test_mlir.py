@@ -19,12 +19,12 @@ from tcopt.backends.llvm.machine.host import host_target
 from tcopt.backends.llvm.machine.machine import parse_llvm, target_machine
 from tcopt.backends.llvm.runtime import helper_addresses
 from tcopt.compiler import lower, pipeline
-from tcopt.compiler.passes import new_context
 from tcopt.dialects.graph.weights import weights_of
 from tcopt.frontends.onnx import import_model
 from tcopt.passes.kernel.cleanup.export_to_mlir import ExportToMlirPass
 from tcopt.runtime.build import build_program
 from tcopt.runtime.program import Program, aligned_empty
+from tcopt.support.pipelines.running import new_context
 
 pytestmark = pytest.mark.skipif(
     shutil.which("mlir-opt-19") is None or shutil.which("mlir-translate-19") is None,

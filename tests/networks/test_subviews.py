@@ -16,7 +16,6 @@ from xdsl.ir import Block, Region, SSAValue
 import tcopt
 from running.examples import examples
 from tcopt.compiler import lower, pipeline
-from tcopt.compiler.pipeline import Phase
 from tcopt.dialects import graph, loop
 from tcopt.dialects.graph import tensor
 from tcopt.dialects.graph.types import shape_of
@@ -24,6 +23,7 @@ from tcopt.frontends.onnx import import_model
 from tcopt.interpreters import graph as graph_interpreter
 from tcopt.interpreters import te as te_interpreter
 from tcopt.support.ir.verify import verify
+from tcopt.support.pipelines.phases import Phase
 from tcopt.tools.execution import loop_executor
 
 TO_TE = "fuse-ops,lower-graph-to-te"

@@ -13,8 +13,8 @@ from tcopt.dialects.accelerator import ProgramOp
 from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.sched import SequenceOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, VdlaTargetAttr
+from tcopt.support.pipelines.running import new_context
 from tcopt.support.syntax.parsing import LocatedParser
-from tcopt.tools.passes.driver import new_context
 
 Array = NDArray[np.generic]
 

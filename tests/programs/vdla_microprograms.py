@@ -11,8 +11,8 @@ import numpy as np
 from tcopt.dialects.accelerator import ProgramOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, VdlaTargetAttr
 from tcopt.passes.accelerator.order_units import OrderUnitsPass
+from tcopt.support.pipelines.running import new_context
 from tcopt.support.syntax.parsing import LocatedParser
-from tcopt.tools.passes.driver import new_context
 
 SMALL = {
     "rows": 1, "block_in": 2, "block_out": 2, "results": "i32,i8", "port_bytes": 2, "latency": 5,

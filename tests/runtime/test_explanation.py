@@ -16,10 +16,10 @@ from tcopt.runtime.explanation import Explanation
 from tcopt.runtime.profile import TimedKernel
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.ir.origins import Origin
+from tcopt.support.pipelines.running import new_context
 from tcopt.support.pipelines.text import parse_pipeline
 from tcopt.support.remarks import Remark, collect_remarks
 from tcopt.tools.explain_text import explanation_text
-from tcopt.tools.passes.driver import new_context
 
 
 def call(kernel: str, *nodes: str, work: int = 10) -> TimedKernel:

@@ -16,7 +16,6 @@ from xdsl.pattern_rewriter import (
     op_type_rewrite_pattern,
 )
 
-from tcopt.compiler.passes import new_context
 from tcopt.support.errors import InputError, PassFailedError
 from tcopt.support.ir.pure_values import insert_once
 from tcopt.support.ir.rewriting import (
@@ -26,6 +25,7 @@ from tcopt.support.ir.rewriting import (
     rewrite,
 )
 from tcopt.support.locations import describe_location
+from tcopt.support.pipelines.running import new_context
 from tcopt.support.syntax.parsing import LocatedParser
 
 TEXT = """func.func @f(%a: i32, %b: i32) -> i32 {

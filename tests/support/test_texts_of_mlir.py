@@ -10,10 +10,11 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.support.errors import ParsingError, VerificationError
 from tcopt.support.pipelines.pass_specs import passes_text
+from tcopt.support.pipelines.running import new_context
 from tcopt.support.pipelines.text import parse_specs
 from tcopt.support.syntax.parsing import LocatedParser
 from tcopt.tools.passes.dense_resources import resolve_resources
-from tcopt.tools.passes.driver import PrintOptions, Source, new_context, print_module
+from tcopt.tools.passes.driver import PrintOptions, Source, print_module
 
 RESOURCE = """builtin.module {
   %%c = arith.constant dense_resource<w0> : tensor<%s>

@@ -12,7 +12,8 @@ from fuzz.corpus import lit_cases
 from tcopt.definitions import own_dialects
 from tcopt.support.errors import TcoptError
 from tcopt.support.ir.verify import verify
-from tcopt.tools.passes.driver import PrintOptions, Source, new_context, print_module
+from tcopt.support.pipelines.running import new_context
+from tcopt.tools.passes.driver import PrintOptions, Source, print_module
 
 _PACKAGE = "tcopt.dialects"
 

@@ -19,8 +19,9 @@ from tcopt.compiler.pipeline import pipeline
 from tcopt.frontends.onnx.importer import import_model
 from tcopt.support.errors import TcoptError
 from tcopt.support.ir.verify import verify
+from tcopt.support.pipelines.running import new_context
 from tcopt.support.pipelines.text import make_passes, parse_pipeline
-from tcopt.tools.passes.driver import PrintOptions, new_context, print_module
+from tcopt.tools.passes.driver import PrintOptions, print_module
 from texts.samples import parse
 
 FORMS = (PrintOptions(), PrintOptions(generic=True))

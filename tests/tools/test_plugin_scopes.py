@@ -10,9 +10,9 @@ import pytest
 from machines.plugin_files import folder, plugin
 from programs.gpu_programs import kernel_of, run_on_threads, without_barrier
 from tcopt.backends.llvm.jit import compile_module
-from tcopt.compiler.passes import new_context
 from tcopt.interpreters.kernel_memory import RaceError
 from tcopt.support.errors import InputError
+from tcopt.support.pipelines.running import new_context
 from tcopt.support.registries.plugins import (
     load_plugins,
 )

@@ -15,9 +15,9 @@ import pytest
 import tcopt
 from machines.plugin_files import CUBE, GATE, LOOP, PASS, RULE, X, folder, model, plugin, run
 from tcopt.backends.llvm.jit import compile_module
-from tcopt.compiler.passes import new_context
 from tcopt.interpreters.scalars import evaluate_scalar
 from tcopt.support.errors import InputError, TcoptError, UnsupportedError
+from tcopt.support.pipelines.running import new_context
 from tcopt.support.registries.plugins import (
     load_plugins,
     plugins_loaded,

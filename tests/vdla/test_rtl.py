@@ -29,8 +29,8 @@ from tcopt.dialects.accelerator import ProgramOp
 from tcopt.dialects.accelerator.reading import read_program
 from tcopt.dialects.target import TARGET_ATTRIBUTE, VdlaTargetAttr
 from tcopt.support.errors import VerificationError
+from tcopt.support.pipelines.running import new_context
 from tcopt.support.syntax.parsing import LocatedParser
-from tcopt.tools.passes.driver import new_context
 
 pytest.importorskip("amaranth", reason="the core is hardware in Amaranth, which is not installed")
 

@@ -27,7 +27,7 @@ from tcopt.dialects.vdla import (
     StoreOp,
 )
 from tcopt.passes.accelerator.order_units import OrderUnitsPass, plan_program
-from tcopt.tools.passes.driver import new_context
+from tcopt.support.pipelines.running import new_context
 
 BOTH = VdlaTargetAttr.of_facts(
     {**MACHINES["vta"].facts(), "results": "i32,i8", "features": "alu,load_i8"}

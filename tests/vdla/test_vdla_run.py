@@ -18,9 +18,9 @@ from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
 from tcopt.runtime.build import build_program
 from tcopt.runtime.model import Model
 from tcopt.support.errors import InputError
+from tcopt.support.pipelines.running import new_context
 from tcopt.support.pipelines.text import parse_pipeline
 from tcopt.support.syntax.parsing import LocatedParser
-from tcopt.tools.passes.driver import new_context
 
 HOST = """
 func.func @main(%x: memref<8x16xui8>, %y: memref<8x16xui8>) {

@@ -15,9 +15,9 @@ from tcopt.dialects.target import AcceleratorFacts
 from tcopt.support.errors import InputError
 from tcopt.support.files.access import write_output
 from tcopt.support.machines.instruction_places import with_nodes
+from tcopt.support.pipelines.running import new_context
 from tcopt.support.registries.target_registry import find_target
 from tcopt.support.syntax.parsing import LocatedParser
-from tcopt.tools.passes.driver import new_context
 
 if TYPE_CHECKING:
     from tcopt.runtime.profile import TimedKernel

@@ -24,23 +24,13 @@ from tcopt.support.errors import (
     VerificationError,
 )
 from tcopt.support.files.access import cannot_read, open_source
-from tcopt.support.pipelines.running import new_context, run_passes
+from tcopt.support.pipelines.running import run_passes
 from tcopt.support.registries.registry import all_targets
 from tcopt.support.suggestions import suggest
 from tcopt.support.syntax.parsing import LocatedParser
 from tcopt.tools.passes.dense_resources import ResourcePrinter, Resources, resolve_resources
 from tcopt.tools.passes.instruments import VerifyEach
 from tcopt.tools.passes.weight_files import find_weights
-
-__all__ = [
-    "PrintOptions",
-    "Source",
-    "blame",
-    "emit",
-    "new_context",
-    "parse_target_spec",
-    "print_module",
-]
 
 _SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
 

@@ -6,7 +6,7 @@ from xdsl.parser import Parser
 
 from tcopt.dialects.loop import BlockOp, ForOp, FuncOp
 from tcopt.dialects.loop.analysis import access_regions
-from tcopt.tools.passes.driver import new_context
+from tcopt.support.pipelines.running import new_context
 
 TEXT = """
 loop.func @f(%x: memref<1001xf32>, %t: memref<40x24xf32>,

@@ -25,7 +25,7 @@ from tcopt.schedules.api.apply import apply_sequence
 from tcopt.schedules.dependences.order import Dependences
 from tcopt.support.errors import ScheduleError
 from tcopt.support.ir.verify import verify
-from tcopt.tools.passes.driver import new_context
+from tcopt.support.pipelines.running import new_context
 
 CONTEXT = new_context()
 SEEDS = st.integers(0, 1 << 32)

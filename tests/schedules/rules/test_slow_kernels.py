@@ -28,11 +28,11 @@ from tcopt.schedules import Schedule
 from tcopt.schedules.passes.schedule import SchedulePass, find_schedule
 from tcopt.schedules.rules.cpu.roofline import estimate
 from tcopt.schedules.rules.rule import RULES, Declined, facts_of, rules_for
+from tcopt.support.pipelines.running import new_context
 from tcopt.support.pipelines.text import parse_pipeline
 from tcopt.support.remarks import Remark, collect_remarks
 from tcopt.tools import tcopt_check, tcopt_compile
 from tcopt.tools.execution.loop_executor import run_func
-from tcopt.tools.passes.driver import new_context
 from tcopt.tools.profile_table import profile_text
 
 TARGETS = ("haswell", "cortex-a72", "skylake-avx512")

@@ -13,9 +13,9 @@ from running.examples import examples
 from tcopt.dialects import graph
 from tcopt.interpreters.graph import run_module
 from tcopt.passes.graph.placement.partition import PartitionPass
+from tcopt.support.pipelines.running import new_context
 from tcopt.support.remarks import PlacementWarning
 from tcopt.support.syntax.parsing import LocatedParser
-from tcopt.tools.passes.driver import new_context
 
 MODULE = """
 module attributes {{tcopt.accelerator = #target.vdla<block_in = {block_in}, block_out = {block_out},

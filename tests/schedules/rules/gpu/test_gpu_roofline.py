@@ -25,9 +25,9 @@ from tcopt.schedules.passes.schedule import SchedulePass, find_schedule
 from tcopt.schedules.rules.gpu.facts import gpu_facts
 from tcopt.schedules.rules.gpu.roofline import estimate, limit_cycles
 from tcopt.schedules.rules.rule import RULES, Declined, Estimate, rules_for
+from tcopt.support.pipelines.running import new_context
 from tcopt.support.remarks import Remark, collect_remarks
 from tcopt.tools import tcopt_check
-from tcopt.tools.passes.driver import new_context
 
 DEVICES = ("sm_80", "sm_90", "opencl", "mali")
 NETWORKS = ("cuda:sm_80", "opencl", "opencl:mali")

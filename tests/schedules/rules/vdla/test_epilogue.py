@@ -31,8 +31,8 @@ from tcopt.schedules.analysis.patterns import match_block
 from tcopt.schedules.rules.vdla.contraction import choose_tile
 from tcopt.schedules.rules.vdla.roles import Roles, find_roles
 from tcopt.schedules.rules.vdla.timing import Estimator
+from tcopt.support.pipelines.running import new_context
 from tcopt.support.syntax.parsing import LocatedParser
-from tcopt.tools.passes.driver import new_context
 
 
 def machine(name: str = "vta", **facts: int | str) -> VdlaTargetAttr:
