@@ -42,31 +42,39 @@ def options_of(
     """Return the options of a compile that a command line gives.
 
     Args:
-        args: with `model` and `target`, and the options that `add_limits` and `add_shapes` add; and
-            perhaps those of `add_accuracy`, `add_cache`, `add_insert` and `add_tuned`.
+        args: with `model` and `target`, and options as `compile_arguments` takes them.
         values: of inputs to specialise on.
         feeds: values of inputs of which only the shapes matter.
     """
     from tcopt.compiler.options import CompileOptions
+
+    given = compile_arguments(args, feeds)
+    return CompileOptions.of(args.model, args.target, values=values, **given)
+
+
+def compile_arguments(args: argparse.Namespace, feeds: Arrays | None = None) -> dict[str, Any]:
+    """Return the keyword arguments of `tcopt.compile` that a command line gives.
+
+    Args:
+        args: with the options that `add_limits` and `add_shapes` add; and perhaps those of
+            `add_accuracy`, `add_cache`, `add_insert` and `add_tuned`.
+        feeds: values of inputs of which only the shapes matter.
+    """
     from tcopt.frontends.onnx.model.limits import parse_limits
 
     given = vars(args)
-    tuning: dict[str, Any] = wanted_tuning(args) if "tuned" in given else {"tuned": False}
     shapes = {name: array.shape for name, array in (feeds or {}).items()}
-    return CompileOptions.of(
-        args.model,
-        args.target,
-        accuracy=given.get("accuracy"),
-        precision=given.get("precision"),
-        shapes=shapes | parse_shapes(args.shape),
-        values=values,
-        dims=parse_dims(args.dim),
-        cache=not given.get("no_cache"),
-        limits=parse_limits(args.limit),
-        follow_links=args.follow_links,
-        passes=inserted_passes(args) if "insert_passes" in given else None,
-        **tuning,
-    )
+    found = {name: given[name] for name in ("accuracy", "precision") if name in given}
+    return {
+        **found,
+        "shapes": shapes | parse_shapes(args.shape),
+        "dims": parse_dims(args.dim),
+        "cache": not given.get("no_cache"),
+        "limits": parse_limits(args.limit),
+        "follow_links": args.follow_links,
+        "passes": inserted_passes(args) if "insert_passes" in given else {},
+        **(wanted_tuning(args) if "tuned" in given else {"tuned": False}),
+    }
 
 
 def print_extents(model: Model, feeds: Mapping[str, NDArray[Any]]) -> None:

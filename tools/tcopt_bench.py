@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from tcopt.compiler.tuned import lock_beside
-from tcopt.frontends.onnx.model.limits import parse_limits
 from tcopt.support.errors import InputError
 from tcopt.support.files.access import write_output
 from tcopt.tools.command_line import cli
 from tcopt.tools.command_line.inputs import read_arrays
-from tcopt.tools.command_line.shapes import parse_dims, parse_shapes
-from tcopt.tools.compiling import print_extents
+from tcopt.tools.compiling import compile_arguments, print_extents
 
 if TYPE_CHECKING:
     from tcopt.backends.accelerator.report import ProgramReport
@@ -131,22 +129,13 @@ def _settings(args: argparse.Namespace, given: Feeds) -> Settings:
     if args.rounds < 1 or min(args.threads) < 1:
         raise InputError("--rounds and --threads must be at least 1")
     peers = installed_peers() if args.peers is None else check_peers(args.peers)
-    shapes = {name: array.shape for name, array in given.items()} | parse_shapes(args.shape)
-    passes = cli.inserted_passes(args)
     return Settings(
         # A profile has its own clocks, so nothing else is timed.
         threads=[] if args.profile or args.trace else args.threads,
         rounds=args.rounds,
         peers=peers,
         target=args.target,
-        options={"accuracy": args.accuracy, "precision": args.precision}
-        | ({"shapes": shapes} if shapes else {})
-        | ({"plugins": args.load} if args.load else {})
-        | ({"passes": passes} if passes else {})
-        | {"dims": parse_dims(args.dim), "limits": parse_limits(args.limit)}
-        | {"follow_links": args.follow_links}
-        | ({"cache": False} if args.no_cache else {})
-        | _tuning(args),
+        options=compile_arguments(args, given) | {"plugins": args.load} | _tuning(args),
         rtol=args.rtol,
         seed=args.seed,
     )
