@@ -14,6 +14,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,35 +116,29 @@ def _tune_parser() -> argparse.ArgumentParser:
 
 
 def _run_tune(args: argparse.Namespace) -> int:
+    from tcopt.support.processes.cores import default_threads
     from tcopt.tools.tuning.commands import model_options, pool_place
     from tcopt.tools.tuning.live import LiveTable
     from tcopt.tuner.entry import tune_with
-    from tcopt.tuner.session import SessionSettings
-    from tcopt.tuner.settings import TuneSettings, graph_share
+    from tcopt.tuner.settings import TuneSettings
 
-    pool, options = pool_place(args), model_options(args)
+    options = model_options(args)
     settings = TuneSettings(
-        args.time,
-        args.trials,
-        args.db,
-        pool,
-        args.threads,
-        args.seed,
-        args.strategy,
-        max(args.rounds, 12),
-        graph_share(0.0 if args.no_graph else None, args.target, args.trials, pool, None),
-        SessionSettings(seed=args.seed),
+        seconds=args.time,
+        trials=args.trials,
+        db=args.db,
+        pool=pool_place(args),
+        output=args.output,
+        threads=args.threads or default_threads(),
+        seed=args.seed,
+        strategy=args.strategy,
+        rounds=max(args.rounds, 12),
+        graph=0.0 if args.no_graph else None,
+        progress=print,
+        feeds=read_arrays(args.input),
     )
     with LiveTable() as table:
-        found = tune_with(
-            args.model,
-            options,
-            settings,
-            output=args.output,
-            callback=table,
-            progress=print,
-            feeds=read_arrays(args.input),
-        )
+        found = tune_with(args.model, options, replace(settings, callback=table))
     print(summary(found))
     if args.explain and found.path is not None:
         _explain(args, found.path)

@@ -18,7 +18,6 @@ from tcopt.compiler.tuned import lock_beside
 from tcopt.runtime import Model
 from tcopt.runtime.random_inputs import input_values
 from tcopt.support.errors import InputError
-from tcopt.support.processes.cores import default_threads
 from tcopt.tuner.arms import arms_of
 from tcopt.tuner.forecast import Prior
 from tcopt.tuner.lock import TunedKernel, TunedOperator
@@ -29,7 +28,7 @@ from tcopt.tuner.past import Past
 from tcopt.tuner.records.store import StoreError
 from tcopt.tuner.scheduler import Progress
 from tcopt.tuner.session import Callback, Session, SessionSettings
-from tcopt.tuner.settings import PoolPlace, TuneSettings, graph_share, make_measurer
+from tcopt.tuner.settings import PoolPlace, TuneSettings, make_measurer
 from tcopt.tuner.task_search import Strategy, TaskSearch, Trial
 from tcopt.tuner.tasks import Task, with_times
 from tcopt.tuner.whole_models.acceptance import ROUNDS, Verdict
@@ -132,51 +131,29 @@ def tune(
     Raises:
         TcoptError: the model cannot be compiled, or there is nothing to tune.
     """
+    known: dict[str, Any] = {"threads": threads, "progress": progress, "feeds": feeds}
     given = TuneSettings(
-        seconds,
-        trials,
-        db,
-        pool,
-        threads,
-        seed,
-        strategy,
-        rounds,
-        graph_share(graph, target, trials, pool, measurer),
-        settings or SessionSettings(seed=seed),
-    )
-    known = CompileOptions.of(source, target, tuned=False, **options)
-    return tune_with(
-        source,
-        known,
-        given,
+        seconds=seconds,
+        trials=trials,
+        db=db,
+        pool=pool,
         output=output,
         callback=callback,
+        seed=seed,
+        strategy=strategy,
+        rounds=rounds,
+        graph=graph,
+        session=settings,
         measurer=measurer,
-        progress=progress,
-        feeds=feeds,
+        **{name: value for name, value in known.items() if value is not None},
     )
+    return tune_with(source, CompileOptions.of(source, target, tuned=False, **options), given)
 
 
-def tune_with(
-    source: Source,
-    options: CompileOptions,
-    settings: TuneSettings,
-    *,
-    output: str | Path | None = None,
-    callback: Callback | None = None,
-    measurer: Measurer | None = None,
-    progress: Callable[[str], object] | None = None,
-    feeds: Mapping[str, Array] | None = None,
-) -> Tuning:
+def tune_with(source: Source, options: CompileOptions, settings: TuneSettings) -> Tuning:
     """Tune a model with the given options and settings; see `tune`."""
-    path = _lock_path(source, output)
-    variants = Variants(source, options, settings.threads or default_threads())
-    tuner = _Tuner(variants, settings, path, progress or _ignore)
-    return tuner.run(callback, measurer, feeds or {})
-
-
-def _ignore(line: str) -> None:
-    del line
+    path = _lock_path(source, settings.output)
+    return _Tuner(Variants(source, options, settings.threads), settings, path).run()
 
 
 def _lock_path(source: Source, output: str | Path | None) -> Path:
@@ -192,33 +169,25 @@ def _lock_path(source: Source, output: str | Path | None) -> Path:
 class _Tuner:
     """State of one run of `tune`."""
 
-    def __init__(
-        self,
-        variants: Variants,
-        settings: TuneSettings,
-        path: Path,
-        progress: Callable[[str], object],
-    ):
+    def __init__(self, variants: Variants, settings: TuneSettings, path: Path):
         self._variants, self._settings, self._path = variants, settings, path
-        self._report = progress
-        self._threads = variants.threads
+        self._report = settings.progress
+        self._threads = settings.threads
         self._start = time.perf_counter()
         self._operators: Sequence[TunedOperator] = ()
         self._interrupted, self._graph_s = False, 0.0
 
-    def run(
-        self, callback: Callback | None, measurer: Measurer | None, given: Mapping[str, Array]
-    ) -> Tuning:
+    def run(self) -> Tuning:
+        """Search, compare the models, and write the lock file."""
         settings = self._settings
         untuned = self._variants.untuned()
-        feeds = input_values(untuned, given, settings.seed)
+        feeds = input_values(untuned, settings.feeds, settings.seed)
         keeper = Keeper(self._variants, untuned, feeds, settings.rounds, self._path)
         start = time.perf_counter()
         self._operators = self._search_graph(keeper)
         self._graph_s = time.perf_counter() - start
         base = self._variants.with_operators(self._operators) if self._operators else untuned
-        own = measurer is None
-        measurer = measurer or make_measurer(self._threads, settings.pool)
+        measurer = settings.measurer or make_measurer(self._threads, settings.pool)
         try:
             tasks, rest_ns = self._tasks(base, feeds, measurer)
             machine = getattr(measurer, "machine", None)
@@ -228,12 +197,12 @@ class _Tuner:
                 if self._interrupted:
                     session.ended = "interrupted"
                 else:
-                    session.run(self._search_seconds, settings.trials, callback)
+                    session.run(self._search_seconds, settings.trials, settings.callback)
                 found = session.confirm()
             finally:
                 self._close(past)
         finally:
-            if own:
+            if settings.measurer is None:
                 measurer.close()
         kept = keeper.keep([_kernel(session, *each) for each in found], self._operators)
         seconds = time.perf_counter() - self._start
@@ -249,7 +218,7 @@ class _Tuner:
 
     def _search_graph(self, keeper: Keeper) -> list[TunedOperator]:
         """Search choices about operators that make the model faster."""
-        share = self._settings.graph
+        share = self._settings.graph_share(self._variants.options.target)
         if share <= 0:
             return []
         operators, variants = self._variants.operators(), self._variants
@@ -341,7 +310,7 @@ class _Tuner:
 
     def _with_prior(self, prior: Prior) -> SessionSettings:
         """Return the session settings, with a prior from records unless one is given."""
-        given = self._settings.session
+        given = self._settings.session or SessionSettings(seed=self._settings.seed)
         return replace(given, prior=prior) if given.prior == Prior() else given
 
     def _floor(self, task: Task) -> float:
