@@ -6,16 +6,14 @@ import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
+from tcopt.frontends.onnx.model.options import Source
 from tcopt.support.files.access import open_file
 from tcopt.support.files.digests import digest_of, digest_of_file
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-
-Source: TypeAlias = "str | Path | bytes | ModelProto"
-"""A model: the path of a file, its bytes, or a decoded message."""
 
 _CLOCK_SECONDS = 0.02
 """Resolution of file modification times; two changes within it cannot be distinguished."""

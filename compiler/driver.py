@@ -11,7 +11,6 @@ from onnx import GraphProto, ValueInfoProto
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 
-from tcopt.compiler.content import Source
 from tcopt.compiler.host import declare_kernels, take_kernels, take_sequences
 from tcopt.compiler.kernel_builder import KernelBuilder
 from tcopt.compiler.options import CompileOptions
@@ -28,7 +27,7 @@ from tcopt.frontends.onnx.model.initializers import graph_weights
 from tcopt.frontends.onnx.model.inputs import ModelInput, declared_input, narrow_inputs
 from tcopt.frontends.onnx.model.lists import expand_lists
 from tcopt.frontends.onnx.model.loading import load_model
-from tcopt.frontends.onnx.model.options import NO_OPTIONS, ImportOptions
+from tcopt.frontends.onnx.model.options import NO_OPTIONS, ImportOptions, Source
 from tcopt.frontends.onnx.model.outputs import typed_outputs
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
@@ -234,7 +233,7 @@ def _build(
         weights = weights_of(module) or {}
         program = kind_of(module).build(module, weights, kernels, timed=options.timed)
     program.compile_times.update(report.seconds)
-    program.kernels_compiled = builder.counts.compiled
+    program.kernels_compiled = builder.compiled
     report.done()
     return program
 

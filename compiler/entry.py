@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.compiler.content import Source
 from tcopt.compiler.options import CompileOptions
 from tcopt.compiler.outcome import Compiled, OpenModel, Outcome
 from tcopt.compiler.program_cache import ProgramCache, ProgramEntry
@@ -23,7 +22,7 @@ from tcopt.compiler.report import Progress, Report
 from tcopt.compiler.source import ModelSource
 from tcopt.compiler.tuned import Tuned
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
-from tcopt.frontends.onnx.model.options import Shapes, Values
+from tcopt.frontends.onnx.model.options import Shapes, Source, Values
 from tcopt.runtime.defaults import Defaults
 from tcopt.runtime.model import PROGRAMS_KEPT, AnyProgram, Model, Specialization
 from tcopt.runtime.run_options import DeviceName

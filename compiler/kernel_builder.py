@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
 from typing import Any
@@ -45,21 +44,6 @@ _REDUCTION_WORK = 8
 """Approximate compile time of a reduction relative to an elementwise stage."""
 
 
-@dataclass
-class KernelCounts:
-    """Numbers of kernels in one compile.
-
-    Attributes:
-        distinct: different kernels of the model.
-        cached: kernels found in the cache.
-        compiled: kernels that had to be compiled.
-    """
-
-    distinct: int = 0
-    cached: int = 0
-    compiled: int = 0
-
-
 def most_workers() -> int:
     """Default number of worker processes: `TCOPT_WORKERS`, or one for each other core."""
     try:
@@ -75,11 +59,14 @@ class KernelBuilder:
         options: those with `cache` look kernels up in the user's cache and store them there. The
             default of `workers` is `TCOPT_WORKERS`, or one for each other core, if the model is
             large enough.
+
+    Attributes:
+        compiled: number of kernels that were not cached.
     """
 
     def __init__(self, options: CompileOptions):
         self.phases = kernel_phases(options.phases)
-        self.counts = KernelCounts()
+        self.compiled = 0
         plain = _tell_reasons()
         self._cache = KernelCache.of_user() if plain and options.cache else None
         self._wanted = options.workers if plain else 0
@@ -139,9 +126,7 @@ class KernelBuilder:
             (unit for key, unit in distinct.items() if key not in found), key=_work, reverse=True
         )
         made = self._compile(missing)
-        self.counts.distinct += len(distinct)
-        self.counts.cached += len(found)
-        self.counts.compiled += len(made)
+        self.compiled += len(made)
         self._store(made, distinct)
         whole = found | made
         kernels = {n: whole[unit.key].named(nodes.get(n, ())) for n, unit in units.items()}

@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from tcopt.compiler.content import Source
 from tcopt.compiler.pipeline import pipeline
 from tcopt.compiler.report import Progress
 from tcopt.compiler.tuned import Lock, Tuned, find_lock, with_lock
-from tcopt.frontends.onnx.model.options import CODE, NO_CODE, ImportOptions
+from tcopt.frontends.onnx.model.options import CODE, NO_CODE, ImportOptions, Source
 from tcopt.runtime.model import PROGRAMS_KEPT
 from tcopt.runtime.run_options import DeviceName, check_count
 from tcopt.support.accuracy import DEFAULT, PRECISE

@@ -25,7 +25,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, BinaryIO
 
-from tcopt.compiler.content import Source, Stamp, changed_since, hash_file, hash_source, stamp
+from tcopt.compiler.content import Stamp, changed_since, hash_file, hash_source, stamp
 from tcopt.compiler.disk_store import DiskStore
 from tcopt.compiler.fingerprint import is_current, is_plain, program_fingerprint
 from tcopt.compiler.kernel_cache import KernelCache, user_programs
@@ -33,6 +33,7 @@ from tcopt.compiler.options import CompileOptions
 from tcopt.compiler.outcome import Compiled, OpenModel, Outcome
 from tcopt.compiler.stage_facts import rest_facts, rest_of
 from tcopt.frontends.onnx.model.errors import MissingValuesError
+from tcopt.frontends.onnx.model.options import Source
 from tcopt.runtime.archive import read_program, write_program
 from tcopt.runtime.description import signature_facts, signature_of, spec_facts, spec_of
 from tcopt.runtime.specs import TensorSpec

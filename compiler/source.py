@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from tcopt.compiler.content import Source, Stamp, hash_file, stamp
+from tcopt.compiler.content import Stamp, hash_file, stamp
+from tcopt.frontends.onnx.model.options import Source
 from tcopt.support.errors import InputError
 from tcopt.support.files.access import as_path
 

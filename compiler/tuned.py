@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tcopt.compiler.content import Source
+from tcopt.frontends.onnx.model.options import Source
 from tcopt.support.errors import InputError
 from tcopt.support.files.file_contents import digest_of_content
 from tcopt.support.pipelines.pass_specs import Passes, PassSpec

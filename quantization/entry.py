@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto
 
-from tcopt.compiler.content import Source
 from tcopt.compiler.driver import declared_specs
 from tcopt.frontends.onnx.model.loading import MODEL_SIZE_LIMIT
+from tcopt.frontends.onnx.model.options import Source
 from tcopt.quantization.batch_norm import FoldBatchNorm
 from tcopt.quantization.bias_correction import bias_shifts
 from tcopt.quantization.calibration import calibrate

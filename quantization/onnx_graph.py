@@ -24,6 +24,7 @@ from onnx import (
 
 from tcopt.frontends.onnx.model.loading import MODEL_SIZE_LIMIT, domain_opsets, load_model
 from tcopt.frontends.onnx.model.node_facts import STANDARD_DOMAINS
+from tcopt.frontends.onnx.model.options import Source
 from tcopt.frontends.onnx.nodes.ordering import in_order, node_label
 from tcopt.frontends.onnx.nodes.subgraphs import used_names
 from tcopt.support.errors import ImportModelError, UnsupportedError
@@ -229,7 +230,7 @@ def attributes_of(node: NodeProto) -> dict[str, Any]:
     return {each.name: helper.get_attribute_value(each) for each in node.attribute}
 
 
-def open_graph(source: str | Path | bytes | ModelProto, *, follow_links: bool = False) -> OnnxGraph:
+def open_graph(source: Source, *, follow_links: bool = False) -> OnnxGraph:
     """Open a model for quantisation, with all weights loaded and functions inlined.
 
     Models of opsets before 13 are converted, because per-channel scales require it.

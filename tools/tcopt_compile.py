@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -77,34 +78,23 @@ def _run(args: argparse.Namespace) -> int:
         raise InputError(f"there is no file '{args.model}'")
     if args.compile_to is not None:
         return _print_level(args)
-    if args.explain is not None:
-        return _explain(args)
-    if args.ptxas:
-        return _assemble(args)
+    if args.explain is not None or args.ptxas:
+        return _describe(args)
     return _compile(args)
 
 
-def _assemble(args: argparse.Namespace) -> int:
+def _describe(args: argparse.Namespace) -> int:
+    """Print facts of the compiled model, which is written only if a file is named."""
+    from tcopt.tools.explain_text import explanation_text
     from tcopt.tools.ptxas_table import resources_text
 
     model, _ = compile_model(args, read_arrays(args.input))
-    print(resources_text(model))
-    if args.output_file:
-        model.save(args.output_file)
-    return 0
-
-
-def _explain(args: argparse.Namespace) -> int:
-    import json
-
-    from tcopt.tools.explain_text import explanation_text
-
-    model, _ = compile_model(args, read_arrays(args.input))
-    explanation = model.explain()
     if args.explain == "json":
-        print(json.dumps(explanation.as_json(), indent=1))
+        print(json.dumps(model.explain().as_json(), indent=1))
+    elif args.explain is not None:
+        print(explanation_text(model.explain(), share=args.explain_share))
     else:
-        print(explanation_text(explanation, share=args.explain_share))
+        print(resources_text(model))
     if args.output_file:
         model.save(args.output_file)
     return 0

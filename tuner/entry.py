@@ -11,10 +11,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tcopt.compiler.content import Source
 from tcopt.compiler.fingerprint import fingerprint
 from tcopt.compiler.options import CompileOptions
 from tcopt.compiler.tuned import lock_beside
+from tcopt.frontends.onnx.model.options import Source
 from tcopt.runtime import Model
 from tcopt.runtime.random_inputs import input_values
 from tcopt.support.errors import InputError

@@ -9,7 +9,6 @@ from math import prod
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 
-from tcopt.compiler.content import Source
 from tcopt.compiler.options import CompileOptions
 from tcopt.compiler.passes import run_passes
 from tcopt.compiler.tuned import before_choices
@@ -21,6 +20,7 @@ from tcopt.dialects.graph.types import element_type, is_float, shape_of
 from tcopt.dialects.graph.weights import release_weights
 from tcopt.dialects.target import TARGET_ATTRIBUTE, TargetFacts
 from tcopt.frontends.onnx.importer import import_first_stage
+from tcopt.frontends.onnx.model.options import Source
 from tcopt.passes.graph.layout.blocked_forms import contracts
 from tcopt.passes.graph.winograd.exact_tiles import whole_tiles
 from tcopt.passes.graph.winograd.forms import shared_filter

@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.hints import isa
 
-from tcopt.compiler.content import Source
 from tcopt.compiler.options import CompileOptions
 from tcopt.compiler.passes import run_passes
 from tcopt.compiler.pipeline import kernel_phases
@@ -20,6 +19,7 @@ from tcopt.dialects.graph.weights import release_weights
 from tcopt.dialects.target import TARGET_ATTRIBUTE, TargetFacts
 from tcopt.dialects.te import CallOp, FuncOp
 from tcopt.frontends.onnx.importer import import_first_stage
+from tcopt.frontends.onnx.model.options import Source
 from tcopt.runtime.profile import Profile
 from tcopt.schedules.tuning.workloads import anchor_key, key_of, target_text, workload_text
 from tcopt.support.data.dtypes import is_narrow, numpy_dtype

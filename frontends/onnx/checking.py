@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from tcopt.frontends.onnx.model.inputs import declared_dims, terms_of
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.model.loading import header_problems, load_model
 from tcopt.frontends.onnx.model.node_facts import general_advice, operator_name
-from tcopt.frontends.onnx.model.options import ImportOptions, Shapes
+from tcopt.frontends.onnx.model.options import ImportOptions, Shapes, Source
 from tcopt.frontends.onnx.model.problems import Problems
 from tcopt.frontends.onnx.model.tensors import TensorReader
 from tcopt.frontends.onnx.model.types import numpy_dtype, onnx_type_name, tensor_declaration
@@ -110,7 +109,7 @@ class CheckReport:
 
 
 def check_model(
-    source: str | Path | bytes | ModelProto,
+    source: Source,
     *,
     shapes: Shapes | None = None,
     values: Mapping[str, np.ndarray] | None = None,

@@ -33,13 +33,8 @@ from tcopt.frontends.onnx.model.initializers import Weight, graph_weights
 from tcopt.frontends.onnx.model.inputs import ModelInput, declared_input, fix_inputs
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.model.lists import expand_lists, value_of
-from tcopt.frontends.onnx.model.loading import (
-    OnnxSource,
-    check_header,
-    domain_opsets,
-    load_model,
-)
-from tcopt.frontends.onnx.model.options import ImportOptions, Shapes, Values
+from tcopt.frontends.onnx.model.loading import check_header, domain_opsets, load_model
+from tcopt.frontends.onnx.model.options import ImportOptions, Shapes, Source, Values
 from tcopt.frontends.onnx.model.outputs import Results, expand_output, result_dims, stale_shapes
 from tcopt.frontends.onnx.model.problems import Problems
 from tcopt.frontends.onnx.model.stage import PassedTensor, Rest, Stage
@@ -65,7 +60,7 @@ T = TypeVar("T")
 
 
 def import_model(
-    source: OnnxSource,
+    source: Source,
     *,
     shapes: Shapes | None = None,
     values: Values | None = None,
@@ -153,17 +148,17 @@ class Open:
 Imported: TypeAlias = Fixed | Staged | Open
 
 
-def import_whole(source: OnnxSource, options: ImportOptions) -> ModuleOp:
+def import_whole(source: Source, options: ImportOptions) -> ModuleOp:
     """Import a model with known sizes; see `import_model`."""
     return _sized(_imported(source, options)).module
 
 
-def import_first_stage(source: OnnxSource, options: ImportOptions) -> ModuleOp:
+def import_first_stage(source: Source, options: ImportOptions) -> ModuleOp:
     """Import a model as far as its sizes are known; for errors see `import_model`."""
     return _sized(import_staged(source, options)).module
 
 
-def import_staged(source: OnnxSource, options: ImportOptions) -> Imported:
+def import_staged(source: Source, options: ImportOptions) -> Imported:
     """Import a model, or the stage that the options name, as far as sizes are known.
 
     The shapes and values of the options may include those of results of earlier stages.
@@ -180,7 +175,7 @@ def _sized(found: Imported) -> Fixed:
     return found
 
 
-def _imported(source: OnnxSource, options: ImportOptions, *, in_stages: bool = False) -> Imported:
+def _imported(source: Source, options: ImportOptions, *, in_stages: bool = False) -> Imported:
     model, reader = load_model(source, follow_links=options.follow_links)
     check_header(model)
     model = without_defaults(model, {*options.shapes, *options.values})

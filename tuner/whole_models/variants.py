@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tcopt.compiler.content import Source
 from tcopt.compiler.entry import compile_with
 from tcopt.compiler.options import CompileOptions
 from tcopt.compiler.tuned import SUFFIX, find_lock
+from tcopt.frontends.onnx.model.options import Source
 from tcopt.runtime import Model
 from tcopt.tuner.lock import LockWriter, TunedOperator
 from tcopt.tuner.operators import Operator, operators_of

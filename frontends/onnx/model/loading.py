@@ -6,13 +6,13 @@ import mmap
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TypeAlias
 
 import onnx
 from google.protobuf.message import DecodeError
 from onnx import GraphProto, ModelProto, NodeProto, OperatorSetIdProto
 
 from tcopt.frontends.onnx.model.node_facts import STANDARD_DOMAINS
+from tcopt.frontends.onnx.model.options import Source
 from tcopt.frontends.onnx.model.tensors import TensorReader
 from tcopt.frontends.onnx.model.wire import cut_weights
 from tcopt.support.errors import ImportModelError, InputError, TcoptError, UnsupportedError
@@ -23,13 +23,7 @@ OLDEST_OPSET = 1
 MODEL_SIZE_LIMIT = 2**31 - 1
 
 
-OnnxSource: TypeAlias = str | Path | bytes | ModelProto
-"""A model: the path of a file, its bytes, or a decoded message."""
-
-
-def load_model(
-    source: OnnxSource, *, follow_links: bool = False
-) -> tuple[ModelProto, TensorReader]:
+def load_model(source: Source, *, follow_links: bool = False) -> tuple[ModelProto, TensorReader]:
     """Decode a model, checking only its header.
 
     Args:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from numpy.typing import NDArray
 
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.model.stage import Stage
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+Source: TypeAlias = "str | Path | bytes | ModelProto"
+"""A model: the path of a file, its bytes, or a decoded message."""
 
 Shapes = Mapping[str, Any]
 """Shapes by input name: for a sequence a list of shapes, for an absent optional None."""
