@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, result_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.elementwise import same_element_type
+from tcopt.dialects.graph.elementwise.base import same_element_type
 from tcopt.dialects.graph.opaque import OpaqueOp
 from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
 from tcopt.dialects.loop.writer import Buffer, KernelWriter

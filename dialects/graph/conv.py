@@ -14,10 +14,10 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, r
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, integer
-from tcopt.dialects.graph.binary import MulOp
-from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.elementwise.arithmetic import MulOp
+from tcopt.dialects.graph.elementwise.cast import CastOp
 from tcopt.dialects.graph.interfaces import LinearWeight
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.slice import SliceOp

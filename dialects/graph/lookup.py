@@ -11,7 +11,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import Ints, ints
-from tcopt.dialects.graph.elementwise import ElementwiseOp
+from tcopt.dialects.graph.elementwise.base import ElementwiseOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.quantize import is_quantized
 from tcopt.dialects.graph.types import (

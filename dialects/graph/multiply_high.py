@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import i32
 from xdsl.irdl import irdl_op_definition
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.elementwise import BinaryOp, Domain
+from tcopt.dialects.graph.elementwise.base import BinaryOp, Domain
 from tcopt.dialects.graph.types import AnyTensor, Array, element_type
 from tcopt.dialects.te import api as te
 from tcopt.dialects.te.products import BITS, HALF, LARGEST, multiply_high

@@ -20,9 +20,10 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import Float, FusionKind, Int, integer, real
-from tcopt.dialects.graph.binary import AddOp, MulOp, SubOp
 from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.elementwise import same_element_type
+from tcopt.dialects.graph.elementwise.arithmetic import AddOp, MulOp, SubOp
+from tcopt.dialects.graph.elementwise.base import same_element_type
+from tcopt.dialects.graph.elementwise.functions import RsqrtOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.stages import (
@@ -42,7 +43,6 @@ from tcopt.dialects.graph.types import (
     shape_of,
     type_of,
 )
-from tcopt.dialects.graph.unary import RsqrtOp
 from tcopt.dialects.te import api as te
 
 

@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import Int, Ints, PadMode, PadModeAttr, integer, ints
 from tcopt.dialects.graph.constant import uniform_value
-from tcopt.dialects.graph.elementwise import same_element_type
+from tcopt.dialects.graph.elementwise.base import same_element_type
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.stages import Indices

@@ -18,7 +18,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import flag
-from tcopt.dialects.graph.elementwise import ElementwiseOp
+from tcopt.dialects.graph.elementwise.base import ElementwiseOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.types import (
     AnyTensor,

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, opt_prop_def
 
 from tcopt.dialects.graph.attributes import flag
-from tcopt.dialects.graph.elementwise import BinaryOp, Domain
+from tcopt.dialects.graph.elementwise.base import BinaryOp, Domain
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.types import Array, bits_of, element_type, is_unsigned_int
 from tcopt.dialects.te import api as te

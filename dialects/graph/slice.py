@@ -19,7 +19,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import Int, Ints, integer, ints
-from tcopt.dialects.graph.elementwise import same_element_type
+from tcopt.dialects.graph.elementwise.base import same_element_type
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.shape import MovementOp, ReshapeOp
 from tcopt.dialects.graph.types import (

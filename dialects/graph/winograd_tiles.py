@@ -16,7 +16,7 @@ from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, integer, ints, values_of
-from tcopt.dialects.graph.elementwise import same_element_type
+from tcopt.dialects.graph.elementwise.base import same_element_type
 from tcopt.dialects.graph.forms import WINOGRAD
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.types import Array, element_type, shape_of

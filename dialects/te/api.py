@@ -30,9 +30,10 @@ from tcopt.dialects.te.expr import (
     compare,
     const,
     power,
+    select,
     unary,
 )
-from tcopt.dialects.te.functions import cast, index, lookup, saturate, scale, select
+from tcopt.dialects.te.functions import cast, index, lookup, saturate, scale
 from tcopt.dialects.te.ops import Combiner
 from tcopt.dialects.te.tensor import (
     Placeholder,

@@ -7,14 +7,16 @@ trees, which `build.py` turns into operations. A shared subexpression is emitted
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, SupportsIndex, TypeAlias, TypeGuard, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, TypeGuard, overload
 
+import numpy as np
 from xdsl.dialects.builtin import IntegerType, f32, f64, i1, i64
 from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.te.dtypes import DType, ExpressionError, element_type, is_float, is_unsigned
+from tcopt.dialects.te.numpy_kinds import NUMPY_KINDS
 from tcopt.dialects.te.ops import Combiner
 from tcopt.support.arithmetic.affine import substitute
 
@@ -216,59 +218,59 @@ class ComputedIndex(Index):
         return "(computed)"
 
 
+_Operator: TypeAlias = "Callable[[Expr, ExprLike], Expr]"
+
+
+def _operators(kind: str) -> tuple[_Operator, _Operator]:
+    """Return the methods of a binary operator and of its reflected form."""
+    return lambda a, b: binary(kind, a, b), lambda b, a: binary(kind, a, b)
+
+
 class Expr(Comparable):
-    """One scalar value of type `dtype`."""
+    """One scalar value of type `dtype`.
+
+    numpy's functions accept expressions too: `np.exp(x)` and `np.where(x < 0, 0, x)` are the
+    expressions of the same functions.
+    """
 
     def __init__(self, dtype: Attribute):
         self.dtype = dtype
 
-    def __add__(self, other: ExprLike) -> Expr:
-        return binary("add", self, other)
+    def __array_ufunc__(
+        self, function: np.ufunc, method: str, *operands: Any, **options: Any
+    ) -> Expr:
+        kind = NUMPY_KINDS.get(function.__name__)
+        if kind is None or method != "__call__" or options:
+            raise ExpressionError(f"np.{function.__name__} is not defined on expressions")
+        if kind in _COMPARISONS:
+            return compare(kind, *operands)
+        if kind == "pow":
+            return power(*operands)
+        return (unary if len(operands) == 1 else binary)(kind, *operands)
 
-    def __radd__(self, other: ExprLike) -> Expr:
-        return binary("add", other, self)
+    def __array_function__(
+        self,
+        function: Callable[..., Any],
+        types: object,
+        operands: tuple[Any, ...],
+        options: object,
+    ) -> Expr:
+        if function is not np.where or options:
+            raise ExpressionError(f"np.{function.__name__} is not defined on expressions")
+        return select(*operands)
 
-    def __sub__(self, other: ExprLike) -> Expr:
-        return binary("sub", self, other)
-
-    def __rsub__(self, other: ExprLike) -> Expr:
-        return binary("sub", other, self)
-
-    def __mul__(self, other: ExprLike) -> Expr:
-        return binary("mul", self, other)
-
-    def __rmul__(self, other: ExprLike) -> Expr:
-        return binary("mul", other, self)
-
-    def __truediv__(self, other: ExprLike) -> Expr:
-        return binary("div", self, other)
-
-    def __rtruediv__(self, other: ExprLike) -> Expr:
-        return binary("div", other, self)
-
-    def __floordiv__(self, other: ExprLike) -> Expr:
-        return binary("floordiv", self, other)
-
-    def __rfloordiv__(self, other: ExprLike) -> Expr:
-        return binary("floordiv", other, self)
-
-    def __mod__(self, other: ExprLike) -> Expr:
-        return binary("mod", self, other)
-
-    def __rmod__(self, other: ExprLike) -> Expr:
-        return binary("mod", other, self)
+    __add__, __radd__ = _operators("add")
+    __sub__, __rsub__ = _operators("sub")
+    __mul__, __rmul__ = _operators("mul")
+    __truediv__, __rtruediv__ = _operators("div")
+    __floordiv__, __rfloordiv__ = _operators("floordiv")
+    __mod__, __rmod__ = _operators("mod")
+    __and__, __rand__ = _operators("and")
+    __or__, __ror__ = _operators("or")
+    __xor__, __rxor__ = _operators("xor")
 
     def __pow__(self, other: ExprLike) -> Expr:
         return power(self, other)
-
-    def __and__(self, other: ExprLike) -> Expr:
-        return binary("and", self, other)
-
-    def __or__(self, other: ExprLike) -> Expr:
-        return binary("or", self, other)
-
-    def __xor__(self, other: ExprLike) -> Expr:
-        return binary("xor", self, other)
 
     def __invert__(self) -> Expr:
         return binary("xor", self, Const(1 if self.dtype == i1 else -1, self.dtype))
@@ -419,6 +421,7 @@ def common(a: ExprLike, b: ExprLike, what: str) -> tuple[Expr, Expr]:
     return lhs, rhs
 
 
+_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 _BITWISE = frozenset({"and", "or", "xor", "shl", "shr"})
 _LOGICAL = {"max": "or", "min": "and", "mul": "and"}
 
@@ -455,6 +458,19 @@ def unary(kind: str, x: ExprLike) -> Expr:
         if kind not in _ANY_NUMBER or value.dtype == i1:
             raise ExpressionError(f"'{kind}' needs floats, got {value.dtype}")
     return Op(kind, (value,), value.dtype)
+
+
+def select(condition: ExprLike, a: ExprLike, b: ExprLike, *, guard: bool = False) -> Expr:
+    """`a` where the condition holds, `b` elsewhere; both are evaluated.
+
+    With `guard` it is `te.if_then_else`: reads in `a` and `b` that may be out of bounds return
+    zero, so each branch must be valid only where it is taken.
+    """
+    test = as_expr(condition)
+    if test.dtype != i1:
+        raise ExpressionError(f"a condition must be i1, got {test.dtype}")
+    lhs, rhs = common(a, b, "select")
+    return Op("guarded_select" if guard else "select", (test, lhs, rhs), lhs.dtype)
 
 
 def power(x: ExprLike, exponent: ExprLike) -> Expr:

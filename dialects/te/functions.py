@@ -26,28 +26,14 @@ from tcopt.dialects.te.expr import (
     Index,
     IndexLike,
     Lookup,
-    Op,
     Scaled,
     as_expr,
     as_index,
     binary,
-    common,
     compare,
+    select,
 )
 from tcopt.support.data.dtypes import is_narrow
-
-
-def select(condition: ExprLike, a: ExprLike, b: ExprLike, *, guard: bool = False) -> Expr:
-    """`a` where the condition holds, `b` elsewhere; both are evaluated.
-
-    With `guard` it is `te.if_then_else`: reads in `a` and `b` that may be out of bounds return
-    zero, so each branch must be valid only where it is taken.
-    """
-    test = as_expr(condition)
-    if test.dtype != i1:
-        raise ExpressionError(f"a condition must be i1, got {test.dtype}")
-    lhs, rhs = common(a, b, "select")
-    return Op("guarded_select" if guard else "select", (test, lhs, rhs), lhs.dtype)
 
 
 def cast(x: ExprLike, dtype: DType) -> Expr:

@@ -8,7 +8,7 @@ import pytest
 from onnx import numpy_helper
 
 import tcopt
-from tcopt.dialects.graph.numerics import saturated
+from tcopt.dialects.graph.elementwise.numerics import saturated
 
 TYPES = {"float": np.float32, "double": np.float64}
 

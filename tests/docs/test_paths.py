@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] != "."}
 # Files that the pages on extending the project ask the reader to create.
-ADDED = {"dialects/graph/shrink.py", "schedules/rules/cpu/square_tiles.py"}
+ADDED = {"dialects/graph/elementwise/shrink.py", "schedules/rules/cpu/square_tiles.py"}
 # Paths in backticks, or with a file suffix.
 _PATH = re.compile(r"`([\w/.-]+/[\w/.]*)`|(?<![\w./:-])(\w+/[\w/]*\.(?:py|md|mlir|toml)\b)")
 

@@ -73,8 +73,7 @@ GATE = '''
 import numpy as np
 from xdsl.irdl import irdl_op_definition
 
-from tcopt.dialects.graph.elementwise import UnaryOp
-from tcopt.dialects.te import api as te
+from tcopt.dialects.graph.elementwise.base import UnaryOp
 from tcopt.frontends.onnx.nodes.contrib import register_schema
 from tcopt.frontends.onnx.context.registry import handler
 
@@ -86,9 +85,6 @@ class TripleOp(UnaryOp):
     name = "graph.triple"
 
     def compute(self, x):
-        return x * 3
-
-    def expression(self, x):
         return x * 3
 
 

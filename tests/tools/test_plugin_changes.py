@@ -184,7 +184,7 @@ def shift(ctx):
     "graph op": Kind(
         """
 from xdsl.irdl import irdl_op_definition
-from tcopt.dialects.graph.elementwise import UnaryOp
+from tcopt.dialects.graph.elementwise.base import UnaryOp
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.nodes.contrib import register_schema
 
@@ -194,9 +194,6 @@ class ScaleOp(UnaryOp):
     name = "graph.scale_of_a_test"
 
     def compute(self, x):
-        return x * NUMBER
-
-    def expression(self, x):
         return x * NUMBER
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import Operation
 
-from tcopt.dialects.graph.binary import MulOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.elementwise.arithmetic import MulOp
 from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
 from tcopt.passes.graph.bits.encodings import DataEncoding, WeightEncoding
 from tcopt.passes.graph.bits.forms import BitForm, BitNumbers

@@ -12,7 +12,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import FusionKind
-from tcopt.dialects.graph.elementwise import ElementwiseOp, UnaryOp
+from tcopt.dialects.graph.elementwise.base import ElementwiseOp, UnaryOp
 from tcopt.dialects.graph.interfaces import GraphOp, Simplify
 from tcopt.dialects.graph.shape import BroadcastToOp, ReshapeOp
 from tcopt.dialects.graph.types import broadcast_shapes, shape_of

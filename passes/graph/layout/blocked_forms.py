@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tcopt.dialects.graph.attributes import ints
 from tcopt.dialects.graph.col2im import Col2ImOp
-from tcopt.dialects.graph.elementwise import ElementwiseOp
+from tcopt.dialects.graph.elementwise.base import ElementwiseOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.interleave import InterleaveOp
 from tcopt.dialects.graph.lrn import LrnOp

@@ -7,15 +7,17 @@ from collections.abc import Sequence
 
 from xdsl.ir import Block, SSAValue
 
-from tcopt.dialects.graph.activation import (
-    ClipOp,
-    ReluOp,
+from tcopt.dialects.graph.attributes import PoolKind
+from tcopt.dialects.graph.elementwise.activation import ClipOp, ReluOp
+from tcopt.dialects.graph.elementwise.arithmetic import AddOp, MulOp
+from tcopt.dialects.graph.elementwise.base import BinaryOp
+from tcopt.dialects.graph.elementwise.functions import (
+    MaxOp,
+    MinOp,
     SigmoidOp,
     SoftplusOp,
     TanhSoftplusOp,
 )
-from tcopt.dialects.graph.attributes import PoolKind
-from tcopt.dialects.graph.binary import AddOp, MaxOp, MinOp, MulOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.pad import PadOp
@@ -48,7 +50,7 @@ def _if_all_are(op: GraphOp, operands: Sequence[bool]) -> bool:
 
 
 @is_nonnegative.rule_for(MaxOp)
-def _if_one_is(op: MaxOp, operands: Sequence[bool]) -> bool:
+def _if_one_is(op: BinaryOp, operands: Sequence[bool]) -> bool:
     return any(operands)
 
 

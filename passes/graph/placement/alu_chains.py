@@ -10,9 +10,10 @@ import numpy as np
 from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import Operation, SSAValue
 
-from tcopt.dialects.graph.binary import AddOp, MaxOp, MinOp
-from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.elementwise.arithmetic import AddOp
+from tcopt.dialects.graph.elementwise.cast import CastOp
+from tcopt.dialects.graph.elementwise.functions import MaxOp, MinOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.types import Array, element_type, shape_of

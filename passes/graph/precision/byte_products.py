@@ -9,10 +9,10 @@ from typing import Protocol, TypeGuard
 from xdsl.dialects.builtin import i16, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tcopt.dialects.graph.binary import AddOp, MulOp, SubOp
-from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.elementwise.arithmetic import AddOp, MulOp, SubOp
+from tcopt.dialects.graph.elementwise.cast import CastOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.matmul import MatmulOp
 from tcopt.dialects.graph.reduce import ReduceOp

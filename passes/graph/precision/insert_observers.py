@@ -22,7 +22,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from tcopt.dialects.graph.cast import CastOp
+from tcopt.dialects.graph.elementwise.cast import CastOp
 from tcopt.dialects.graph.histogram import HistogramOp
 from tcopt.dialects.graph.reduce import ReduceOp
 from tcopt.dialects.graph.types import element_type, is_float, shape_of

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.dialects.builtin import i16, i32
 
-from tcopt.dialects.graph.activation import ReluOp
 from tcopt.dialects.graph.attributes import PoolKind, ReduceKind
-from tcopt.dialects.graph.binary import AddOp, MulOp
-from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.elementwise.activation import ReluOp
+from tcopt.dialects.graph.elementwise.arithmetic import AddOp, MulOp
+from tcopt.dialects.graph.elementwise.cast import CastOp
 from tcopt.dialects.graph.pool import PoolOp
 from tcopt.dialects.graph.reduce import ReduceOp
 from tcopt.dialects.graph.shape import MovementOp, ReshapeOp

@@ -9,11 +9,11 @@ import ml_dtypes
 from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute, SSAValue
 
-from tcopt.dialects.graph.activation import ReluOp
 from tcopt.dialects.graph.attributes import PoolKind
-from tcopt.dialects.graph.binary import SubOp
-from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantValues
+from tcopt.dialects.graph.elementwise.activation import ReluOp
+from tcopt.dialects.graph.elementwise.arithmetic import SubOp
+from tcopt.dialects.graph.elementwise.cast import CastOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.lookup import LookupOp

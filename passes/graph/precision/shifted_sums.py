@@ -8,9 +8,9 @@ import numpy as np
 from xdsl.dialects.builtin import i16, i32
 from xdsl.ir import Operation, SSAValue
 
-from tcopt.dialects.graph.binary import AddOp
-from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.elementwise.arithmetic import AddOp
+from tcopt.dialects.graph.elementwise.cast import CastOp
 from tcopt.dialects.graph.shift import ShiftLeftOp
 from tcopt.dialects.graph.types import element_type
 from tcopt.passes.graph.precision.scaled import Scaled, ScaledOps

@@ -12,8 +12,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantValues
+from tcopt.dialects.graph.elementwise.cast import CastOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.lookup import LookupOp
 from tcopt.dialects.graph.quantize import DequantizeOp, QuantizeOp, is_quantized

@@ -12,11 +12,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
-from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import is_made_of_constants
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.conv import ConvOp
 from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
+from tcopt.dialects.graph.elementwise.cast import CastOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.slice import CACHE_LINE

@@ -9,7 +9,7 @@ import pytest
 
 from checks.te_check import value
 from tcopt.dialects import graph
-from tcopt.dialects.graph.numerics import erf
+from tcopt.dialects.graph.elementwise.numerics import erf
 
 RNG = np.random.default_rng(3)
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tcopt.dialects.te import api as te
+from tcopt.dialects.te.numpy_kinds import NUMPY_KINDS
 from tcopt.interpreters.te import run_func
 from tcopt.support.ir.verify import verify
 
@@ -65,6 +66,33 @@ BYTES = np.array([0, 1, 127, 128, 200, 254, 255], np.uint8)
 )
 def test_functions_of_floats(function, expected):
     np.testing.assert_allclose(elementwise(function, NUMBERS), expected(NUMBERS), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(NUMPY_KINDS))
+def test_functions_of_numpy(name):
+    """A ufunc of expressions is the expression of the same function."""
+    function = getattr(np, name)
+    bits = name.startswith(("bitwise", "left", "right"))
+    x = np.array([0, 1, 2, 5], np.int32) if bits else np.array([0.25, -0.5, 1.5, 0.75], np.float32)
+    arrays = (x, x[::-1].copy())[: function.nin]
+    if name.startswith("arc") or name in ("log", "sqrt", "power"):
+        arrays = tuple(np.abs(a) + (name == "arccosh") for a in arrays)
+    with np.errstate(invalid="ignore"):
+        expected = function(*arrays)
+        np.testing.assert_allclose(elementwise(function, *arrays), expected, rtol=1e-6)
+
+
+def test_numpy_scalars_and_choices():
+    def function(x):
+        return np.where(x > np.float32(0), np.float32(2) * x, np.float64(1) - x)
+
+    np.testing.assert_allclose(elementwise(function, NUMBERS), function(NUMBERS), rtol=1e-6)
+
+
+@pytest.mark.parametrize("function", [np.cbrt, np.median, np.nan_to_num])
+def test_other_functions_of_numpy_are_named(function):
+    with pytest.raises(te.ExpressionError, match=f"np.{function.__name__} "):
+        elementwise(function, NUMBERS)
 
 
 @pytest.mark.parametrize("divisor", [-3, 2])

@@ -8,7 +8,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import tcopt
-from tcopt.dialects.graph.binary import AddOp, DivOp
+from tcopt.dialects.graph.elementwise.arithmetic import AddOp, DivOp
 from tcopt.passes.graph.folding.fold_scale import FoldScalePass
 from tcopt.support.pipelines.running import new_context
 from tcopt.support.syntax.parsing import LocatedParser

@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
-from tcopt.dialects.graph.binary import AddOp
+from tcopt.dialects.graph.elementwise.arithmetic import AddOp
 from tcopt.dialects.graph.shift import ShiftLeftOp, ShiftRightOp
 from tcopt.dialects.graph.types import Array, element_type
 from tcopt.passes.graph.placement.alu.sums import MOST

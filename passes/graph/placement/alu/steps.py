@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import SSAValue
 
-from tcopt.dialects.graph.binary import AddOp, MaxOp, MinOp
+from tcopt.dialects.graph.elementwise.arithmetic import AddOp
+from tcopt.dialects.graph.elementwise.functions import MaxOp, MinOp
 from tcopt.dialects.graph.multiply_high import MultiplyHighOp
 from tcopt.dialects.graph.shift import ShiftLeftOp, ShiftRightOp
 from tcopt.dialects.graph.types import Array

@@ -10,9 +10,9 @@ import numpy as np
 from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
-from tcopt.dialects.graph.activation import ClipOp, ReluOp
-from tcopt.dialects.graph.binary import AddOp
-from tcopt.dialects.graph.cast import CastOp
+from tcopt.dialects.graph.elementwise.activation import ClipOp, ReluOp
+from tcopt.dialects.graph.elementwise.arithmetic import AddOp
+from tcopt.dialects.graph.elementwise.cast import CastOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.types import Array, element_type, is_float, numpy_dtype
 from tcopt.passes.graph.placement.alu_chains import Chain

@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.attributes import PoolKind
-from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.elementwise.cast import CastOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.layout import SPATIAL, LayoutTransformOp
 from tcopt.dialects.graph.pad import PadOp

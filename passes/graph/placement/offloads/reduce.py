@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import IntegerType, i8, i32
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.attributes import ReduceKind
-from tcopt.dialects.graph.cast import CastOp
+from tcopt.dialects.graph.elementwise.cast import CastOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.layout import SPATIAL, LayoutTransformOp
 from tcopt.dialects.graph.reduce import ReduceOp

@@ -55,7 +55,10 @@ class Domain(StrEnum):
 class ElementwiseOp(GraphOp, ABC):
     """An op whose result elements depend on the operands' elements at the same index.
 
-    Operands broadcast as in numpy. Subclasses define `expression` on scalars.
+    Operands broadcast as in numpy. `compute` is written with operators and numpy functions, which
+    accept te expressions too (`np.exp(x)`, `np.where(x > 0, x, 0)`): called with the operands'
+    elements, it returns the result element. An op that numpy and te compute by different formulas
+    also defines `expression`.
     """
 
     ELEMENTWISE: ClassVar[bool] = True
@@ -79,8 +82,12 @@ class ElementwiseOp(GraphOp, ABC):
         return not self.EXACT
 
     @abstractmethod
+    def compute(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the result's array for operands' arrays, or its element for operands' elements."""
+
     def expression(self, *args: Any, **kwargs: Any) -> te.Expr:
-        """Return the result element, given the operands' elements."""
+        """Return the expression of the result element, given the operands' elements."""
+        return self.compute(*args, **kwargs)
 
     def tensor_expression(self, *inputs: te.Tensor) -> te.Tensor:
         """Return one stage that reads every operand with broadcasting.
@@ -104,13 +111,31 @@ class ElementwiseOp(GraphOp, ABC):
             raise VerifyException(f"expects {self.DOMAIN} elements, got {element}")
 
 
+class Law(StrEnum):
+    """Algebraic laws that make a unary op equal to an existing value."""
+
+    IDENTITY = "f(x) = x"
+    IDEMPOTENT = "f(f(x)) = f(x)"
+    INVOLUTION = "f(f(x)) = x"
+
+
 class UnaryOp(ElementwiseOp, ABC):
     """Elementwise op with one operand and a result of the same type."""
+
+    LAW: ClassVar[Law | None] = None
 
     x = operand_def(TensorType)
 
     def __init__(self, x: SSAValue | Operation):
         super().__init__([x])
+
+    def unchanged(self) -> SSAValue | None:
+        """Return the value that equals the result by the op's law."""
+        inner = self.x.owner
+        is_repeated = isinstance(inner, type(self))
+        if self.LAW is Law.IDENTITY or (self.LAW is Law.IDEMPOTENT and is_repeated):
+            return self.x
+        return inner.x if self.LAW is Law.INVOLUTION and is_repeated else None
 
     def infer(self) -> Sequence[AnyTensor]:
         """Return the operand's type."""
