@@ -55,7 +55,7 @@ from tcopt.support.pipelines.running import new_context
 from tcopt.support.syntax.parsing import LocatedParser
 
 LOOP = "lower-graph-to-te,te-inline,split-axes,merge-axes,split-operations,lower-te-to-loop"
-PROGRAM = "compact-buffers,lower-blocks,inject-virtual-threads,place-sram,lower-loop-to-vdla"
+PROGRAM = "compact-buffers,lower-blocks,inject-virtual-threads,place-sram,lower-loop-to-accelerator"
 COLUMNS = ("serial", "one slot", "threads", "slots")
 SHIFT = 8
 _DRAWN = 200_000

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING
 
-from tcopt.support.pipelines.pass_specs import specs
 from tcopt.support.registries.target_registry import register_target
 from tcopt.targets.accelerator import AcceleratorKind
 
@@ -18,16 +17,6 @@ class VdlaKind(AcceleratorKind):
     """Target kind of the VDLA, whose instructions are the dialect `vdla`."""
 
     name = "vdla"
-    kernel = specs(
-        "compact-buffers",
-        "lower-blocks",
-        "inject-virtual-threads",
-        "place-sram",
-        "lower-loop-to-vdla",
-        "order-units",
-        "accelerator-check",
-        "encode-accelerator",
-    )
 
     @property
     def facts(self) -> type[VdlaTargetAttr]:  # pyright: ignore

@@ -1,9 +1,10 @@
 """Intrinsics of the VDLA: the operation of one micro-op, or of a transfer on one entry.
 
-Loops around a call become the loops of an instruction, and its micro-ops (`lower-loop-to-vdla`).
-The names contain the unit's shape, `rows` x `block_out` x `block_in`, as in `vdla_gemm_1x16x16`,
-and the immediate operand of an alu instruction, as in `vdla_max_1x16_by_0`. Operands are in the
-accelerator's memories. A unit with one row has no row dimension.
+Loops around a call become the loops of an instruction, and its micro-ops
+(`lower-loop-to-accelerator`). The names contain the unit's shape, `rows` x `block_out` x
+`block_in`, as in `vdla_gemm_1x16x16`, and the immediate operand of an alu instruction, as in
+`vdla_max_1x16_by_0`. Operands are in the accelerator's memories. A unit with one row has no row
+dimension.
 """
 
 from __future__ import annotations

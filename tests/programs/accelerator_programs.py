@@ -161,7 +161,7 @@ def program_of(module: ModuleOp) -> ProgramOp:
     for op in list(module.ops):
         if not isinstance(op, FuncOp):
             op.detach()
-    lower(module, [Phase("program", "lower-loop-to-vdla")])
+    lower(module, [Phase("program", "lower-loop-to-accelerator")])
     (program,) = module.ops
     assert isinstance(program, ProgramOp)
     return program

@@ -1,39 +1,22 @@
-"""Lowering of loop functions to programs of an accelerator that is described by its facts."""
+"""Lowering of loop functions to programs of an accelerator."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Region
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects import loop
-from tcopt.dialects.accelerator import (
-    FinishOp,
-    Instruction,
-    Loops,
-    Place,
-    ProgramOp,
-    RunOp,
-    StepOp,
-)
-from tcopt.dialects.intrinsics import Intrinsic
-from tcopt.dialects.loop.intrin import Tile
+from tcopt.dialects import accelerator, loop
+from tcopt.dialects.intrinsics import intrinsic, vdla
 from tcopt.dialects.target import AcceleratorFacts, target_around
-from tcopt.passes.loop.accelerator.instruction_nests import Axis, Nest, Work
-from tcopt.passes.loop.accelerator.writing_out import (
-    WritingOut,
-    element_bits,
-    is_for_accelerator,
-)
-from tcopt.support.errors import UnsupportedError
+from tcopt.passes.loop.accelerator.run_lowering import RunLowering
+from tcopt.passes.loop.accelerator.vdla_lowering import VdlaLowering
+from tcopt.passes.loop.accelerator.writing_out import WritingOut, is_for_accelerator
 from tcopt.support.ir.rewriting import rewrite
-from tcopt.support.locations import nearest_location
 
 
 @dataclass(frozen=True)
@@ -52,6 +35,19 @@ class LowerLoopToAcceleratorPass(ModulePass):
             ins(%x[%i - 1, 0] by [0, 1] : memref<8x8xi8>)
         ->
         accelerator.run "tile_load_1x8" [4] out tile_data[0 by 1] in %x[-8 by 8] inside [1 to 4]
+
+    Intrinsics of VDLA become its instructions (`vdla_lowering.py`): copies become transfers, other
+    calls micro-ops in two hardware loops.
+
+        loop.for %i = 0 to 2 {
+          %a = loop.alloc acc_input {slots = 2 : i64, places = [0, 40]} : memref<4x10x16xi8>
+          loop.for %y = 0 to 4 {
+            loop.for %z = 0 to 10 {
+              loop.intrin "vdla_load_inp_1x16" outs(%a[%y, %z, 0] by [0, 0, 1] : ..)
+                ins(%x[%i * 3 + %y - 1, %z - 1, 0] by [0, 0, 1] : memref<8x8x16xi8>)
+        ->
+        vdla.load inp 0, %x[0] : 3x8 pad [1, 0, 1, 1]
+        vdla.load inp 40, %x[16] : 4x8 pad [0, 0, 1, 1]
 
     Each function becomes a program with the same name and arguments; functions without buffers in
     the accelerator's memories are not changed. The pass runs after `lower-blocks` and `place-sram`;
@@ -82,119 +78,21 @@ class LowerFunction(RewritePattern):
     def match_and_rewrite(self, op: loop.FuncOp, rewriter: PatternRewriter) -> None:
         facts = target_around(op)
         if isinstance(facts, AcceleratorFacts) and is_for_accelerator(op):
-            rewriter.replace(op, _Lowering(op, facts).program(), [])
+            rewriter.replace(op, lowering_of(op)(op, facts).program(), [])
 
 
-class _Lowering(WritingOut):
-    """Lowering of one function to a program."""
-
-    def __init__(self, function: loop.FuncOp, facts: AcceleratorFacts):
-        super().__init__(function, facts)
-        self.facts = facts
-        self.steps: list[StepOp] = []
-
-    def program(self) -> ProgramOp:
-        """Return the program."""
-        block = self.run()
-        finish = FinishOp()
-        finish.location = self.function.location
-        block.add_ops([*self.steps, finish])
-        types = self.function.function_type.inputs.data
-        program = ProgramOp(self.function.sym_name.data, types, Region(block))
-        program.location = self.function.location
-        program.attributes.update(self.function.attributes)
-        return program
-
-    def is_instruction(self, declared: Intrinsic) -> bool:
-        return isinstance(declared.instruction, Instruction)
-
-    def granule(self, tile: Tile) -> int | None:
-        """Return the elements per entry of a tile's memory; 1 for buffers of the host."""
-        alloc = tile.buffer.owner
-        if not isinstance(alloc, loop.AllocOp):
-            return 1
-        memory = self.facts.memories.get(alloc.scope.data.value)
-        return 1 if memory is None else max(8 * memory.entry_bytes // element_bits(tile), 1)
-
-    def check_entry(self, tile: Tile, nest: Nest, bytes_: int, entry_bytes: int) -> None:
-        if bytes_ % entry_bytes:
-            raise UnsupportedError(
-                f"'{nest.declared.name}' works on {bytes_} bytes, which are not whole entries of "
-                f"{entry_bytes}",
-                op=nest.call,
-            )
-
-    def emit(self, work: Work, nest: Nest) -> None:
-        found = nest.declared.instruction
-        assert isinstance(found, Instruction)
-        location = nearest_location(nest.call)
-        for each in pieces_of(work, found.loops):
-            loops = Loops(
-                tuple(axis.extent for axis in each.axes),
-                tuple(axis.inside for axis in each.axes),
-            )
-            if not each.is_inside:
-                loops = Loops(loops.extents, tuple((0, 0) for _ in each.axes))
-                if not each.axes:
-                    loops = Loops((1,), ((0, 0),))
-            places = [self._place(each, number, loops) for number in range(len(each.buffers))]
-            op = RunOp(nest.declared.name, loops, places)
-            op.location = location
-            self.steps.append(op)
-
-    def _place(self, work: Work, number: int, loops: Loops) -> Place:
-        buffer, first = work.buffers[number], work.first[number]
-        steps = tuple(axis.steps[number] for axis in work.axes) or (0,) * len(loops.extents)
-        alloc = buffer.owner
-        if isinstance(alloc, loop.AllocOp):
-            return Place(alloc.scope.data.value, None, first, steps)
-        return Place("", self.buffers[buffer], first, steps)
+LOWERINGS: Mapping[type, type[WritingOut]] = {
+    accelerator.Instruction: RunLowering,
+    vdla.Instruction: VdlaLowering,
+}
+"""Lowerings by the class of `Intrinsic.instruction`."""
 
 
-def pieces_of(work: Work, most: Sequence[int]) -> Iterator[Work]:
-    """Yield pieces of work that fit one instruction each.
-
-    Args:
-        most: maximum trip count of each loop of an instruction, the outermost first.
-    """
-    axes = merged(work.axes)
-    limits = list(most)[max(len(most) - len(axes), 0) :]
-    if len(axes) > len(limits):
-        # Unrolling the smallest loop gives the fewest instructions.
-        extents = [axis.extent for axis in axes]
-        for part in replace(work, axes=tuple(axes)).split(extents.index(min(extents))):
-            yield from pieces_of(part, most)
-        return
-    for position, (axis, limit) in enumerate(zip(axes, limits, strict=True)):
-        if axis.extent > limit:
-            for part in chunks(replace(work, axes=tuple(axes)), position, limit):
-                yield from pieces_of(part, most)
-            return
-    yield replace(work, axes=tuple(axes))
-
-
-def merged(axes: Sequence[Axis]) -> list[Axis]:
-    """Merge adjacent loops that are contiguous in all operands, and drop single iterations."""
-    found = [axis for axis in axes if axis.extent > 1 or not axis.is_inside]
-    for place, (outer, inner) in enumerate(pairwise(found)):
-        as_one = tuple(step * inner.extent for step in inner.steps)
-        if inner.is_inside and outer.steps == as_one:
-            low, high = (n * inner.extent for n in outer.inside)
-            whole = Axis(outer.extent * inner.extent, inner.steps, (low, high))
-            return merged([*found[:place], whole, *found[place + 2 :]])
-    return found
-
-
-def chunks(work: Work, position: int, most: int) -> Iterator[Work]:
-    """Yield work with at most `most` iterations of a loop."""
-    axis = work.axes[position]
-    low, high = axis.inside
-    for start in range(0, axis.extent, most):
-        extent = min(most, axis.extent - start)
-        inside = (min(max(low - start, 0), extent), min(max(high - start, 0), extent))
-        part = Axis(extent, axis.steps, inside)
-        yield replace(
-            work,
-            first=tuple(at + start * step for at, step in zip(work.first, axis.steps, strict=True)),
-            axes=(*work.axes[:position], part, *work.axes[position + 1 :]),
-        )
+def lowering_of(function: loop.FuncOp) -> type[WritingOut]:
+    """Return the lowering for the instructions that a function calls."""
+    for op in function.walk():
+        if isinstance(op, loop.IntrinOp):
+            found = LOWERINGS.get(type(intrinsic(op.intrin.data).instruction))
+            if found is not None:
+                return found
+    return RunLowering

@@ -7,16 +7,18 @@ Subclasses define the instructions of their machine.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from math import prod
 
 from xdsl.dialects.builtin import FixedBitwidthType, MemRefType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
+from tcopt.dialects.accelerator import FinishOp, ProgramOp
 from tcopt.dialects.intrinsics import Intrinsic
 from tcopt.dialects.loop.intrin import Tile
-from tcopt.dialects.target import TargetFacts
+from tcopt.dialects.target import AcceleratorFacts
 from tcopt.passes.loop.accelerator.forms import Form
 from tcopt.passes.loop.accelerator.instruction_nests import Nest, Work, nest_at
 from tcopt.support.errors import UnsupportedError
@@ -37,7 +39,7 @@ class WritingOut(ABC):
         buffers: arguments of the program, by those of the function.
     """
 
-    def __init__(self, function: loop.FuncOp, target: TargetFacts):
+    def __init__(self, function: loop.FuncOp, target: AcceleratorFacts):
         self.function, self.target = function, target
         self.values: dict[SSAValue, int] = {}
         self.places: dict[SSAValue, int] = {}
@@ -49,6 +51,10 @@ class WritingOut(ABC):
     @abstractmethod
     def emit(self, work: Work, nest: Nest) -> None:
         """Emit the instructions that do some work."""
+
+    @abstractmethod
+    def steps(self) -> Sequence[Operation]:
+        """Return the steps of the program without the end, and constants that they refer to."""
 
     @abstractmethod
     def is_instruction(self, declared: Intrinsic) -> bool:
@@ -69,14 +75,21 @@ class WritingOut(ABC):
                 op=nest.call,
             )
 
-    def run(self) -> Block:
-        """Translate the function, and return a block with the program's arguments."""
-        block = Block(arg_types=self.function.function_type.inputs.data)
-        for old, new in zip(self.function.body.block.args, block.args, strict=True):
+    def program(self) -> ProgramOp:
+        """Translate the function to a program with the same name, arguments and attributes."""
+        function = self.function
+        types = function.function_type.inputs.data
+        block = Block(arg_types=types)
+        for old, new in zip(function.body.block.args, block.args, strict=True):
             self.buffers[old] = new
             keep_name(old, new)
-        self._run(self.function.body.block)
-        return block
+        self._run(function.body.block)
+        finish = FinishOp()
+        block.add_ops([*self.steps(), finish])
+        program = ProgramOp(function.sym_name.data, types, Region(block))
+        finish.location = program.location = function.location
+        program.attributes.update(function.attributes)
+        return program
 
     def _run(self, block: Block) -> None:
         for op in block.ops:

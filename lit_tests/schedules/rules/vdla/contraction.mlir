@@ -1,6 +1,6 @@
 // REQUIRES: long
 // RUN: tcopt %s -p fuse-ops,lower-graph-to-te,te-inline,split-operations,lower-te-to-loop,schedule --split-input-file | filecheck %s
-// RUN: tcopt %s -p fuse-ops,lower-graph-to-te,te-inline,split-operations,lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks,inject-virtual-threads,place-sram,lower-loop-to-vdla --split-input-file | filecheck %s --check-prefix=PROGRAM
+// RUN: tcopt %s -p fuse-ops,lower-graph-to-te,te-inline,split-operations,lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks,inject-virtual-threads,place-sram,lower-loop-to-accelerator --split-input-file | filecheck %s --check-prefix=PROGRAM
 
 // An 8-bit convolution is cut into tiles whose data and weights have several slots; all copies and
 // products become intrinsics. The loads write the padding.

@@ -1,5 +1,5 @@
 // RUN: tcopt %s -p fuse-ops,lower-graph-to-te,te-inline,split-operations,lower-te-to-loop,schedule | filecheck %s
-// RUN: tcopt %s -p fuse-ops,lower-graph-to-te,te-inline,split-operations,lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks,inject-virtual-threads,place-sram,lower-loop-to-vdla | filecheck %s --check-prefix=PROGRAM
+// RUN: tcopt %s -p fuse-ops,lower-graph-to-te,te-inline,split-operations,lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks,inject-virtual-threads,place-sram,lower-loop-to-accelerator | filecheck %s --check-prefix=PROGRAM
 
 // Bytes are loaded into registers, padded with the smallest byte; results start at the minimum and
 // are compared with the registers of each tap. Tiles have two slots: one is stored while the other

@@ -108,7 +108,7 @@ def test_any_choice_computes_the_same(rng: np.random.Generator) -> None:
         module = conv.module(SMALL)
         module.body.block.erase_op(next(iter(module.ops)))
         module.body.block.add_op(schedule.func)
-        lower(module, [Phase("program", f"{TO_PLACES},lower-loop-to-vdla,order-units")])
+        lower(module, [Phase("program", f"{TO_PLACES},lower-loop-to-accelerator,order-units")])
         (program,) = module.ops
         assert isinstance(program, ProgramOp)
         x, w, y = conv.arrays(rng)

@@ -1,4 +1,4 @@
-// RUN: tcopt %s -p lower-loop-to-vdla --split-input-file --verify-diagnostics | filecheck %s
+// RUN: tcopt %s -p lower-loop-to-accelerator --split-input-file --verify-diagnostics | filecheck %s
 
 // Loops around several calls are unrolled; loops around one call become a padded row transfer, or
 // two hardware loops with micro-ops for the rest. Each slot has its own kernels, equal kernels are
