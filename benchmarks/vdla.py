@@ -46,7 +46,6 @@ from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, VdlaTargetAttr
 from tcopt.passes.accelerator.order_units import OrderUnitsPass, plan_program
 from tcopt.schedules import Schedule
-from tcopt.schedules.analysis.patterns import match_block
 from tcopt.schedules.rules.vdla.contraction import Contraction, choose_tile, schedule_tile
 from tcopt.schedules.rules.vdla.roles import Roles, find_roles
 from tcopt.schedules.rules.vdla.tile_space import TileSpace
@@ -134,21 +133,18 @@ def program(
     lower(module, [Phase("loop", LOOP)])
     function = next(op for op in module.ops if isinstance(op, FuncOp))
     sch = Schedule(function)
-    block = sch.get_block("conv")
-    pattern = match_block(sch.block_op(block))
-    assert pattern is not None
-    roles = find_roles(sch, pattern, facts)
+    roles = find_roles(sch, facts)
     assert isinstance(roles, Roles), roles
     threads = 2 if column == "threads" else 1
     if choice is None:
         tile = choose_tile(roles, facts, serial=column == "serial", threads=threads)
     else:
-        tile = TileSpace(roles, facts).tile(Point(choice))
+        tile = TileSpace(roles, facts).pieces(Point(choice))
     if tile is None:
         return None
     if column == "one slot":
         tile = replace(tile, slots=(1, 1, 1))
-    schedule_tile(sch, block, roles, tile, facts)
+    schedule_tile(sch, roles, tile, facts)
     for op in list(module.ops):
         if op is not function:
             op.detach()

@@ -19,11 +19,11 @@ from typing import Any
 from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.dialects.target import AcceleratorFacts
 from tcopt.dialects.target.accelerator import MatrixInstructions
-from tcopt.schedules.api.handles import Block, Loop
+from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
-from tcopt.schedules.rules.accelerator.piece_space import Pieces, PieceSpace
+from tcopt.schedules.rules.accelerator.piece_space import PieceSpace
+from tcopt.schedules.rules.accelerator.pieces import Pieces, cut
 from tcopt.schedules.rules.accelerator.products import Products, find_products
-from tcopt.schedules.rules.nests import variable_loops
 from tcopt.schedules.rules.rule import Declined
 from tcopt.schedules.spaces.space import Choice, Point
 from tcopt.schedules.state.state import buffers_read
@@ -102,39 +102,24 @@ def schedule_pieces(
         store = sch.cache_write(block, names.sums)
     else:
         sch.set_scope(block, names.sums)
-    loops = variable_loops(sch, block)
-    outer: dict[int, Loop] = {}
-    for v, size in pieces.sizes.items():
-        if v in loops:
-            outer[v], loops[v] = sch.split(loops[v], [None, min(size, sch.extent(loops[v]))])
-    results = [outer[v] for v in pieces.order(found) if v in outer]
-    results = results or [sch.add_unit_loop(sch.get_loops(block)[0])]
-    parts = [outer[v] for v in found.depth if v in outer]
-    inner = (*found.outputs, *found.depth, *found.taps, *found.pixels, found.lane, found.inner)
-    inside = [loops[v] for v in (*found.groups, *inner) if v in loops]
-    sch.reorder(*results, *parts, *inside)
-    first_sum = next(loops[v] for v in inner if v in loops)
-    init = sch.decompose_reduction(block, parts[0] if parts else first_sum)
-    sch.reverse_compute_at(store, results[-1])
+    loops = cut(sch, found, pieces)
+    init = sch.decompose_reduction(block, loops.first)
+    sch.reverse_compute_at(store, loops.results[-1])
     loaded: list[Block] = []
     for access, scope, made, moving, whole in (
         (found.data, names.data, found.padding, found.pixels, pieces.whole_data),
         (found.weights, names.weights, None, found.outputs, pieces.whole_weights),
     ):
-        place = (parts or results)[-1]
-        if whole:
-            own = [outer[v] for v in (*found.groups, *moving) if v in outer]
-            place = max(own, key=results.index, default=results[0])
         if made is not None:
             sch.set_scope(made, scope)
         else:
             operand = buffers_read(sch.block_op(block)).index(access.buffer)
             made = sch.cache_read(block, operand, scope)
-        sch.compute_at(made, place)
+        sch.compute_at(made, loops.place(moving, whole=bool(whole)))
         loaded.append(made)
-    for each in (*loaded, init):
-        if pieces.slots > 1:
-            sch.double_buffer(each, pieces.slots)
+    for each, slots in zip((*loaded, init), pieces.slots, strict=True):
+        if slots > 1:
+            sch.double_buffer(each, slots)
     sch.tensorize(block, names.multiply)
     sch.tensorize(init, names.reset)
     for each, name in zip(loaded, (names.load_data, names.load_weights), strict=True):

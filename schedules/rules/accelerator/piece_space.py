@@ -5,8 +5,7 @@ Its formulas use only the machine's facts, so it also serves third-party acceler
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
 from math import ceil, prod
 
@@ -14,62 +13,31 @@ import numpy as np
 
 from tcopt.dialects.target import AcceleratorFacts
 from tcopt.dialects.target.accelerator import MatrixInstructions, MatrixUnit
+from tcopt.schedules.rules.accelerator.contraction_space import (
+    LOADED,
+    ORDERS,
+    OUTPUTS_OUTSIDE,
+    PIXELS_OUTSIDE,
+    ContractionSpace,
+    knob_names,
+)
+from tcopt.schedules.rules.accelerator.pieces import Pieces
 from tcopt.schedules.rules.accelerator.products import Products
-from tcopt.schedules.rules.operands import operands_of
 from tcopt.schedules.spaces.space import (
     Choice,
     Column,
     Knob,
-    LoopLevel,
-    NestKind,
-    Operand,
     Point,
-    Space,
 )
-from tcopt.support.arithmetic.columns import ceil_div, is_column, most, where
+from tcopt.support.arithmetic.columns import is_column, most, where
 from tcopt.support.errors import InputError
-
-OUTPUTS_OUTSIDE, PIXELS_OUTSIDE = 0, 1
-"""The orders of the loops over pieces."""
 
 _USUAL_SLOTS = 2
 _MOST_SLOTS = 3
 _SUM_BYTES = 4
 
 
-@dataclass(frozen=True)
-class Pieces:
-    """How a contraction is divided into pieces; sizes are NumPy arrays for many choices.
-
-    Attributes:
-        sizes: sizes of pieces by variable.
-        slots: number of slots of each operand.
-        pixels_outside: whether the loop over pieces of pixels is outside of that over channels.
-        whole_data, whole_weights: whether an operand is loaded once for all parts of a sum and all
-            pieces that share it, instead of with each part.
-    """
-
-    sizes: Mapping[int, Column]
-    slots: Column
-    pixels_outside: Column = False
-    whole_data: Column = False
-    whole_weights: Column = False
-
-    def order(self, found: Products) -> tuple[int, ...]:
-        """Return the variables of the results in loop order, outermost first."""
-        first, second = found.outputs, found.pixels
-        if self.pixels_outside:
-            first, second = second, first
-        return (*found.groups, *first, *second)
-
-    def __str__(self) -> str:
-        told = [f"{'x'.join(map(str, self.sizes.values()))}, {self.slots} slots"]
-        told += ["pixels outside"] if self.pixels_outside else []
-        told += ["whole data"] if self.whole_data else []
-        return ", ".join(told + (["whole weights"] if self.whole_weights else []))
-
-
-class PieceSpace(Space):
+class PieceSpace(ContractionSpace):
     """Pieces of a contraction on an accelerator that is described by its facts.
 
     The leading knobs are the sizes of pieces and the number of slots. By default operands are
@@ -83,26 +51,19 @@ class PieceSpace(Space):
         unit: MatrixUnit,
         names: MatrixInstructions,
     ):
-        self.found, self.facts, self.unit, self.names = found, facts, unit, names
+        self.facts, self.unit, self.names = facts, unit, names
         extents = found.pattern.extents
-        self._sized: dict[str, int] = {}
-        for name, variables in (
-            ("outputs", found.outputs),
-            ("pixels", found.pixels),
-            ("depth", found.depth),
-        ):
-            many = len(variables) > 1
-            self._sized |= {f"{name}_{n}" if many else name: v for n, v in enumerate(variables)}
+        self._sized = knob_names("outputs", found.outputs) | knob_names("pixels", found.pixels)
+        self._sized |= knob_names("depth", found.depth)
         knobs = [Knob(name, piece_sizes(extents[v])) for name, v in self._sized.items()]
         knobs.append(Knob("slots", tuple(range(1, _MOST_SLOTS + 1))))
         self._leading = tuple(knob.name for knob in knobs)
-        loaded = ("by parts", "whole")
         knobs += [
-            Knob("order", (0, 1), ("outputs outside", "pixels outside"), is_quiet=True),
-            Knob("data", (0, 1), loaded, is_quiet=True),
-            Knob("weights", (0, 1), loaded, is_quiet=True),
+            Knob("order", (0, 1), ORDERS, is_quiet=True),
+            Knob("data", (0, 1), LOADED, is_quiet=True),
+            Knob("weights", (0, 1), LOADED, is_quiet=True),
         ]
-        super().__init__(knobs)
+        super().__init__(found, knobs)
 
     @property
     def is_empty(self) -> bool:
@@ -118,12 +79,11 @@ class PieceSpace(Space):
         return ("slots", "data", "weights")
 
     def pieces(self, k: Point) -> Pieces:
-        """Return the pieces of a choice; knobs that it lacks have their defaults."""
         sizes: dict[int, Column] = dict.fromkeys(self.found.groups, 1)
         sizes |= {v: getattr(k, name) for name, v in self._sized.items()}
         given = vars(k)
         order, data, weights = (given.get(name, 0) for name in ("order", "data", "weights"))
-        return Pieces(sizes, k.slots, order == PIXELS_OUTSIDE, data == 1, weights == 1)
+        return Pieces(sizes, (k.slots,) * 3, order == PIXELS_OUTSIDE, data == 1, weights == 1)
 
     def valid(self, k: Point) -> Column:
         """Whether slots of all operands fit their memories."""
@@ -131,7 +91,7 @@ class PieceSpace(Space):
         needed: dict[str, Column] = {}
         scopes = (self.names.data, self.names.weights, self.names.sums)
         for scope, size in zip(scopes, self._bytes(pieces), strict=True):
-            needed[scope] = needed.get(scope, 0) + size * pieces.slots
+            needed[scope] = needed.get(scope, 0) + size * k.slots
         fits: Column = True
         for scope, size in needed.items():
             memory = self.facts.memories[scope]
@@ -171,38 +131,12 @@ class PieceSpace(Space):
             raise InputError("no piece fits the accelerator's memories")
         return dict(self._default)
 
-    def nest(self, k: Point) -> Sequence[LoopLevel]:
-        found, pieces = self.found, self.pieces(k)
-        extents = found.pattern.extents
-        levels = [LoopLevel(v, extents[v]) for v in found.groups]
-        outputs, pixels = (self._levels(v, pieces) for v in (found.outputs, found.pixels))
-        for first, second in zip((*outputs, *pixels), (*pixels, *outputs), strict=True):
-            variable = where(pieces.pixels_outside, second.variable, first.variable)
-            extent = where(pieces.pixels_outside, second.extent, first.extent)
-            levels.append(LoopLevel(variable, extent))
-        levels += self._levels(found.depth, pieces)
-        for v in (*found.outputs, *found.depth, *found.taps, *found.pixels):
-            levels.append(LoopLevel(v, pieces.sizes.get(v, extents[v]), NestKind.UNROLLED))
-        lanes = (found.lane, found.inner)
-        return [*levels, *(LoopLevel(v, extents[v], NestKind.VECTOR) for v in lanes)]
-
-    def operands(self) -> Sequence[Operand]:
-        return operands_of(self.found.pattern)
-
     @cached_property
     def _default(self) -> dict[str, int] | None:
         try:
             return super().default()
         except InputError:
             return None
-
-    def _levels(self, variables: Sequence[int], pieces: Pieces) -> list[LoopLevel]:
-        return [LoopLevel(v, self._count((v,), pieces)) for v in variables]
-
-    def _count(self, variables: Sequence[int], pieces: Pieces) -> Column:
-        """Return the number of pieces of some variables."""
-        extents = self.found.pattern.extents
-        return prod(ceil_div(extents[v], pieces.sizes[v]) for v in variables)
 
     def _bytes(self, pieces: Pieces) -> tuple[Column, Column, Column]:
         """Return the bytes of a piece's data, weights and sums."""

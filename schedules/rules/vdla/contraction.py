@@ -17,20 +17,15 @@ fewest cycles on a model of the units and their port (`timing.py`); the rule's s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-
 from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.dialects.target import VdlaTargetAttr
-from tcopt.schedules.analysis.patterns import match_block
-from tcopt.schedules.api.handles import Block, Loop
+from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
-from tcopt.schedules.rules.nests import variable_loops
+from tcopt.schedules.rules.accelerator.pieces import Pieces, cut
 from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.rules.vdla.epilogue import load_tables, move_steps
-from tcopt.schedules.rules.vdla.roles import Roles, Source, find_roles, multiplies_bytes
+from tcopt.schedules.rules.vdla.roles import Roles, Source, find_roles
 from tcopt.schedules.rules.vdla.tile_space import TileSpace
-from tcopt.schedules.rules.vdla.tiles import Tile
 from tcopt.schedules.spaces.space import Choice, Point
 from tcopt.schedules.state.state import buffers_read
 from tcopt.support.remarks import remark
@@ -44,14 +39,7 @@ class Contraction:
     provides = (CONTRACTION,)
 
     def space(self, sch: Schedule, facts: VdlaTargetAttr) -> TileSpace | Declined:
-        block = _sums(sch)
-        if block is None:
-            return Declined("there is not exactly one contraction of bytes with 32-bit sums")
-        pattern = match_block(sch.block_op(block))
-        assert pattern is not None
-        if not pattern.has_own_buffers:
-            return Declined("both operands are in one buffer")
-        roles = find_roles(sch, pattern, facts)
+        roles = find_roles(sch, facts)
         if isinstance(roles, Declined):
             return roles
         if not roles.epilogue.stores_bytes and "i32" not in facts.stored_types:
@@ -62,24 +50,15 @@ class Contraction:
     def apply(
         self, sch: Schedule, facts: VdlaTargetAttr, space: TileSpace, choice: Choice
     ) -> Declined | None:
-        block = _sums(sch)
-        assert block is not None, "there is a space"
-        schedule_tile(sch, block, space.roles, space.tile(Point(dict(choice))), facts)
+        roles = find_roles(sch, facts)
+        assert isinstance(roles, Roles), "there is a space"
+        schedule_tile(sch, roles, space.pieces(Point(dict(choice))), facts)
         return None
-
-
-def _sums(sch: Schedule) -> Block | None:
-    """Return the block that sums products of bytes; None unless there is exactly one reduction."""
-    found = [b for b in sch.blocks() if sch.block_op(b).is_reduction]
-    pattern = match_block(sch.block_op(found[0])) if len(found) == 1 else None
-    if pattern is None or not pattern.is_contraction or not multiplies_bytes(pattern):
-        return None
-    return found[0]
 
 
 def choose_tile(
     roles: Roles, facts: VdlaTargetAttr, *, serial: bool = False, threads: int = 1
-) -> Tile | None:
+) -> Pieces | None:
     """Return the pieces that take the fewest cycles; None if none fits.
 
     Args:
@@ -88,20 +67,12 @@ def choose_tile(
     """
     space = TileSpace(roles, facts)
     choice = space.shortest((1, 1, 1) if serial else None, threads)
-    return space.tile(Point(choice)) if choice else None
+    return space.pieces(Point(choice)) if choice else None
 
 
-def thread_variable(roles: Roles, tile: Tile) -> int | None:
-    """Return the variable whose pieces become virtual threads: output channels, if split."""
-    extents = roles.pattern.extents
-    cut = (v for v in (*roles.outputs, *roles.pixels) if tile.sizes[v] < extents[v])
-    return next(cut, None)
-
-
-def schedule_tile(
-    sch: Schedule, block: Block, roles: Roles, tile: Tile, facts: VdlaTargetAttr
-) -> None:
+def schedule_tile(sch: Schedule, roles: Roles, tile: Pieces, facts: VdlaTargetAttr) -> None:
     """Split a contraction into pieces, and compute them by the accelerator's instructions."""
+    block = roles.block
     remark("schedule", sch.block_op(block), f"pieces of {tile}")
     steps = roles.epilogue.steps
     store = steps[-1].block if roles.epilogue.stores_bytes else None
@@ -110,17 +81,17 @@ def schedule_tile(
     for each in (block, *(step.block for step in steps)):
         if steps and each != store:
             sch.set_scope(each, "acc_register")
-    pieces = _cut(sch, block, roles, tile)
-    init = sch.decompose_reduction(block, pieces.part)
-    move_steps(sch, roles.epilogue, store, pieces.loops[-1])
-    data = _cached(sch, block, roles.data, "acc_input")
-    sch.compute_at(data, pieces.place(roles, roles.pixels, whole=tile.whole_data))
-    weights = _cached(sch, block, roles.weights, "acc_weight")
-    sch.compute_at(weights, pieces.place(roles, roles.outputs, whole=tile.whole_weights))
+    loops = cut(sch, roles, tile)
+    init = sch.decompose_reduction(block, loops.first)
+    move_steps(sch, roles.epilogue, store, loops.results[-1])
+    data = _cached(sch, block, roles.inputs, "acc_input")
+    sch.compute_at(data, loops.place(roles.pixels, whole=bool(tile.whole_data)))
+    weights = _cached(sch, block, roles.kernel, "acc_weight")
+    sch.compute_at(weights, loops.place(roles.outputs, whole=bool(tile.whole_weights)))
     tables = load_tables(sch, roles.epilogue)
     for table, layout in zip(tables, roles.epilogue.tables, strict=True):
         moving = tuple(v for v in (*roles.outputs, *roles.pixels) if any(layout.steps[v]))
-        sch.compute_at(table, pieces.place(roles, moving, whole=True))
+        sch.compute_at(table, loops.place(moving, whole=True))
     for step in steps:
         if step.over is not None:
             sch.compute_in_place(step.block, step.over)
@@ -139,62 +110,6 @@ def schedule_tile(
     }
     for each, name in names.items():
         sch.tensorize(each, name)
-
-
-@dataclass(frozen=True)
-class _Pieces:
-    """The loops around the pieces of a contraction.
-
-    Attributes:
-        outer: loops over pieces, by variable.
-        loops: loops over pieces of the results, outermost first.
-        parts: loops over parts of the sum.
-        part: the outermost loop of the reduction.
-    """
-
-    outer: Mapping[int, Loop]
-    loops: Sequence[Loop]
-    parts: Sequence[Loop]
-    part: Loop
-
-    def place(self, roles: Roles, variables: tuple[int, ...], *, whole: bool) -> Loop:
-        """Return the loop in which an operand that depends on `variables` is loaded."""
-        if not whole:
-            return self.parts[0] if self.parts else self.loops[-1]
-        moving = [self.outer[v] for v in (*roles.shared, *variables) if v in self.outer]
-        return max(moving, key=self.loops.index, default=self.loops[0])
-
-
-def _cut(sch: Schedule, block: Block, roles: Roles, tile: Tile) -> _Pieces:
-    """Split and reorder the loops of a contraction."""
-    loops = variable_loops(sch, block)
-    outer: dict[int, Loop] = {}
-    for v in (*roles.shared, *roles.outputs, *roles.pixels, roles.depth):
-        if v is not None and v in loops:
-            size = min(tile.sizes[v], sch.extent(loops[v]))
-            outer[v], loops[v] = sch.split(loops[v], [None, size])
-    first, second = roles.outputs, roles.pixels
-    if not tile.outputs_outer:
-        first, second = second, first
-    pieces = [outer[v] for v in (*roles.shared, *first, *second) if v in outer]
-    if not pieces:
-        pieces = [sch.add_unit_loop(sch.get_loops(block)[0])]
-    if tile.threads > 1:
-        v = thread_variable(roles, tile)
-        assert v is not None, "threads are pieces of some variable"
-        thread = sch.split(outer[v], [None, tile.threads])
-        pieces[pieces.index(outer[v])] = thread[0]
-        outer[v] = thread[1]
-        pieces.append(thread[1])
-    parts = [outer[roles.depth]] if roles.depth in outer else []
-    depth = [] if roles.depth is None else [roles.depth]
-    unit_variables = (roles.lanes, roles.inner)
-    order = (*roles.shared, *roles.outputs, *depth, *roles.taps, *roles.pixels, *unit_variables)
-    sch.reorder(*pieces, *parts, *(loops[v] for v in order if v in loops))
-    if tile.threads > 1:
-        sch.virtual_thread(pieces[-1])
-    inside = [loops[v] for v in order[len(roles.shared) :] if v in loops]
-    return _Pieces(outer, pieces, parts, (parts or inside)[0])
 
 
 def _cached(sch: Schedule, block: Block, source: Source, scope: str) -> Block:

@@ -11,31 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.dialects.target import VdlaTargetAttr
-from tcopt.schedules.rules.operands import operands_of
-from tcopt.schedules.rules.vdla.roles import Roles
-from tcopt.schedules.rules.vdla.tiles import (
-    Tile,
-    entries_of,
-    other_entries,
-    piece_sizes,
-    pixel_sizes,
+from tcopt.schedules.rules.accelerator.contraction_space import (
+    LOADED,
+    ORDERS,
+    OUTPUTS_OUTSIDE,
+    PIXELS_OUTSIDE,
+    ContractionSpace,
+    knob_names,
 )
+from tcopt.schedules.rules.accelerator.pieces import Pieces
+from tcopt.schedules.rules.vdla.roles import Roles
+from tcopt.schedules.rules.vdla.tiles import entries_of, other_entries, piece_sizes, pixel_sizes
 from tcopt.schedules.rules.vdla.timing import Estimator
 from tcopt.schedules.spaces.space import (
     Choice,
     Column,
     Grid,
     Knob,
-    LoopLevel,
-    NestKind,
-    Operand,
     Point,
-    Space,
 )
 from tcopt.support.arithmetic.columns import ceil_div, least, most, where
-
-OUTPUTS_OUTSIDE, PIXELS_OUTSIDE = 0, 1
-"""The orders of the loops over pieces."""
 
 _SLOTS = ("data_slots", "weight_slots", "sum_slots")
 _MOST_SLOTS = (3, 3, 2)
@@ -56,7 +51,7 @@ _LEAST_SHARE = 8
 """Pieces with fewer pixels than the maximum by this factor are not considered for the default."""
 
 
-class TileSpace(Space):
+class TileSpace(ContractionSpace):
     """Pieces of a contraction on an accelerator.
 
     The leading knobs are the sizes and the order of pieces, and whether an operand is loaded with
@@ -68,30 +63,23 @@ class TileSpace(Space):
         self.roles, self.facts = roles, facts
         self.timer = Estimator(roles, facts)
         self._room = tuple(facts.entries[name] for name in ("inp", "wgt", "acc"))
-        self._blocks = self._names("outputs", roles.outputs)
-        self._blocks |= {} if roles.depth is None else {"depth": roles.depth}
-        self._pixels = self._names("pixels", roles.pixels)
+        self._blocks = knob_names("outputs", roles.outputs) | knob_names("depth", roles.depth)
+        self._pixels = knob_names("pixels", roles.pixels)
         extents = roles.pattern.extents
         knobs = [Knob(name, tuple(piece_sizes(extents[v]))) for name, v in self._blocks.items()]
         for name, v in self._pixels.items():
-            sizes = pixel_sizes(extents, roles.data, roles.pixels, v)
+            sizes = pixel_sizes(extents, roles.inputs, roles.pixels, v)
             knobs.append(Knob(name, tuple(sizes)))
-        loaded = ("by parts", "whole")
         knobs += [
-            Knob("order", (OUTPUTS_OUTSIDE, PIXELS_OUTSIDE), ("outputs outside", "pixels outside")),
-            Knob("data", (0, 1), loaded),
-            Knob("weights", (0, 1), loaded),
+            Knob("order", (OUTPUTS_OUTSIDE, PIXELS_OUTSIDE), ORDERS),
+            Knob("data", (0, 1), LOADED),
+            Knob("weights", (0, 1), LOADED),
         ]
         self._leading = tuple(knob.name for knob in knobs)
         for name, count in zip(_SLOTS, _MOST_SLOTS, strict=True):
             knobs.append(Knob(name, tuple(range(1, count + 1))))
         knobs.append(Knob("threads", tuple(range(1, _MOST_THREADS + 1)), is_quiet=True))
-        super().__init__(knobs)
-
-    @staticmethod
-    def _names(name: str, variables: Sequence[int]) -> dict[str, int]:
-        many = len(variables) > 1
-        return {f"{name}_{n}" if many else name: v for n, v in enumerate(variables)}
+        super().__init__(roles, knobs)
 
     @property
     def is_empty(self) -> bool:
@@ -106,21 +94,24 @@ class TileSpace(Space):
     def untold(self) -> tuple[str, ...]:
         return ("data", "weights", *_SLOTS, "threads")
 
-    def tile(self, k: Point) -> Tile:
-        """Return the tile of a choice; if it has no slots, use as many as fit."""
+    def pieces(self, k: Point) -> Pieces:
         names = {**self._blocks, **self._pixels}
         sizes = {v: getattr(k, name) for name, v in names.items()}
-        sizes |= dict.fromkeys(self.roles.shared, 1)
-        tile = Tile(sizes, k.order == OUTPUTS_OUTSIDE, k.data == 1, k.weights == 1)
-        given = vars(k)
-        if _SLOTS[0] not in given:
+        sizes |= dict.fromkeys(self.roles.groups, 1)
+        tile = Pieces(
+            sizes,
+            pixels_outside=k.order == PIXELS_OUTSIDE,
+            whole_data=k.data == 1,
+            whole_weights=k.weights == 1,
+        )
+        if _SLOTS[0] not in vars(k):
             return replace(tile, slots=self._most_slots(tile))
         slots = k.data_slots, k.weight_slots, k.sum_slots
         return replace(tile, slots=slots, threads=k.threads)
 
     def valid(self, k: Point) -> Column:
         """Whether slots of all operands fit their memories, and threads divide the pieces."""
-        tile, roles = self.tile(k), self.roles
+        tile, roles = self.pieces(k), self.roles
         fits = True
         for (entries, room), slots in zip(self._needs(tile), tile.slots, strict=True):
             fits = fits & (entries * slots * tile.threads <= room) & (slots >= 1)
@@ -129,17 +120,16 @@ class TileSpace(Space):
         (_, _, (registers, _)), extents = self._needs(tile), roles.pattern.extents
         whole = prod(extents[v] for v in (*roles.outputs, *roles.pixels))
         fits = fits & (registers >= min(self.facts.rewrite.data, whole))
-        if roles.depth is not None:
-            # A single part counts as loaded completely.
-            many = tile.sizes[roles.depth] < extents[roles.depth]
-            fits = fits & (many | (tile.whole_data & tile.whole_weights))
-        else:
-            fits = fits & tile.whole_data & tile.whole_weights
+        # A single part counts as loaded completely.
+        many = False
+        for v in roles.depth:
+            many = tile.sizes[v] < extents[v]
+        fits = fits & (many | (tile.whole_data & tile.whole_weights))
         return fits & ((tile.threads == 1) | (self._thread_pieces(tile) % tile.threads == 0))
 
     def estimate(self, k: Point) -> Column:
         """Estimate the busy cycles of the units and the port."""
-        return self.timer.bound(self.tile(k))
+        return self.timer.bound(self.pieces(k))
 
     def ties(self, k: Point) -> Sequence[Column]:
         """Prefer the largest pieces, and operands that are loaded completely."""
@@ -147,7 +137,7 @@ class TileSpace(Space):
         return (*sizes, k.order, -k.data, -k.weights)
 
     def complete(self, leading: Choice) -> dict[str, int]:
-        slots = self.tile(Point(dict(leading))).slots
+        slots = self.pieces(Point(dict(leading))).slots
         return dict(leading) | dict(zip(_SLOTS, map(int, slots), strict=True)) | {"threads": 1}
 
     def default(self) -> dict[str, int]:
@@ -174,7 +164,7 @@ class TileSpace(Space):
         costs = np.asarray(self.estimate(k), np.float64)
         kept = np.flatnonzero(np.all(np.asarray(counts) >= np.reshape(given or 1, (-1, 1)), axis=0))
         if threads > 1:
-            pieces = self._thread_pieces(self.tile(k))
+            pieces = self._thread_pieces(self.pieces(k))
             kept = kept[np.broadcast_to(pieces, len(points))[kept] % threads == 0]
         else:
             # If both operands are loaded by parts, the order matters little.
@@ -198,41 +188,18 @@ class TileSpace(Space):
         best: dict[str, int] | None = None
         fewest: int | None = None
         for choice in choices:
-            cycles = self.timer.cycles(self.tile(Point({**choice, "threads": 1})), fewest)
+            cycles = self.timer.cycles(self.pieces(Point({**choice, "threads": 1})), fewest)
             if fewest is None or cycles < fewest:
                 fewest, best = cycles, choice
         return best
 
-    def nest(self, k: Point) -> Sequence[LoopLevel]:
-        roles, tile = self.roles, self.tile(k)
-        extents = roles.pattern.extents
-        levels = [LoopLevel(v, extents[v]) for v in roles.shared]
-        outputs, pixels = (self._pieces(vs, tile) for vs in (roles.outputs, roles.pixels))
-        for first, second in zip((*outputs, *pixels), (*pixels, *outputs), strict=True):
-            levels.append(_either(tile.outputs_outer, first, second))
-        parts = () if roles.depth is None else (roles.depth,)
-        levels += self._pieces(parts, tile)
-        inside = (*roles.outputs, *parts, *roles.taps, *roles.pixels)
-        for v in inside:
-            size = least(tile.sizes[v], extents[v]) if v in tile.sizes else extents[v]
-            levels.append(LoopLevel(v, size, NestKind.UNROLLED))
-        vector = NestKind.VECTOR
-        return [*levels, *(LoopLevel(v, extents[v], vector) for v in (roles.lanes, roles.inner))]
-
-    def operands(self) -> Sequence[Operand]:
-        return operands_of(self.roles.pattern)
-
-    def _pieces(self, variables: Sequence[int], tile: Tile) -> list[LoopLevel]:
-        extents = self.roles.pattern.extents
-        return [LoopLevel(v, ceil_div(extents[v], tile.sizes[v])) for v in variables]
-
-    def _needs(self, tile: Tile) -> list[tuple[Column, Column]]:
+    def _needs(self, tile: Pieces) -> list[tuple[Column, Column]]:
         """Return the entries of a slot of each operand, and the room for all of its slots."""
         entries, (*room, registers) = entries_of(self.roles, tile), self._room
         rest = registers - other_entries(self.roles, tile) * tile.threads
         return list(zip(entries, (*room, rest), strict=True))
 
-    def _most_slots(self, tile: Tile) -> tuple[Column, Column, Column]:
+    def _most_slots(self, tile: Pieces) -> tuple[Column, Column, Column]:
         """Return the number of slots that fit; 0 if not even one fits."""
         data, weights, sums = (
             least(most(room // entries, 0), count)
@@ -257,23 +224,17 @@ class TileSpace(Space):
             enough = pixels * _LEAST_SHARE >= pixels.max(axis=1, keepdims=True)
             found.append(points[fits & enough.reshape(-1)])
         points = np.concatenate(found)
-        slots = self.tile(grid.at(points)).slots
+        slots = self.pieces(grid.at(points)).slots
         return grid, points, tuple(np.broadcast_to(count, len(points)) for count in slots)
 
     @property
     def _block_knobs(self) -> list[Knob]:
         return [knob for knob in self.knobs if knob.name in self._blocks]
 
-    def _thread_pieces(self, tile: Tile) -> Column:
+    def _thread_pieces(self, tile: Pieces) -> Column:
         """Return the number of pieces of the variable for threads; 1 if nothing is split."""
         extents, found = self.roles.pattern.extents, 1
         for v in reversed((*self.roles.outputs, *self.roles.pixels)):
             count = ceil_div(extents[v], tile.sizes[v])
             found = where(count > 1, count, found)
         return found
-
-
-def _either(condition: Column, yes: LoopLevel, no: LoopLevel) -> LoopLevel:
-    """Return one loop or the other, depending on a condition."""
-    variable = where(condition, yes.variable, no.variable)
-    return LoopLevel(variable, where(condition, yes.extent, no.extent))

@@ -1,44 +1,19 @@
-"""Tiles of a contraction for an accelerator, and the data that they move.
+"""The data that pieces of a contraction move.
 
-All functions work on a single tile, or on many tiles as NumPy arrays.
+All functions work on a single choice of pieces, or on many as NumPy arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
+from tcopt.schedules.rules.accelerator.pieces import Pieces
 from tcopt.schedules.rules.vdla.roles import Layout, Roles
 from tcopt.support.arithmetic.columns import Column, ceil_div, least, where
 
 _MOST_PAD = 15
-
-
-@dataclass(frozen=True)
-class Tile:
-    """How a contraction is divided into pieces.
-
-    Attributes:
-        sizes: size of a piece by variable; the whole extent for variables that are not listed.
-        outputs_outer: whether the loop over pieces of output channels is outside of the loop over
-            pieces of pixels.
-        whole_data, whole_weights: whether all parts of the sum are loaded at once, in the loop over
-            pieces of pixels or of output channels.
-        slots: number of slots of data, weights and sums.
-        threads: pieces of the output channels that are virtual threads.
-    """
-
-    sizes: Mapping[int, Column]
-    outputs_outer: Column
-    whole_data: Column
-    whole_weights: Column
-    slots: tuple[Column, Column, Column] = (1, 1, 1)
-    threads: Column = 1
-
-    def __str__(self) -> str:
-        sizes = "x".join(map(str, self.sizes.values()))
-        return f"{sizes}, slots {'/'.join(map(str, self.slots))}"
 
 
 @dataclass(frozen=True)
@@ -93,36 +68,36 @@ def load_of(source: Layout, sizes: Sequence[Column], unit: int) -> Load:
     return Load(prod(box), transfers, rows, columns)
 
 
-def sizes_of(roles: Roles, tile: Tile, *, whole_depth: Column = False) -> list[Column]:
+def sizes_of(roles: Roles, tile: Pieces, *, whole_depth: Column = False) -> list[Column]:
     """Return the size of a piece along each variable."""
     sizes: list[Column] = []
     for v, extent in enumerate(roles.pattern.extents):
         size = least(tile.sizes[v], extent) if v in tile.sizes else extent
-        sizes.append(where(whole_depth, extent, size) if v == roles.depth else size)
+        sizes.append(where(whole_depth, extent, size) if v in roles.depth else size)
     return sizes
 
 
-def entries_of(roles: Roles, tile: Tile) -> tuple[Column, Column, Column]:
+def entries_of(roles: Roles, tile: Pieces) -> tuple[Column, Column, Column]:
     """Return the entries of a piece's data, weights and sums.
 
     For operands that are loaded completely, these include room for all parts of the sum.
     """
-    data = prod(box_of(roles.data, _room(roles, tile, tile.whole_data))[:-1])
-    weights = prod(box_of(roles.weights, _room(roles, tile, tile.whole_weights))[:-2])
+    data = prod(box_of(roles.inputs, _room(roles, tile, tile.whole_data))[:-1])
+    weights = prod(box_of(roles.kernel, _room(roles, tile, tile.whole_weights))[:-2])
     sizes = sizes_of(roles, tile)
     return data, weights, prod(sizes[v] for v in (*roles.outputs, *roles.pixels))
 
 
-def _room(roles: Roles, tile: Tile, whole: Column) -> list[Column]:
+def _room(roles: Roles, tile: Pieces, whole: Column) -> list[Column]:
     """Return the size along each variable for which there must be room."""
     sizes = sizes_of(roles, tile)
-    if roles.depth is not None:
-        part, extent = sizes[roles.depth], roles.pattern.extents[roles.depth]
-        sizes[roles.depth] = where(whole, ceil_div(extent, part) * part, part)
+    for v in roles.depth:
+        part, extent = sizes[v], roles.pattern.extents[v]
+        sizes[v] = where(whole, ceil_div(extent, part) * part, part)
     return sizes
 
 
-def other_entries(roles: Roles, tile: Tile) -> Column:
+def other_entries(roles: Roles, tile: Pieces) -> Column:
     """Return the register entries in addition to those of the sums: operands of the ALU."""
     sizes = sizes_of(roles, tile)
     tables = sum(load_of(each, sizes, 1).entries for each in roles.epilogue.tables)

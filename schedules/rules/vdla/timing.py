@@ -13,10 +13,11 @@ from functools import cached_property
 from math import prod
 
 from tcopt.dialects.target import VdlaTargetAttr
+from tcopt.schedules.rules.accelerator.pieces import Pieces
 from tcopt.schedules.rules.vdla.epilogue import STORE, Step, step_cycles
 from tcopt.schedules.rules.vdla.layouts import Layout
 from tcopt.schedules.rules.vdla.roles import Roles
-from tcopt.schedules.rules.vdla.tiles import Load, Tile, load_of, sizes_of
+from tcopt.schedules.rules.vdla.tiles import Load, load_of, sizes_of
 from tcopt.support.arithmetic.columns import Column, ceil_div, most, where
 
 _INSTRUCTION_BYTES = 16
@@ -55,7 +56,7 @@ class Estimator:
         """Return the cycles for which a transfer occupies the port."""
         return self.facts.transfer_cycles(rows, row_bytes)
 
-    def bound(self, tile: Tile) -> Column:
+    def bound(self, tile: Pieces) -> Column:
         """Return a lower bound on the cycles of a tile, or of many tiles as NumPy arrays.
 
         It is the maximum of the busy cycles of the port and the units; transfers of operands with a
@@ -70,10 +71,10 @@ class Estimator:
             (outer.weights, self._load_cycles(weights, "wgt")),
         ]
         loads = sum(times * cycles for times, cycles in moved)
-        results = prod(extents[v] for v in (*roles.outputs, *roles.pixels, *roles.shared))
+        results = prod(extents[v] for v in (*roles.outputs, *roles.pixels, *roles.groups))
         store = load_of(roles.results, sizes_of(roles, tile), 1)
         stores = outer.sums * self._load_cycles(store, self.stored)
-        work = prod(extents) // (extents[roles.lanes] * extents[roles.inner])
+        work = prod(extents) // (extents[roles.lane] * extents[roles.inner])
         steps = outer.sums * outer.parts
         compute = work * facts.gemm_cycles.data + steps * facts.fill.data
         compute = compute + results * (1 + sum(map(self.step_cycles, roles.epilogue.steps)))
@@ -89,7 +90,7 @@ class Estimator:
         storing = stores + latency * outer.sums * store.transfers
         return most(loads + stores, compute + shown, loading, storing)
 
-    def cycles(self, tile: Tile, enough: int | None = None) -> int:
+    def cycles(self, tile: Pieces, enough: int | None = None) -> int:
         """Return the cycles from the first instruction to the last.
 
         Args:
@@ -149,34 +150,34 @@ class Estimator:
         size = self.entry_bytes[memory]
         return load.transfers * self.port_cycles(load.rows, load.columns * size)
 
-    def transfers(self, tile: Tile) -> tuple[Load, Load]:
+    def transfers(self, tile: Pieces) -> tuple[Load, Load]:
         """Return the transfers for one load of data and of weights."""
         roles = self.roles
-        data = load_of(roles.data, sizes_of(roles, tile, whole_depth=tile.whole_data), 1)
-        weights = load_of(roles.weights, sizes_of(roles, tile, whole_depth=tile.whole_weights), 2)
+        data = load_of(roles.inputs, sizes_of(roles, tile, whole_depth=tile.whole_data), 1)
+        weights = load_of(roles.kernel, sizes_of(roles, tile, whole_depth=tile.whole_weights), 2)
         return data, weights
 
-    def _jobs(self, tile: Tile) -> list[_Job]:
+    def _jobs(self, tile: Pieces) -> list[_Job]:
         return _Writer(self, tile).jobs
 
 
 class _Counts:
     """Number of pieces, and how often operands are loaded."""
 
-    def __init__(self, roles: Roles, tile: Tile):
+    def __init__(self, roles: Roles, tile: Pieces):
         extents = roles.pattern.extents
 
         def pieces(variables: tuple[int, ...]) -> Column:
             return prod(ceil_div(extents[v], tile.sizes.get(v, extents[v])) for v in variables)
 
-        self.shared = prod(extents[v] for v in roles.shared)
+        self.shared = prod(extents[v] for v in roles.groups)
         self.outputs, self.pixels = pieces(roles.outputs), pieces(roles.pixels)
-        self.parts = 1 if roles.depth is None else pieces((roles.depth,))
+        self.parts = pieces(roles.depth)
         self.sums = self.outputs * self.pixels * self.shared
-        outer = tile.outputs_outer
+        inner = tile.pixels_outside
         each = self.sums * self.parts
-        with_pixels = self.shared * self.pixels * where(outer, self.outputs, 1)
-        with_outputs = self.shared * self.outputs * where(outer, 1, self.pixels)
+        with_pixels = self.shared * self.pixels * where(inner, 1, self.outputs)
+        with_outputs = self.shared * self.outputs * where(inner, self.pixels, 1)
         self.data = where(tile.whole_data, with_pixels, each)
         self.weights = where(tile.whole_weights, with_outputs, each)
 
@@ -184,7 +185,7 @@ class _Counts:
 class _Writer:
     """Generates the instructions of a tiled contraction, in program order."""
 
-    def __init__(self, estimator: Estimator, tile: Tile):
+    def __init__(self, estimator: Estimator, tile: Pieces):
         self.estimator, self.tile = estimator, tile
         self.jobs: list[_Job] = []
         roles, facts = estimator.roles, estimator.facts
@@ -192,15 +193,13 @@ class _Writer:
         data, weights = estimator.transfers(tile)
         sizes = sizes_of(roles, tile)
         vectors = prod(sizes[v] for v in (*roles.outputs, *roles.pixels))
-        micro_ops = vectors * prod(sizes[v] for v in roles.taps)
-        if roles.depth is not None:
-            micro_ops *= sizes[roles.depth]
+        micro_ops = vectors * prod(sizes[v] for v in (*roles.taps, *roles.depth))
         self.sizes, self.vectors = sizes, vectors
         self.gemm = facts.fill.data + micro_ops * facts.gemm_cycles.data
         self.reset_cycles = facts.fill.data + vectors * facts.gemm_cycles.data
         self.store_port = self._store_port(sizes)
-        depth = () if roles.depth is None else (roles.depth,)
-        loops = sorted(sizes[v] for v in (*roles.outputs, *roles.pixels, *roles.taps, *depth))
+        inside = (*roles.outputs, *roles.pixels, *roles.taps, *roles.depth)
+        loops = sorted(sizes[v] for v in inside)
         self.micro_ops = prod(loops[:-_HARDWARE_LOOPS])
         self.kernels: set[tuple[int, ...]] = set()
         micro_ops_load = self._add(_COMPUTE, 1, 0, [])
@@ -208,23 +207,23 @@ class _Writer:
         self.weights = _Operand(weights, "wgt", tile.slots[1])
         self.stores: list[int] = []
         outer, inner = counts.outputs, counts.pixels
-        if not tile.outputs_outer:
+        if tile.pixels_outside:
             outer, inner = inner, outer
         for _ in range(counts.shared):
             for _ in range(outer):
                 first, second = self.weights, self.data
                 whole_first, whole_second = tile.whole_weights, tile.whole_data
-                if not tile.outputs_outer:
+                if tile.pixels_outside:
                     first, second = second, first
                     whole_first, whole_second = whole_second, whole_first
                 if whole_first:
                     self._load(first)
-                if tile.outputs_outer:
+                if not tile.pixels_outside:
                     self._tables(of_pixels=False)
                 for _ in range(inner):
                     if whole_second:
                         self._load(second)
-                    if not tile.outputs_outer:
+                    if tile.pixels_outside:
                         self._tables(of_pixels=False)
                     self._tables(of_pixels=True)
                     self._sums(counts.parts)

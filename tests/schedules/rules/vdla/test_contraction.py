@@ -16,7 +16,6 @@ from tcopt.compiler import Phase, lower
 from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.schedules import Schedule
-from tcopt.schedules.analysis.patterns import match_block
 from tcopt.schedules.rules.vdla.contraction import choose_tile
 from tcopt.schedules.rules.vdla.roles import Roles, find_roles
 from tcopt.schedules.rules.vdla.timing import Estimator
@@ -123,8 +122,6 @@ def roles_of(conv: Conv, target: VdlaTargetAttr) -> Roles:
     lower(module, [Phase("loop", TO_LOOP)])
     function = next(op for op in module.ops if isinstance(op, FuncOp))
     sch = Schedule(function)
-    pattern = match_block(sch.block_op(sch.get_block("conv")))
-    assert pattern is not None
-    roles = find_roles(sch, pattern, target)
+    roles = find_roles(sch, target)
     assert isinstance(roles, Roles)
     return roles

@@ -27,7 +27,6 @@ from tcopt.dialects.target import TARGET_ATTRIBUTE, VdlaTargetAttr
 from tcopt.dialects.vdla import AluOp
 from tcopt.interpreters.graph import run_module
 from tcopt.schedules import Schedule
-from tcopt.schedules.analysis.patterns import match_block
 from tcopt.schedules.rules.vdla.contraction import choose_tile
 from tcopt.schedules.rules.vdla.roles import Roles, find_roles
 from tcopt.schedules.rules.vdla.timing import Estimator
@@ -108,9 +107,7 @@ def test_estimate(steps: list[str]) -> None:
     whole = module.clone()
     lower(module, [Phase("loop", TO_LOOP)])
     sch = Schedule(next(op for op in module.ops if isinstance(op, FuncOp)))
-    pattern = match_block(sch.block_op(sch.get_block("conv")))
-    assert pattern is not None
-    roles = find_roles(sch, pattern, target)
+    roles = find_roles(sch, target)
     assert isinstance(roles, Roles)
     tile = choose_tile(roles, target)
     assert tile is not None

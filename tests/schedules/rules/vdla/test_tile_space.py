@@ -122,12 +122,12 @@ def test_the_default_is_near_the_best_of_many_by_the_model_of_the_units() -> Non
     target = VdlaTargetAttr.of_facts({**named_machine("vta").facts(), "results": "i32"})
     for conv in (LAYERS["C8"][0], LAYERS["C7"][0]):
         _, space = space_of(conv, target)
-        default = space.timer.cycles(space.tile(Point(space.default())))
+        default = space.timer.cycles(space.pieces(Point(space.default())))
         points = space.draw(20_000, np.random.default_rng(0))
         k = space.at(points)
         costs = np.where(space.valid(k) & (k.threads == 1), space.estimate(k), np.inf)
         for row in np.argsort(costs, kind="stable")[:100]:
-            tile = space.tile(Point(space.choice(points[row])))
+            tile = space.pieces(Point(space.choice(points[row])))
             assert space.timer.cycles(tile) >= 0.98 * default
             # A point abandoned early takes at least the reported time.
             assert space.timer.cycles(tile, default) >= min(default, space.timer.cycles(tile))
