@@ -110,9 +110,18 @@ def loaded_sources(*, all_: bool = False) -> list[PluginSource]:
     return [source for source in sources if all_ or source.influence is None]
 
 
-def take_sources(sources: Iterable[PluginSource]) -> None:
-    """Load exactly these plugins, to match another process."""
-    wanted = list(sources)
+def sent_plugins(*, all_: bool = False) -> list[Any]:
+    """Return the loaded plugins in the form of `take_plugins`, as JSON values.
+
+    Args:
+        all_: see `loaded_sources`.
+    """
+    return [source.facts() for source in loaded_sources(all_=all_)]
+
+
+def take_plugins(sent: Iterable[Any]) -> None:
+    """Load exactly the plugins that another process has sent."""
+    wanted = [PluginSource.of(each) for each in sent]
     with _lock:
         if loaded_sources(all_=True) == wanted:
             return
@@ -126,20 +135,6 @@ def take_sources(sources: Iterable[PluginSource]) -> None:
                     place.write_bytes(code)
                 name = f"{source.module}:{source.function}:{source.digest}"
                 _take(name, source, Path(folder), name, first=True)
-
-
-def sent_plugins(*, all_: bool = False) -> list[Any]:
-    """Return the loaded plugins in the form of `take_plugins`, as JSON values.
-
-    Args:
-        all_: see `loaded_sources`.
-    """
-    return [source.facts() for source in loaded_sources(all_=all_)]
-
-
-def take_plugins(sent: Iterable[Any]) -> None:
-    """Load exactly the plugins that another process has sent."""
-    take_sources(map(PluginSource.of, sent))
 
 
 def unload(name: str | Path) -> None:

@@ -21,7 +21,8 @@ from tcopt.support.registries.plugins import (
     load_plugins,
     loaded_sources,
     plugins_loaded,
-    take_sources,
+    sent_plugins,
+    take_plugins,
     unload,
 )
 from tcopt.support.registries.registration import is_extended
@@ -144,13 +145,12 @@ def test_workers_have_the_same_modules(site: Path) -> None:
     plugin = EXPANSION.format(origin=".table", name="NUMBER", op="ExpOp")
     write(site, init="", plugin=plugin, table="NUMBER = 1.0")
     with plugins_loaded([f"{PACKAGE}.plugin"]):
-        sent = json.dumps([each.facts() for each in loaded_sources()])
+        sent = json.dumps(sent_plugins())
     (site / PACKAGE).rename(site / "elsewhere")
-    taken = [PluginSource.of(each) for each in json.loads(sent)]
-    take_sources(taken)
-    assert not is_extended() and loaded_sources() == taken
+    take_plugins(json.loads(sent))
+    assert not is_extended() and json.dumps(sent_plugins()) == sent
     assert any(EXPANSIONS.is_foreign(op) for op in EXPANSIONS)
-    take_sources([])
+    take_plugins([])
     assert not any(EXPANSIONS.is_foreign(op) for op in EXPANSIONS)
 
 

@@ -25,7 +25,6 @@ from tcopt.support.registries.plugins import (
     plugins_loaded,
     sent_plugins,
     take_plugins,
-    take_sources,
     unload,
 )
 from tcopt.support.registries.registration import extensions, is_extended
@@ -139,7 +138,7 @@ def test_workers_have_the_same_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not loaded_sources()
     take_plugins(sent)
     assert loaded_sources() == [plain] and not is_extended()
-    take_sources([])
+    take_plugins([])
     assert not loaded_sources()
 
 
@@ -161,9 +160,9 @@ def test_modules_next_to_a_file_belong_to_it(folder: Path) -> None:
     (folder / "table_of_a_test.py").unlink()
     unload(path)
     assert "table_of_a_test" not in sys.modules
-    take_sources([source])
+    take_plugins([source.facts()])
     np.testing.assert_array_equal(cached_run(None)[1], results[2])
-    take_sources([])
+    take_plugins([])
 
 
 def test_a_module_of_another_folder_is_not_that_of_the_plugin(folder: Path) -> None:
