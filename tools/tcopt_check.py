@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tcopt.runtime.random_inputs import show_shape
+from tcopt.support.data.shape_text import shape_text
 from tcopt.support.errors import InputError, TcoptError, printable
 from tcopt.tools.command_line import cli
 from tcopt.tools.command_line.inputs import read_arrays
@@ -122,8 +122,8 @@ def report_json(report: CheckReport, name: str, size: int) -> dict[str, Any]:
 
 def _trial_text(name: str, shape: Shape) -> str:
     if isinstance(shape, tuple):
-        return f"{name}:{show_shape(shape)}"
-    return f"{name}: {len(shape)} tensors of {show_shape(shape[0])}"
+        return f"{name}:{shape_text(shape) or 'scalar'}"
+    return f"{name}: {len(shape)} tensors of {shape_text(shape[0]) or 'scalar'}"
 
 
 def _problem_json(error: TcoptError) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.runtime.random_inputs import input_values, show_shape
+from tcopt.runtime.random_inputs import input_values
 from tcopt.support.data.differences import Accuracy, compare, report
+from tcopt.support.data.shape_text import shape_text
 from tcopt.support.data.strings import dtype_text, is_text
 from tcopt.support.errors import InputError
 from tcopt.support.files.access import is_replaced, open_output
@@ -90,7 +91,7 @@ def _run(args: argparse.Namespace) -> int:
             listed = ", ".join(outputs)
             raise InputError(f"there is no output '{name}'", hint=f"outputs are {listed}")
     for name, array in outputs.items():
-        print(f"{name}: {show_shape(array.shape)} {dtype_text(array.dtype)}")
+        print(f"{name}: {shape_text(array.shape) or 'scalar'} {dtype_text(array.dtype)}")
     print(f"tcopt: {timing}")
     if args.output:
         _save_arrays(args.output, outputs)

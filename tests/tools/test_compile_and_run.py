@@ -78,7 +78,7 @@ def test_open_shapes(tmp_path: Path, x: str, capsys: Output) -> None:
     shown = capsys.readouterr().out
     assert "compiled for batch = 5" in shown and "y: 5x4" in shown
     assert tcopt_run.main([str(model)]) == 1
-    message = "input x: [batch, 8] float32 is open; give it a value with --input, or fix it with"
+    message = 'input "x" float32[batch, 8] is open; give it a value with --input, or fix it with'
     assert f"{message} --dim batch=8" in capsys.readouterr().err
     assert tcopt_run.main([str(model), "--dim", "bach=5"]) == 1
     assert "no dimension 'bach'; open dimensions are batch" in capsys.readouterr().err

@@ -19,7 +19,8 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from tcopt.dialects.float_precision import precision_of, rounds
-from tcopt.runtime.random_inputs import InputSpec, make_inputs
+from tcopt.runtime.random_inputs import make_inputs
+from tcopt.runtime.specs import TensorSpec
 from tcopt.support.data.closeness import Tolerance, difference
 from tcopt.support.errors import (
     InputError,
@@ -328,22 +329,22 @@ def _entries(module: ModuleOp) -> dict[str, Operation]:
     return {"main": found["main"]} if "main" in found else found
 
 
-def _distinct(specs: Sequence[InputSpec]) -> list[InputSpec]:
+def _distinct(specs: Sequence[TensorSpec]) -> list[TensorSpec]:
     """The same with names that differ, as the printer makes them."""
     seen: set[str] = set()
-    found: list[InputSpec] = []
+    found: list[TensorSpec] = []
     for spec in specs:
         name, number = spec.name, 0
         while name in seen:
             number += 1
             name = f"{spec.name}_{number}"
         seen.add(name)
-        found.append(InputSpec(name, spec.shape, spec.dtype))
+        found.append(spec._replace(name=name))
     return found
 
 
 def _given_for(
-    specs: Sequence[InputSpec], given: dict[str, Array], entries: int
+    specs: Sequence[TensorSpec], given: dict[str, Array], entries: int
 ) -> dict[str, Array]:
     """With several functions, a given value goes to those that have an input of its name."""
     if entries == 1:

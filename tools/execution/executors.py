@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
-from tcopt.runtime.random_inputs import InputSpec
+from tcopt.runtime.specs import TensorSpec
 from tcopt.support.data.dtypes import numpy_dtype
 
 Array = NDArray[Any]
@@ -37,7 +37,7 @@ class Signature:
     """A function's arguments by name, and whether results are written to buffer arguments."""
 
     name: str
-    arguments: tuple[InputSpec, ...]
+    arguments: tuple[TensorSpec, ...]
     by_reference: bool
 
 
@@ -71,15 +71,15 @@ def signature(func: Operation) -> Signature:
     symbol = func.properties["sym_name"]
     type_ = func.properties["function_type"]
     assert isinstance(symbol, StringAttr) and isinstance(type_, FunctionType)
-    specs: list[InputSpec] = []
+    specs: list[TensorSpec] = []
     for index, argument in enumerate(func.regions[0].blocks[0].args):
         shape, dtype = _array_type(argument.type)
-        specs.append(InputSpec(argument.name_hint or str(index), shape, dtype))
+        specs.append(TensorSpec(argument.name_hint or str(index), shape, dtype))
     has_buffers = any(isinstance(argument, MemRefType) for argument in type_.inputs.data)
     return Signature(symbol.data, tuple(specs), has_buffers and not type_.outputs.data)
 
 
-def inputs_of(module: ModuleOp, func: Operation) -> tuple[InputSpec, ...]:
+def inputs_of(module: ModuleOp, func: Operation) -> tuple[TensorSpec, ...]:
     """Return the inputs of a function, with the model's names if the module has them.
 
     Result buffers of @main are excluded; their number is the length of the module's attribute
@@ -99,9 +99,7 @@ def inputs_of(module: ModuleOp, func: Operation) -> tuple[InputSpec, ...]:
         specs = specs[: len(names)] if names else specs[: -len(outputs)]
     if len(names) > len(specs):
         return specs
-    named = (
-        InputSpec(name, spec.shape, spec.dtype) for name, spec in zip(names, specs, strict=False)
-    )
+    named = (spec._replace(name=name) for name, spec in zip(names, specs, strict=False))
     # The key of random operators follows the model's inputs.
     return (*named, *specs[len(names) :])
 

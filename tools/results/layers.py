@@ -20,8 +20,8 @@ from rich.table import Table
 
 from tcopt.frontends.onnx.nodes.ordering import node_label
 from tcopt.frontends.onnx.nodes.subgraphs import used_names
-from tcopt.runtime.random_inputs import show_shape
 from tcopt.support.data.differences import Accuracy, compare, report
+from tcopt.support.data.shape_text import shape_text
 from tcopt.support.errors import ImportModelError, InputError, printable
 from tcopt.tools.command_line.text_tables import render
 
@@ -197,7 +197,7 @@ def _row(result: LayerAccuracy) -> list[str]:
     return [
         layer.node,
         layer.operator,
-        show_shape(accuracy.shape),
+        shape_text(accuracy.shape) or "scalar",
         *(f"{v:.2g}" for v in (accuracy.max_abs, accuracy.mean_abs, accuracy.p99_abs, part)),
         f"{accuracy.least_rtol:.2g}",
         "" if accuracy.passed else "DEPARTS",

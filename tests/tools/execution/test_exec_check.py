@@ -130,7 +130,7 @@ def test_given_inputs_are_used(
     assert "there is no input 'z'; inputs are x, y" in capsys.readouterr().err
     np.save(tmp_path / "y.npy", np.zeros(5, np.float32))
     assert run(monkeypatch, CHAIN, "-p", "dce", "--input", given) == 1
-    assert "input 'y' is 5, the model wants y: 4 float32" in capsys.readouterr().err
+    assert "input 'y' is 5, the model wants \"y\" float32[4]" in capsys.readouterr().err
 
 
 def test_functions_are_checked_one_by_one(
