@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import gcd
 
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.utils.hints import isa
@@ -37,6 +37,7 @@ from tcopt.support.arithmetic.affine import (
     LinearSum,
     Mod,
     Range,
+    dims_of,
     linear_sum,
     simplify,
     substitute,
@@ -54,6 +55,7 @@ class Access:
     Attributes:
         indices: the indices of the first element, over `operands`.
         reaches: the minimum and maximum offset of elements from the first, per dimension.
+        lanes: for each dimension of a vector or tile, the steps of the indices, and the extent.
         tile: the position of the tile among the operands of an intrinsic.
     """
 
@@ -63,6 +65,7 @@ class Access:
     indices: tuple[AffineExpr, ...]
     operands: tuple[SSAValue, ...]
     reaches: Sequence[Range]
+    lanes: tuple[tuple[Sequence[int], int], ...] = ()
     tile: int = 0
 
     @property
@@ -111,7 +114,11 @@ def accesses(root: Operation) -> Iterator[Access]:
         match op:
             case LoadOp() | StoreOp():
                 indices, is_write = op.map.data.results, isinstance(op, StoreOp)
-                yield Access(op, op.memref, is_write, indices, tuple(op.indices), op.lane_reaches)
+                type_ = op.value.type if isinstance(op, StoreOp) else op.result.type
+                extents = type_.get_shape() if isa(type_, VectorType) else ()
+                lanes = tuple(zip(op.lane_steps, extents, strict=False))
+                operands = tuple(op.indices)
+                yield Access(op, op.memref, is_write, indices, operands, op.lane_reaches, lanes)
             case IntrinOp():
                 for number, tile in enumerate(op.tiles):
                     map, values = unique_operands(
@@ -126,6 +133,7 @@ def accesses(root: Operation) -> Iterator[Access]:
                                 map.results,
                                 tuple(values),
                                 tile.reaches,
+                                tuple(zip(tile.steps, tile.extents, strict=True)),
                                 number,
                             )
             case _:
@@ -304,7 +312,7 @@ class _Space:
         return LinearSum(tuple(base.items()), value.constant), low, high
 
     def _split_atom(self, atom: Atom) -> tuple[Atom | None, int, int]:
-        dims = _dims_of(atom)
+        dims = dims_of(atom)
         if dims.isdisjoint(self.inner):
             return atom, 0, 0
         if isinstance(atom, Dim) or dims <= self.inner:
@@ -330,7 +338,7 @@ class _Space:
         mine = sums[position]
         if not self.obeys_domains:
             return to_expr(mine)
-        outer = [(a, f) for a, f in mine.terms if not _dims_of(a) <= self.inner]
+        outer = [(a, f) for a, f in mine.terms if not dims_of(a) <= self.inner]
         within = LinearSum(tuple(t for t in mine.terms if t not in outer), 0)
         low, high = sum_range(within, self.ranges)
         limit = high
@@ -367,9 +375,3 @@ class _Space:
 
     def _is_inside(self, op: ForOp | BlockOp) -> bool:
         return self.root.is_ancestor(op) or op in self.running
-
-
-def _dims_of(atom: Atom) -> set[int]:
-    if isinstance(atom, Dim):
-        return {atom.position}
-    return set[int]().union(*(_dims_of(a) for a, _ in atom.operand.terms))

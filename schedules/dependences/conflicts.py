@@ -7,8 +7,8 @@ from xdsl.ir import SSAValue
 from tcopt.dialects.fast_math import order_reason
 from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoopKind, StoreOp
 from tcopt.dialects.loop.analysis import binding_values
+from tcopt.dialects.loop.dependences import separates
 from tcopt.dialects.loop.updates import update_of
-from tcopt.schedules.analysis.distinct import separates
 from tcopt.schedules.analysis.regions import reads_of, writes_of
 from tcopt.schedules.dependences.order import check_iterations
 from tcopt.schedules.state.failure import illegal

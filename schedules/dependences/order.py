@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations_with_replacement
 
 from xdsl.ir import Operation, SSAValue
@@ -18,9 +18,9 @@ from tcopt.dialects.loop import (
     PrefetchOp,
     StoreOp,
 )
-from tcopt.schedules.dependences.overlap import Relation, may_meet
+from tcopt.dialects.loop.dependences import Alias, Relation, Relations, Touch, alias, touches
 from tcopt.schedules.dependences.single_assignment import classify, updates_commute
-from tcopt.schedules.dependences.touches import Touch, touches
+from tcopt.schedules.dependences.texts import access_text
 from tcopt.schedules.state.failure import illegal
 from tcopt.schedules.state.state import ancestor_in, common_block, is_inside, loops_of, value_label
 
@@ -111,8 +111,16 @@ def check_iterations(known: Dependences, primitive: str, loop: ForOp) -> None:
             continue
         for a, b in _pairs(found):
             for relation in (Relation.BEFORE, Relation.AFTER):
-                if may_meet(a, b, {**around, loop: relation}):
+                if _may_alias(a, b, {**around, loop: relation}):
                     raise _between_iterations(primitive, a, b, loop)
+
+
+def _may_alias(first: Touch, second: Touch, relations: Relations) -> bool:
+    return alias(first, second, relations) is not Alias.NEVER
+
+
+def _text(touch: Touch) -> str:
+    return access_text(touch.op, touch.buffer)
 
 
 def _pairs(found: Sequence[Touch]) -> Iterator[tuple[Touch, Touch]]:
@@ -123,8 +131,8 @@ def _pairs(found: Sequence[Touch]) -> Iterator[tuple[Touch, Touch]]:
 
 def _between_iterations(primitive: str, a: Touch, b: Touch, loop: ForOp) -> Exception:
     label = value_label(loop.induction_variable)
-    pair = f"{a} may access" if a.op is b.op else f"{a} and {b} may access"
-    reason = f"{pair} the same element in two iterations of {label}"
+    pair = _text(a) if a.op is b.op else f"{_text(a)} and {_text(b)}"
+    reason = f"{pair} may access the same element in two iterations of {label}"
     return illegal(primitive, "loop", reason, op=loop)
 
 
@@ -149,13 +157,13 @@ def check_permutation(
                 if not (a.is_write or b.is_write) or _commute(a, b):
                     continue
                 for relations, outer, inner in cases:
-                    if may_meet(a, b, {**around, **relations}):
+                    if _may_alias(a, b, {**around, **relations}):
                         raise _exchanged_order(a, b, outer, inner, chain[0], primitive)
 
 
 def _exchanged(
     chain: Sequence[ForOp], order: Sequence[ForOp]
-) -> Iterator[tuple[Mapping[ForOp, Relation], ForOp, ForOp]]:
+) -> Iterator[tuple[Relations, ForOp, ForOp]]:
     """Yield the cases in which one iteration precedes another in the old order only.
 
     A case has the relations of the loops, the loop that determines the old order, and the loop that
@@ -189,7 +197,7 @@ def _exchanged_order(
     a: Touch, b: Touch, outer: ForOp, inner: ForOp, op: ForOp, primitive: str
 ) -> Exception:
     labels = [value_label(each.induction_variable) for each in (outer, inner)]
-    pair = f"two runs of {a}" if a.op is b.op else f"{a} and {b}"
+    pair = f"two runs of {_text(a)}" if a.op is b.op else f"{_text(a)} and {_text(b)}"
     reason = (
         f"{pair}, which may access the same element, would be exchanged: {labels[1]} would "
         f"determine their order instead of {labels[0]}"
@@ -236,18 +244,19 @@ def check_passed(
     """
     if known.is_free:
         return
-    equal = dict.fromkeys(loops_of(passed[0]), Relation.EQUAL)
+    equal: Relations = dict.fromkeys(loops_of(passed[0]), Relation.EQUAL)
     for buffer in moved:
         if buffer not in known.shared and buffer not in known.ordered:
             continue
         others = [t for op in passed for t in touches(buffer, op) if t.block is not block]
         for a in touches(buffer, block):
             for b in others:
-                if (a.is_write or b.is_write) and may_meet(a, b, equal):
+                if (a.is_write or b.is_write) and _may_alias(a, b, equal):
                     raise illegal(
                         primitive,
                         argument,
-                        f"{a} would be moved past {b}, and both may access the same element",
+                        f"{_text(a)} would be moved past {_text(b)}, and both may access the same "
+                        "element",
                         op=block,
                     )
 

@@ -20,11 +20,8 @@ from itertools import combinations
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import (
-    AffineBinaryOpExpr,
-    AffineBinaryOpKind,
     AffineConstantExpr,
     AffineDimExpr,
-    AffineExpr,
 )
 
 from tcopt.dialects.fast_math import order_reason
@@ -52,10 +49,10 @@ from tcopt.dialects.loop import (
 from tcopt.dialects.loop.analysis import Box, access_box, accesses
 from tcopt.dialects.loop.structure import enclosing_loops
 from tcopt.dialects.loop.updates import update_of
-from tcopt.schedules.analysis.distinct import determines
 from tcopt.schedules.dependences.texts import access_text, block_text
 from tcopt.schedules.state.state import block_label, value_label
 from tcopt.support.arithmetic.affine import extents_to_ranges
+from tcopt.support.arithmetic.integer_points import determines
 from tcopt.support.ir.literals import integers
 
 _FENCES = (BarrierOp, CallOp, PopTokenOp, PushTokenOp)
@@ -220,22 +217,12 @@ def _check_apart(block: BlockOp, store: StoreOp) -> None:
         if index not in variables:
             raise NotSingle(f"an index of {_text(store)} is computed")
         places.append(variables.index(index))
-    plain = {places[d] for expr in results if (d := _plain(expr)) is not None}
-    if used <= plain:
-        return
     domain = block.domain
     wanted = [place for place, position in enumerate(places) if position in used]
     ranges = extents_to_ranges([domain[position] for position in places])
     missing = {position for position in used - {*places} if domain[position] > 1}
     if missing or not determines(results, ranges, wanted):
         raise NotSingle(f"two points may write the same element by {_text(store)}")
-
-
-def _plain(expr: AffineExpr) -> int | None:
-    """Return the dimension if `expr` is a dimension, or one plus a constant."""
-    if isinstance(expr, AffineBinaryOpExpr) and expr.kind is AffineBinaryOpKind.Add:
-        expr = expr.lhs if isinstance(expr.rhs, AffineConstantExpr) else expr
-    return expr.position if isinstance(expr, AffineDimExpr) else None
 
 
 def _check_points(block: BlockOp) -> None:

@@ -7,7 +7,7 @@ from xdsl.ir import Operation, SSAValue
 from tcopt.dialects.loop import AllocOp, BlockOp, LoadOp, StoreOp
 from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
 from tcopt.dialects.loop.conditions import merge_maps
-from tcopt.schedules.analysis.distinct import determines, runs_once
+from tcopt.dialects.loop.dependences import runs_once
 from tcopt.schedules.edits.inlining import erase_alloc
 from tcopt.schedules.state.failure import illegal
 from tcopt.schedules.state.state import (
@@ -19,6 +19,7 @@ from tcopt.schedules.state.state import (
     value_label,
     written_buffer,
 )
+from tcopt.support.arithmetic.integer_points import determines
 from tcopt.support.ir.rewriting import replace
 
 _NAME = "compute_in_place"

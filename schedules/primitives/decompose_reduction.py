@@ -8,7 +8,7 @@ from xdsl.ir.affine import AffineMap
 
 from tcopt.dialects.loop import BlockOp, ForOp, InitOp, IterKind, LoadOp, LoopKind
 from tcopt.dialects.loop.analysis import binding_values
-from tcopt.schedules.analysis.distinct import runs_once
+from tcopt.dialects.loop.dependences import runs_once
 from tcopt.schedules.dependences.order import check_passed, check_runs, check_single
 from tcopt.schedules.edits.nest import (
     bound_values,

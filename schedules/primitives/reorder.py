@@ -8,7 +8,7 @@ from itertools import pairwise
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoopKind
-from tcopt.schedules.analysis.distinct import runs_once
+from tcopt.dialects.loop.dependences import runs_once
 from tcopt.schedules.dependences.order import check_permutation
 from tcopt.schedules.edits.nest import bound_values, move_ops
 from tcopt.schedules.state.failure import illegal

@@ -9,7 +9,6 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
 from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoopKind
 from tcopt.dialects.loop.analysis import Access, Box, binding_values, over, value_ranges
-from tcopt.schedules.analysis.distinct import determines
 from tcopt.schedules.analysis.regions import box_under, reads_of, variable_at, writes_of
 from tcopt.schedules.dependences.order import check_move, check_single
 from tcopt.schedules.edits.nest import (
@@ -33,6 +32,7 @@ from tcopt.schedules.state.state import (
     value_label,
 )
 from tcopt.support.arithmetic.affine import simplify
+from tcopt.support.arithmetic.integer_points import determines
 
 _NAME = "reverse_compute_at"
 

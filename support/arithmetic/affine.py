@@ -75,12 +75,22 @@ class LinearSum(NamedTuple):
         """Whether the sum has no divisions, so that its interval bounds are exact."""
         return all(isinstance(atom, Dim) for atom, _ in self.terms)
 
+    @property
+    def dims(self) -> set[int]:
+        """The dimensions in the sum, also in divisions."""
+        return set[int]().union(*(dims_of(atom) for atom, _ in self.terms))
+
     def coefficient(self, dim: int) -> int:
         """Return the coefficient of dimension `dim` outside of divisions."""
         for atom, factor in self.terms:
             if isinstance(atom, Dim) and atom.position == dim:
                 return factor
         return 0
+
+
+def dims_of(atom: Atom) -> set[int]:
+    """Return the dimensions in an atom."""
+    return {atom.position} if isinstance(atom, Dim) else atom.operand.dims
 
 
 def _key(atom: Atom) -> tuple[int, str]:

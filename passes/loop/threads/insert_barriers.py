@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -13,16 +12,9 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from tcopt.dialects import loop
+from tcopt.dialects.loop.dependences import Alias, Relation, Relations, Touch, alias, touches_of
 from tcopt.dialects.loop.memory import FENCE
 from tcopt.dialects.target import thread_blocks_of
-from tcopt.passes.loop.analysis.indexing import Knowledge
-from tcopt.passes.loop.analysis.surroundings import ranges_inside
-from tcopt.passes.loop.analysis.thread_conflicts import (
-    BlockOfThreads,
-    Conflict,
-    Order,
-    ThreadAccess,
-)
 from tcopt.support.errors import PassFailedError
 from tcopt.support.ir.rewriting import rewrite
 
@@ -47,10 +39,9 @@ def plan_barriers(function: loop.FuncOp) -> BarrierPlan:
         PassFailedError: see `insert-barriers`.
     """
     plan = BarrierPlan()
-    known = ranges_inside(function)
     for nest in function.body.block.ops:
         if isinstance(nest, loop.ForOp | loop.GuardOp):
-            _Launch(nest, known, plan).run()
+            _Launch(nest, plan).run()
     return plan
 
 
@@ -122,17 +113,42 @@ class _Part:
     """
 
     op: Operation
-    first: Sequence[ThreadAccess] = ()
-    last: Sequence[ThreadAccess] = ()
+    first: Sequence[Touch] = ()
+    last: Sequence[Touch] = ()
     waits: bool = False
     waits_global: bool = False
+
+
+@dataclass(frozen=True)
+class _Order:
+    """Order of two accesses in time.
+
+    Attributes:
+        common: loops whose iteration is the same for both.
+        carrier: loop of which the second access is in a later iteration.
+        is_next: whether that is the next iteration, or any later one.
+    """
+
+    common: frozenset[loop.ForOp]
+    carrier: loop.ForOp | None = None
+    is_next: bool = False
+
+    @property
+    def relations(self) -> Relations:
+        # Loops that are bound to an axis have one iteration in each thread.
+        found: dict[loop.ForOp | loop.ThreadAxis, Relation] = {
+            each: Relation.EQUAL for each in self.common if each.axis is None
+        }
+        if self.carrier is not None:
+            found[self.carrier] = Relation.NEXT if self.is_next else Relation.BEFORE
+        return found
 
 
 @dataclass(frozen=True)
 class _Pending:
     """An access since the last barrier, possibly in an earlier iteration of the enclosing loop."""
 
-    access: ThreadAccess
+    access: Touch
     is_earlier: bool = False
 
 
@@ -155,23 +171,23 @@ class _Sequence:
 class _Launch:
     """One outermost nest, which is a separate launch."""
 
-    def __init__(self, nest: Operation, known: Knowledge, plan: BarrierPlan):
+    def __init__(self, nest: Operation, plan: BarrierPlan):
         self.nest = nest
         self.plan = plan
-        self.known = known
         extents: dict[loop.ThreadAxis, int] = {}
         for op in nest.walk():
             if isinstance(op, loop.ForOp) and op.axis is not None:
                 axis = op.axis.data
                 extents[axis] = max(extents.get(axis, 1), op.trip_count)
-        self.threads = BlockOfThreads(extents)
+        self.extents = extents
+        self.threads = [axis for axis in loop.THREAD_AXES if extents.get(axis, 1) > 1]
         self.passing = self._passing()
-        self._known_accesses: dict[Operation, ThreadAccess] = {}
-        self._known_conflicts: dict[tuple[ThreadAccess, ThreadAccess, Order], Conflict] = {}
+        self._known_accesses: dict[Operation, Touch] = {}
+        self._known_conflicts: dict[tuple[Touch, Touch, _Order], Alias] = {}
 
     def run(self) -> None:
         # A single thread, such as a kernel that is written as loops, needs no barriers.
-        if self.passing and math.prod(self.threads.extents.values()) > 1:
+        if self.passing and self.threads:
             self._part(self.nest, frozenset())
 
     def _passing(self) -> set[SSAValue]:
@@ -183,16 +199,16 @@ class _Launch:
                 uses.setdefault(op.memref, []).append(isinstance(op, loop.StoreOp))
         return {b for b, writes in uses.items() if any(writes) and (len(writes) > 1)}
 
-    def _accesses(self, op: Operation) -> list[ThreadAccess]:
+    def _accesses(self, op: Operation) -> list[Touch]:
         return [
             self._access(inner)
             for inner in op.walk()
             if isinstance(inner, loop.LoadOp | loop.StoreOp) and inner.memref in self.passing
         ]
 
-    def _access(self, op: loop.LoadOp | loop.StoreOp) -> ThreadAccess:
+    def _access(self, op: loop.LoadOp | loop.StoreOp) -> Touch:
         if op not in self._known_accesses:
-            self._known_accesses[op] = ThreadAccess(op, self.known)
+            (self._known_accesses[op],) = touches_of(op, op.memref)
         return self._known_accesses[op]
 
     def _part(self, op: Operation, common: frozenset[loop.ForOp]) -> _Part:
@@ -229,7 +245,7 @@ class _Launch:
         """Return the body of an op that all threads execute uniformly, or None."""
         match op:
             case loop.ForOp() if op.axis is not None and op.axis.data in loop.THREAD_AXES:
-                everyone = op.trip_count == self.threads.extents[op.axis.data]
+                everyone = op.trip_count == self.extents[op.axis.data]
                 return op.body.block if everyone else None
             case loop.ForOp() if op.loop_kind is not loop.LoopKind.VECTORIZED:
                 return op.body.block
@@ -239,18 +255,18 @@ class _Launch:
                 return None
 
     def _check_alone(
-        self, op: Operation, accesses: Sequence[ThreadAccess], common: frozenset[loop.ForOp]
+        self, op: Operation, accesses: Sequence[Touch], common: frozenset[loop.ForOp]
     ) -> None:
         """Check that an op that cannot contain barriers does not need any."""
-        order = Order(common)
+        order = _Order(common)
         for position, first in enumerate(accesses):
             for second in accesses[position:]:
                 found = self._conflict(first, second, order)
-                if found is Conflict.NONE:
+                if found is Alias.NEVER:
                     continue
                 label = f"%{first.buffer.name_hint or 'unnamed'}"
                 if first is second:
-                    if found is Conflict.CERTAIN and _is_shared(first.buffer):
+                    if found is Alias.CERTAIN and _is_shared(first.buffer):
                         raise PassFailedError(
                             f"several threads write the same element of {label} at a time",
                             op=first.op,
@@ -265,13 +281,27 @@ class _Launch:
                     "under no condition on a thread",
                 )
 
-    def _conflict(self, first: ThreadAccess, second: ThreadAccess, order: Order) -> Conflict:
+    def _conflict(self, first: Touch, second: Touch, order: _Order) -> Alias:
+        """Whether two different threads access the same element, one by each access."""
         if first.buffer is not second.buffer or not (first.is_write or second.is_write):
-            return Conflict.NONE
+            return Alias.NEVER
         key = first, second, order
         if key not in self._known_conflicts:
-            self._known_conflicts[key] = self.threads.conflict(first, second, order)
+            self._known_conflicts[key] = self._between_threads(first, second, order)
         return self._known_conflicts[key]
+
+    def _between_threads(self, first: Touch, second: Touch, order: _Order) -> Alias:
+        relations = {**order.relations, **dict.fromkeys(loop.BLOCK_AXES, Relation.EQUAL)}
+        found = Alias.NEVER
+        # Threads differ if they do along one axis, and are equal along those before it.
+        for axis in self.threads:
+            for relation in (Relation.BEFORE, Relation.AFTER):
+                answer = alias(first, second, {**relations, axis: relation}, self.extents)
+                if answer is Alias.CERTAIN:
+                    return answer
+                found = found if answer is Alias.NEVER else answer
+            relations[axis] = Relation.EQUAL
+        return found
 
     def _place(self, sequence: _Sequence) -> None:
         """Choose the fewest positions for barriers in a block."""
@@ -314,22 +344,22 @@ class _Launch:
 
     def _meets(self, pending: Sequence[_Pending], part: _Part, sequence: _Sequence) -> bool:
         carrier = sequence.carrier
-        now = Order(sequence.common)
+        now = _Order(sequence.common)
         if carrier is None:
             later = now
         else:
-            later = Order(sequence.common - {carrier}, carrier, is_next=sequence.waits)
-        return any(
+            later = _Order(sequence.common - {carrier}, carrier, is_next=sequence.waits)
+        found = (
             self._conflict(each.access, access, later if each.is_earlier else now)
-            is not Conflict.NONE
             for each in pending
             for access in part.first
         )
+        return any(each is not Alias.NEVER for each in found)
 
 
-def _before(sequence: _Sequence) -> list[ThreadAccess]:
+def _before(sequence: _Sequence) -> list[Touch]:
     """Return the accesses of a block before its first barrier."""
-    found: list[ThreadAccess] = []
+    found: list[Touch] = []
     for position, part in enumerate(sequence.parts):
         if position in sequence.waiting:
             break
@@ -339,9 +369,9 @@ def _before(sequence: _Sequence) -> list[ThreadAccess]:
     return found
 
 
-def _after(sequence: _Sequence) -> list[ThreadAccess]:
+def _after(sequence: _Sequence) -> list[Touch]:
     """Return the accesses of a block after its last barrier."""
-    found: list[ThreadAccess] = []
+    found: list[Touch] = []
     for position, part in reversed(list(enumerate(sequence.parts))):
         found += part.last
         if part.waits or position in sequence.waiting:

@@ -69,7 +69,7 @@ class LaneRewriter:
         Raises:
             NotVectorizable: with the reason why the loop cannot be vectorised.
         """
-        check_lanes_independent(self.op, self.known)
+        check_lanes_independent(self.op)
         self._ops(self.op.body.block)
         ops = list(self.block.ops)
         for op in ops:
