@@ -15,7 +15,11 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, Use
 from xdsl.ir.core import SSAValues
 from xdsl.irdl import IRDLOperation, OptionalDef
 
+from tcopt.support.ir import quick_xdsl
+
 # pyright: reportPrivateUsage=false
+
+quick_xdsl.install()
 
 _Op = TypeVar("_Op", bound=Operation)
 _NONE: dict[str, Attribute] = {}
