@@ -34,6 +34,7 @@ from tcopt.support.errors import InputError, UnsupportedError
 from tcopt.support.machines.alignment import ALIGNMENT
 from tcopt.support.machines.cpu_target import CpuTarget
 from tcopt.support.processes.cores import default_threads, usable_cores
+from tcopt.support.processes.memory import copy_and_release
 from tcopt.support.processes.threads import map_side_by_side
 from tcopt.support.remarks import Remark
 
@@ -55,7 +56,7 @@ def pack_weights(
     Args:
         layout: offset and size in bytes of each weight by name.
         weights: values by name. The mapping is emptied: each array is released once it is copied,
-            so that two copies exist only briefly.
+            and so are the pages of mapped files, so that two copies exist only briefly.
         size: bytes of the whole block.
     """
     for unused in weights.keys() - layout.keys():
@@ -67,7 +68,7 @@ def pack_weights(
         offset, count = layout[name]
         data = weights.pop(name)
         place = block[offset : offset + count].view(data.dtype).reshape(data.shape)
-        place[...] = data
+        copy_and_release(place, data)
 
     # Most of the time is spent on first-touch page faults, which parallelise over cores.
     map_side_by_side(copy, layout, usable_cores())

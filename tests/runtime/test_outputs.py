@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import weakref
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
 from tcopt.runtime.outputs import OutputPool
 from tcopt.runtime.program import pack_weights
@@ -52,3 +55,33 @@ def test_weights_are_released_as_they_are_packed() -> None:
     np.testing.assert_array_equal(block.view(np.float32), [1] * 32 + [0] * 48)
     assert not values
     assert [array() for array in arrays] == [None] * 3
+
+
+def resident_bytes(path: Path) -> int:
+    """Return the bytes of a file that this process has in memory through mappings."""
+    found, inside = 0, False
+    for line in Path("/proc/self/smaps").read_text(errors="replace").splitlines():
+        if not line.split(" ", 1)[0].endswith(":"):
+            inside = line.endswith(str(path))
+        elif inside and line.startswith("Rss:"):
+            found += int(line.split()[1]) << 10
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs Linux")
+@pytest.mark.parametrize("mode", ["r", "c"])
+def test_pages_of_mapped_weights_are_released_as_they_are_packed(tmp_path: Path, mode: Any) -> None:
+    """A file is not in memory twice; a private mapping keeps what was written to it."""
+    path = tmp_path / "weights"
+    data = np.arange(1 << 16, dtype=np.uint32)
+    path.write_bytes(data.tobytes())
+    mapped = np.memmap(path, np.uint8, mode)
+    table = mapped.view(np.uint32).reshape(256, 256)
+    if mode == "c":
+        table[0] = data[:256] = 7
+    assert int(table.sum()) == int(data.sum())
+    before = resident_bytes(path)
+    block = pack_weights({"w": (0, data.nbytes)}, {"w": table}, data.nbytes)
+    assert (resident_bytes(path) < before) == (mode == "r")
+    np.testing.assert_array_equal(block.view(np.uint32), data)
+    np.testing.assert_array_equal(table.reshape(-1), data)
