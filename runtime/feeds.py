@@ -32,6 +32,7 @@ OpenDevice: TypeAlias = "Callable[[], Device | None]"
 
 _NUMBERS = (bool, int, float, complex, list, tuple)
 _SHOWN = 40
+_TEXTS = {str}
 
 
 def tensor_of(
@@ -132,6 +133,11 @@ def _of_texts(what: object, value: Any) -> Array:
     return array
 
 
+def are_texts(array: Array) -> bool:
+    """Whether all elements of an array of objects are Python strings."""
+    return {*map(type, array.reshape(-1).tolist())} <= _TEXTS
+
+
 def texts_of(what: object, array: Array) -> Array:
     """Convert an array of any of NumPy's string types to an array of Python strings.
 
@@ -142,7 +148,7 @@ def texts_of(what: object, array: Array) -> Array:
         return array.astype(TEXT)
     if array.dtype.kind not in "OS":
         return array
-    if array.dtype.kind == "O" and set(map(type, array.reshape(-1).tolist())) <= {str}:
+    if array.dtype.kind == "O" and are_texts(array):
         return array
     found = array.astype(TEXT, order="C")
     for place, item in enumerate(found.reshape(-1).tolist()):

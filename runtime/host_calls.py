@@ -127,6 +127,7 @@ class Texts:
 
     Args:
         strings: the model's, by index.
+        called: whether the code calls functions that Python computes, which see the strings.
     """
 
     def __init__(
@@ -134,8 +135,11 @@ class Texts:
         strings: Sequence[str],
         inputs: Sequence[TensorSpec],
         outputs: Sequence[TensorSpec],
+        *,
+        called: bool,
     ):
         self.table = StringTable(strings or [""])
+        self._called = called
         self._inputs = [place for place, spec in enumerate(inputs) if is_text(spec.dtype)]
         self._outputs = [place for place, spec in enumerate(outputs) if is_text(spec.dtype)]
 
@@ -145,7 +149,10 @@ class Texts:
         given = list(feeds)
         for place in self._inputs:
             given[place] = table.encode(given[place])
-        with strings_in(table):
+        if self._called:
+            with strings_in(table):
+                results = run(given)
+        else:
             results = run(given)
         for place in self._outputs:
             results[place] = table.decode(results[place])

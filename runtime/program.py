@@ -129,8 +129,10 @@ class Program:
             self._check_arguments(self._entry)
         self._pools = [OutputPool(as_code_has_it(spec)) for spec in self.outputs]
         texts = [s for s in (*self.inputs, *self.outputs) if is_text(s.dtype)]
-        has_texts = self.host_functions or texts
-        self._texts = Texts(self.strings, self.inputs, self.outputs) if has_texts else None
+        called = bool(self.host_functions)
+        self._texts = None
+        if called or texts:
+            self._texts = Texts(self.strings, self.inputs, self.outputs, called=called)
         self._checks = CheckMemory(self.checks)
         self._workspace = aligned_empty(self.workspace_bytes)
         self.times = np.zeros((len(self.timed or ()), 2), np.int64)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.runtime.feeds import OpenDevice, Tensor, tensor_of, texts_of
+from tcopt.runtime.feeds import OpenDevice, Tensor, are_texts, tensor_of, texts_of
 from tcopt.support.data.shape_text import shape_text
 from tcopt.support.data.strings import dtype_text, is_text
 from tcopt.support.data.structures import Kind
@@ -63,10 +63,8 @@ class ReadyFeeds:
 
     def __init__(self, specs: Sequence[TensorSpec]):
         self._wanted = [(spec.name, spec.dtype) for spec in specs]
-        # Strings are checked individually, and sequences consist of several arrays.
-        self._is_possible = all(
-            spec.kind is Kind.TENSOR and not spec.dtype.hasobject for spec in specs
-        )
+        # Sequences consist of several arrays.
+        self._is_possible = all(spec.kind is Kind.TENSOR for spec in specs)
 
     def of(self, feeds: Any) -> tuple[list[Array], Shapes] | None:
         """Return the arrays in order, and their unchecked shapes; None if one needs conversion."""
@@ -79,7 +77,11 @@ class ReadyFeeds:
             if type(array) is not np.ndarray:
                 return None
             own = array.dtype
-            if (own is not dtype and own != dtype) or not array.flags.c_contiguous:
+            if dtype.hasobject and own.kind == "U":
+                array = array.astype(dtype)
+            elif (own is not dtype and own != dtype) or (own.hasobject and not are_texts(array)):
+                return None
+            if not array.flags.c_contiguous:
                 return None
             arrays.append(array)
             shapes.append(array.shape)

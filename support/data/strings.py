@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,11 @@ TEXT_NAME = "string"
 
 _STEP = 1 << 15
 """Number of strings encoded between two checks for a stop."""
+
+_FEW = 64
+"""Number of strings up to which decoding one by one is faster than array operations."""
+
+_NO_TEXTS = np.empty(0, TEXT)
 
 MOST_CHARACTERS = 1 << 28
 """Maximum total number of characters of strings created by or passed to a run."""
@@ -61,14 +65,14 @@ class StringTable:
         self._base: StringTable | None = None
         self._start = 0
         self._characters = 0
-        self._listed = np.empty(0, TEXT)
+        self._listed = _NO_TEXTS
 
     def fork(self) -> StringTable:
         """Create a table that starts with the strings of this one, without changing it."""
         other = StringTable.__new__(StringTable)
         other._texts, other._places = [], {}
         other._base, other._start, other._characters = self, len(self), 0
-        other._listed = np.empty(0, TEXT)
+        other._listed = _NO_TEXTS
         return other
 
     def __len__(self) -> int:
@@ -118,18 +122,20 @@ class StringTable:
 
     def _places_of(self, texts: list[str]) -> NDArray[np.int64]:
         base = self if self._base is None else self._base
-        # A single loop in C; most inputs only have strings that the model knows.
-        places = np.fromiter(map(base._places.get, texts, repeat(-1)), np.int64, len(texts))
-        if places.min(initial=0) < 0:
-            missing = np.flatnonzero(places < 0)
-            others = [texts[at] for at in missing.tolist()]
-            self._add([text for text in dict.fromkeys(others) if text not in self._places])
-            places[missing] = [*map(self._places.__getitem__, others)]
-        return places
+        # Loops in C; most inputs only have strings that the model knows.
+        places = list(map(base._places.get, texts))
+        if None in places:
+            missing = dict.fromkeys(t for t, p in zip(texts, places, strict=True) if p is None)
+            own = self._places
+            self._add([text for text in missing if text not in own])
+            places = [own[t] if p is None else p for t, p in zip(texts, places, strict=True)]
+        return np.fromiter(places, np.int64, len(places))
 
     def decode(self, places: NDArray[np.int64]) -> Array:
         """Return the strings at indices; invalid indices give the empty string."""
         flat = places.reshape(-1)
+        if flat.size <= _FEW:
+            return array_of_texts(map(self.text, flat.tolist()), places.shape)
         found = np.empty(flat.size, TEXT)
         for start in range(0, flat.size, _STEP):
             check_stop()
@@ -137,13 +143,23 @@ class StringTable:
             found[part] = self._texts_at(flat[part])
         return found.reshape(places.shape)
 
+    def text(self, place: int) -> str:
+        """Return the string at an index; an invalid index gives the empty string."""
+        if self._base is not None and place < self._start:
+            return self._base.text(place)
+        own = place - self._start
+        return self._texts[own] if 0 <= own < len(self._texts) else ""
+
     def _texts_at(self, flat: NDArray[np.int64]) -> Array:
+        if self._base is not None and not self._texts:
+            return self._base._texts_at(flat)
+        own = flat - self._start
+        # A negative index is a large unsigned one.
+        inside = own.view(np.uint64) < len(self._texts)
+        if np.logical_and.reduce(inside):
+            return self._array()[own]
         found = np.full(flat.size, "", TEXT) if self._base is None else self._base._texts_at(flat)
-        inside = (flat >= self._start) & (flat < len(self))
-        if inside.all():
-            found = self._array()[flat - self._start]
-        elif inside.any():
-            found[inside] = self._array()[flat[inside] - self._start]
+        found[inside] = self._array()[own[inside]]
         return found
 
     def _array(self) -> Array:

@@ -331,6 +331,30 @@ def test_tables():
         StringTable(["a"])
 
 
+@pytest.mark.parametrize("count", [1, 64, 65, 300])
+def test_few_and_many_strings_are_decoded_alike(count: int):
+    """Known, new and invalid indices, in arrays that are decoded one by one and as a whole."""
+    own = StringTable(["", "a", "b"]).fork()
+    words = ["b", "new", "", "a", "other"]
+    given = texts(*(words[number % 5] for number in range(count)))
+    places = own.encode(given)
+    assert own.decode(places).tolist() == given.tolist()
+    wild = np.resize(np.array([-1, 4, 2, 99, -(2**63), 2**63 - 1]), count)
+    assert own.decode(wild).tolist() == [
+        {4: "other" * (count > 4), 2: "b"}.get(p, "") for p in wild
+    ]
+
+
+def test_strings_of_numpys_own_type_are_taken_as_often_as_wanted():
+    model = model_of("(string[n] x) => (string[n] y) { y = Identity(x) }")
+    compiled = tcopt.compile(model)
+    for given in (np.array(["a", "é"]), texts("a", "é"), np.array(["a", "", "é"])[::2]):
+        for _ in range(2):
+            same(compiled.run({"x": given})[0], texts("a", "é"))
+    with pytest.raises(InputError, match="strings"):
+        compiled.run({"x": texts("a", 3)})
+
+
 def test_the_command_line(tmp_path, capsys):
     model = model_of('(string[2] x) => (string[2] y) <string s = {"é"}> { y = StringConcat(x, s) }')
     path, given = tmp_path / "model.onnx", tmp_path / "x.npy"
