@@ -33,7 +33,7 @@ SOURCE_FAULTS = [
     SourceFault("parts of a constant all start at 0", "graph", sink_concat, "_on_part",
                 "= start, size", "= 0, size", "pass 'sink-concat'", programs.JOINED,
                 "sink-concat"),
-    SourceFault("a part starts at 0", "graph", hoist_slices, "ComputePart._part",
+    SourceFault("a part starts at 0", "graph", hoist_slices, "_Parts._part",
                 "[a - b for a, b", "[b for a, b", "pass 'hoist-slices'", programs.SLICED,
                 "hoist-slices"),
     SourceFault("a border is on the other side", "graph", propagate_padding, "_pad",

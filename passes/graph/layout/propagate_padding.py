@@ -1,7 +1,9 @@
 """Propagation of padding from windowed ops to the producers of their operands.
 
 A plan assigns borders to values, from users to producers: the border of a concatenation is
-requested from its parts. A pattern then applies the plan.
+requested from its parts.
+
+A walk by hand: the plan of a function is applied as a whole.
 """
 
 from __future__ import annotations
@@ -12,8 +14,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
-from xdsl.rewriter import InsertPoint
 
 from tcopt.dialects.graph.attributes import FusionKind
 from tcopt.dialects.graph.constant import ConstantOp
@@ -24,7 +24,14 @@ from tcopt.dialects.graph.types import element_type, shape_of
 from tcopt.passes.graph.layout.borders import Border
 from tcopt.passes.graph.layout.nonnegative import nonnegative_values
 from tcopt.passes.graph.layout.padded_windows import PaddedWindow, padded_window
-from tcopt.support.ir.rewriting import function_bodies, rewrite
+from tcopt.support.ir.rewriting import (
+    erase,
+    function_bodies,
+    insert,
+    replace,
+    replace_by,
+    take_choices,
+)
 from tcopt.support.remarks import remark
 
 
@@ -59,9 +66,7 @@ class PropagatePaddingPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for body in function_bodies(op):
-            plan = plan_borders(body)
-            if plan.borders:
-                rewrite(body, [GiveBorder(plan)], once=True, backward=True)
+            give_borders(plan_borders(body))
 
 
 @dataclass
@@ -138,83 +143,59 @@ def _without_pads(user: GraphOp, border: Border) -> PaddedWindow:
     return PaddedWindow(user, border, lambda _: (), copies=True)
 
 
-class GiveBorder(RewritePattern):
-    """Pad a result by the planned border, and let its users read the padded value.
+def give_borders(plan: PaddingPlan) -> None:
+    """Pad each result by its planned border, and let its users read the padded value.
 
-        %r = graph.relu %c : tensor<1x4x8x8x16xf32>
-        %y = graph.blocked_conv %r, %w {pads = [1, 1, 1, 1]} : tensor<1x4x8x8x16xf32>
-    ->
-        %r = graph.relu %c : tensor<1x4x8x8x16xf32>
-        %p = graph.pad %r {low = [0, 0, 1, 1, 0], high = [0, 0, 1, 1, 0]} : ...10x10x16xf32>
-        %y = graph.blocked_conv %p, %w : tensor<1x4x8x8x16xf32>
-
-    Users are visited before producers, as the parts of a concatenation get its border.
+    Users come before producers, as the parts of a concatenation get its border.
     """
-
-    def __init__(self, plan: PaddingPlan):
-        self.plan = plan
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
-        border = self.plan.borders.get(op)
-        if border is None:
-            return
+    for op, border in plan.borders.items():
         value, users = op.results[0], _users(op)
-        inside = _bordered(op, border, rewriter)
+        inside = _bordered(op, border)
         for user in users:
             if _own_border(user) == border:
-                rewriter.replace(user, (), (inside,))
-            elif user in self.plan.inside[op] and not isinstance(user, PadOp):
+                replace_by(user, (inside,))
+            elif user in plan.inside[op] and not isinstance(user, PadOp):
                 assert isinstance(user, GraphOp)
-                new = self.plan.inside[op][user].inside(inside, border)
-                new.location = user.location
-                rewriter.replace(user, new)
+                new = plan.inside[op][user].inside(inside, border)
+                take_choices(new, user)
+                replace(user, new)
             else:
                 part = SliceOp(inside, border.low, shape_of(value))
-                _insert(part, user, rewriter, before=True)
+                insert(part, user)
                 for position, operand in enumerate(user.operands):
                     if operand is value:
                         user.operands[position] = part.results[0]
         if isinstance(op, ConcatOp) and not value.first_use:
-            rewriter.erase(op)
+            erase(op)
         number = f" of {border.value:g}" if border.value else ""
         text = f"border {list(border.low)}, {list(border.high)}{number}"
         remark(PropagatePaddingPass.name, op, text)
 
 
-def _bordered(op: GraphOp, border: Border, rewriter: PatternRewriter) -> SSAValue:
+def _bordered(op: GraphOp, border: Border) -> SSAValue:
     """Return an op's result inside of a border, defined right after the op."""
-    if isinstance(op, ConcatOp) and _borders_parts(op, border):
-        parts = dict.fromkeys(op.inputs)
-        found = {x: _pad(x, border, op, rewriter, before=True) for x in parts}
-        last = ConcatOp([found[x] for x in op.inputs], axis=op.axis.value.data)
-        _insert(last, op, rewriter)
-        return last.results[0]
-    return _pad(op.results[0], border, op, rewriter)
+    made: list[GraphOp]
+    if not isinstance(op, ConcatOp) or not _borders_parts(op, border):
+        made = _pad(op.results[0], border)
+    else:
+        found: dict[SSAValue, SSAValue] = {}
+        for x in dict.fromkeys(op.inputs):
+            for each in _pad(x, border):
+                found[x] = insert(each, op)
+        made = [ConcatOp([found[x] for x in op.inputs], axis=op.axis.value.data)]
+    assert op.parent is not None
+    for each in made:
+        each.location = op.location
+    op.parent.insert_ops_after(made, op)
+    made[-1].results[0].name_hint = op.results[0].name_hint
+    return made[-1].results[0]
 
 
-def _pad(
-    x: SSAValue, border: Border, beside: GraphOp, rewriter: PatternRewriter, *, before: bool = False
-) -> SSAValue:
-    """Pad a value by a border, next to an op."""
-    number: ConstantOp | None = None
-    if border.value:
-        number = ConstantOp.literal(border.value, element_type(x))
-        _insert(number, beside, rewriter, before=before)
+def _pad(x: SSAValue, border: Border) -> list[GraphOp]:
+    """Return the ops that pad a value by a border."""
+    number = ConstantOp.literal(border.value, element_type(x)) if border.value else None
     pad = PadOp(x, number, low=border.low, high=border.high)
-    _insert(pad, beside if number is None or before else number, rewriter, before=before)
-    if number is not None:
-        pad.location, pad.result.name_hint = beside.location, number.result.name_hint
-        number.result.name_hint = None
-    return pad.results[0]
-
-
-def _insert(
-    new: GraphOp, beside: Operation, rewriter: PatternRewriter, *, before: bool = False
-) -> None:
-    new.location = beside.location
-    rewriter.insert(new, InsertPoint.before(beside) if before else InsertPoint.after(beside))
-    new.results[0].name_hint = beside.results[0].name_hint if not before else None
+    return [pad] if number is None else [number, pad]
 
 
 def _users(op: Operation) -> list[Operation]:

@@ -1,4 +1,7 @@
-"""Motion of slices before the ops whose results they slice."""
+"""Motion of slices before the ops whose results they slice.
+
+A walk by hand: the plan of a function is applied as a whole.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import FusionKind
@@ -18,7 +20,7 @@ from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.slice import SliceOp
 from tcopt.dialects.graph.types import element_type, shape_of, tensor
 from tcopt.passes.graph.motion.followed_axes import followed_axes
-from tcopt.support.ir.rewriting import erase, function_bodies, rewrite
+from tcopt.support.ir.rewriting import erase, function_bodies, insert
 from tcopt.support.remarks import remark
 
 PART = 2
@@ -75,7 +77,9 @@ class HoistSlicesPass(ModulePass):
         for body in function_bodies(op):
             plan = plan_parts(body)
             if plan.operands:
-                rewrite(body, [ComputePart(plan)], once=True)
+                parts = _Parts(plan)
+                for each in plan.operands:
+                    parts.compute(each)
                 for whole in reversed(plan.operands):
                     if not whole.results[0].first_use:
                         erase(whole)
@@ -189,43 +193,31 @@ class _Demand:
         return windows
 
 
-class ComputePart(RewritePattern):
-    """Compute an op on the planned parts of its operands.
-
-        %z = graph.matmul %y, %w : tensor<197x10xf32>
-        %s = graph.slice %z {starts = [0, 0]} : tensor<1x10xf32>
-    ->
-        %0 = graph.slice %y {starts = [0, 0]} : tensor<1x384xf32>
-        %s = graph.matmul %0, %w : tensor<1x10xf32>
-
-    The original op remains, as its users may come later; the pass erases it at the end.
-    """
+class _Parts:
+    """Applies a plan; the original ops remain, as their users may come later."""
 
     def __init__(self, plan: HoistPlan):
         self.plan = plan
         self.values: dict[SSAValue, SSAValue] = {}
         self.slices: dict[tuple[SSAValue, Window], SSAValue] = {}
 
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
-        windows = self.plan.operands.get(op)
-        if windows is None:
-            return
+    def compute(self, op: GraphOp) -> None:
+        """Compute an op on the planned parts of its operands."""
         result, part = op.results[0], self.plan.part(op)
         if isinstance(op, SliceOp):
-            new = self._sliced(op, part, rewriter)
+            new = self._sliced(op, part)
         else:
-            rows = zip(op.operands, windows, strict=True)
-            operands = [self._part(value, window, rewriter) for value, window in rows]
-            new = rewriter.insert(op.with_operands(operands, part.shape)).results[0]
+            rows = zip(op.operands, self.plan.operands[op], strict=True)
+            operands = [self._part(value, window, op) for value, window in rows]
+            new = insert(op.with_operands(operands, part.shape), op)
             remark("hoist-slices", op, f"{list(part.shape)} of {list(op.shape)} is used")
         new.name_hint = result.name_hint
         if part == Window.whole(result):
-            rewriter.replace_all_uses_with(result, new)
+            result.replace_all_uses_with(new)
         else:
             self.values[result] = new
 
-    def _part(self, value: SSAValue, window: Window, rewriter: PatternRewriter) -> SSAValue:
+    def _part(self, value: SSAValue, window: Window, user: GraphOp) -> SSAValue:
         """Return a window of a value, cut out of the part that was computed."""
         start = Window.whole(value).starts
         if value in self.values:
@@ -235,11 +227,10 @@ class ComputePart(RewritePattern):
             return value
         if (value, window) not in self.slices:
             starts = [a - b for a, b in zip(window.starts, start, strict=True)]
-            made = rewriter.insert(SliceOp(value, starts, window.shape))
-            self.slices[value, window] = made.results[0]
+            self.slices[value, window] = insert(SliceOp(value, starts, window.shape), user)
         return self.slices[value, window]
 
-    def _sliced(self, op: SliceOp, part: Window, rewriter: PatternRewriter) -> SSAValue:
+    def _sliced(self, op: SliceOp, part: Window) -> SSAValue:
         """Return the used part of a slice, taken from the computed part of its operand."""
         place = self.plan.parts[op.x].starts
         rows = zip(op.starts.get_values(), part.starts, op.strides, place, strict=True)
@@ -248,7 +239,7 @@ class ComputePart(RewritePattern):
         if new.type == self.values[op.x].type and min(op.strides, default=1) == 1:
             new.erase()
             return self.values[op.x]
-        return rewriter.insert(new).results[0]
+        return insert(new, op)
 
 
 def _before_slice(op: SliceOp, window: Window) -> list[Window] | None:

@@ -1,7 +1,8 @@
 """Replacement of operators on dequantised values by operators on integers.
 
-A plan assigns integer ops to operators, and tracks the limits of their values. A pattern then
-applies the plan.
+A plan assigns integer ops to operators, and tracks the limits of their values.
+
+A walk by hand: the plan of a function is applied as a whole.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, i16, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.elementwise.arithmetic import AddOp, DivOp, SubOp
@@ -33,7 +33,7 @@ from tcopt.passes.graph.precision.integer_forms import on_integers
 from tcopt.passes.graph.precision.scaled import Scaled
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, FAST
 from tcopt.support.errors import PassFailedError
-from tcopt.support.ir.rewriting import erase_unused, function_bodies, rewrite, take_choices
+from tcopt.support.ir.rewriting import erase_unused, function_bodies, insert, take_choices
 from tcopt.support.remarks import remark
 
 _SCALES = 65536
@@ -93,7 +93,7 @@ class FakeQuantizationToIntegerPass(ModulePass):
         for body in function_bodies(op):
             plan = plan_integers(body, Constants(op), self.accuracy)
             if plan.ops:
-                rewrite(body, [UseIntegers(plan)], once=True)
+                use_integers(body, plan)
                 erase_unused(body, GraphOp)
 
 
@@ -115,31 +115,15 @@ def plan_integers(body: Block, constants: Constants, accuracy: str = DEFAULT) ->
     return _Conversion(body, constants, accuracy).run()
 
 
-class UseIntegers(RewritePattern):
-    """Insert the planned ops before an op, and replace its result by theirs.
-
-        %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
-    ->
-        %0 = graph.conv %a, %b {result_element = i32} : tensor<1x8x4x4xi32>
-        %1 = graph.mul %sx, %sw : tensor<f32>
-        %c = graph.dequantize %0, %1, %zero : tensor<1x8x4x4xf32>
-
-    The op itself becomes unused; the pass erases it at the end.
-    """
-
-    def __init__(self, plan: IntegerPlan):
-        self.plan = plan
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
-        planned = self.plan.ops.pop(op, ())
-        for each in planned:
+def use_integers(body: Block, plan: IntegerPlan) -> None:
+    """Insert the planned ops, and replace results by theirs; replaced ops become unused."""
+    for op in tuple(body.ops):
+        for each in plan.ops.get(op, ()):
             if each.name == op.name:
                 take_choices(each, op)
-        rewriter.insert(planned)
-        result = self.plan.results.get(op)
-        if result is not None:
-            rewriter.replace_all_uses_with(op.results[0], result)
+            insert(each, op)
+        if (result := plan.results.get(op)) is not None:
+            op.results[0].replace_all_uses_with(result)
 
 
 class _Conversion:

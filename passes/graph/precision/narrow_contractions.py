@@ -1,4 +1,7 @@
-"""Replacement of contractions of centred 16-bit integers by contractions of bytes."""
+"""Replacement of contractions of centred 16-bit integers by contractions of bytes.
+
+A walk by hand: the plan of a function is applied as a whole.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, i8, i16, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
@@ -86,9 +88,7 @@ class NarrowContractionsPass(ModulePass):
             return
         for body in function_bodies(op):
             narrowing = _Narrowing(body, elements, Constants(op))
-            plan = narrowing.plan()
-            rewrite(body, [NarrowContraction(narrowing, plan)], once=True)
-            narrowing.restore_others()
+            narrowing.carry_out(narrowing.plan())
         rewrite(op, [EraseUnusedConstant()])
 
 
@@ -98,35 +98,6 @@ class NarrowingPlan:
 
     forms: dict[SSAValue, ByteForm]
     products: dict[ContractionOp, Forms] = field(default_factory=dict[ContractionOp, Forms])
-
-
-class NarrowContraction(RewritePattern):
-    """Compute a contraction on bytes, as planned.
-
-        %c = graph.conv %x, %w {pads = [1, 1, 1, 1], result_element = i32} : ...
-        %y = graph.add %c, %bias : tensor<1x8x4x4xi32>
-    ->
-        %c = graph.conv %b, %v {pads = [1, 1, 1, 1], pad_value = 7, result_element = i32} : ...
-        %y = graph.add %c, %less : tensor<1x8x4x4xi32>
-    """
-
-    def __init__(self, narrowing: _Narrowing, plan: NarrowingPlan):
-        self.narrowing = narrowing
-        self.plan = plan
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
-        form = self.plan.forms.get(op.operands[0])
-        forms = self.plan.products.get(op)
-        if forms is not None:
-            narrow_product(self.narrowing, op, forms)
-            rewriter.has_done_action = True
-            return
-        if form is None or op not in self.narrowing.weights:
-            return
-        narrow = self.narrowing.bytes_of(op.operands[0], form)
-        self.narrowing.rewrite(op, narrow, form)
-        rewriter.has_done_action = True
 
 
 class _Narrowing:
@@ -185,6 +156,18 @@ class _Narrowing:
             if first:
                 found[op] = min(first, key=lambda form: not form.is_centred), second
         return found
+
+    def carry_out(self, plan: NarrowingPlan) -> None:
+        """Compute the planned contractions on bytes, and restore other uses of the values."""
+        for op in tuple(self.body.ops):
+            if not isinstance(op, ContractionOp):
+                continue
+            form = plan.forms.get(op.operands[0])
+            if (forms := plan.products.get(op)) is not None:
+                narrow_product(self, op, forms)
+            elif form is not None and op in self.weights:
+                self.rewrite(op, self.bytes_of(op.operands[0], form), form)
+        self.restore_others()
 
     def restore_others(self) -> None:
         """Let the other users of values that were replaced by bytes read the bytes."""

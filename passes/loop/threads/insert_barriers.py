@@ -1,4 +1,7 @@
-"""Insertion of barriers between dependent accesses of the threads of a block."""
+"""Insertion of barriers between dependent accesses of the threads of a block.
+
+A walk by hand: the plan of a function is applied as a whole.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,12 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from tcopt.dialects import loop
 from tcopt.dialects.loop.dependences import Alias, Relation, Relations, Touch, alias, touches_of
 from tcopt.dialects.loop.memory import FENCE
 from tcopt.dialects.target import thread_blocks_of
 from tcopt.support.errors import PassFailedError
-from tcopt.support.ir.rewriting import rewrite
 
 
 @dataclass
@@ -43,24 +44,6 @@ def plan_barriers(function: loop.FuncOp) -> BarrierPlan:
         if isinstance(nest, loop.ForOp | loop.GuardOp):
             _Launch(nest, plan).run()
     return plan
-
-
-class InsertBarrier(RewritePattern):
-    """Insert a barrier before an op that a plan names.
-
-    loop.for %k = 0 to 8 { ... loop.load %s[..] }
-    ->
-    loop.barrier
-    loop.for %k = 0 to 8 { ... loop.load %s[..] }
-    """
-
-    def __init__(self, plan: BarrierPlan):
-        self.places = dict(plan.places)
-
-    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        is_global = self.places.pop(op, None)
-        if is_global is not None:
-            rewriter.insert(loop.BarrierOp(is_global=is_global))
 
 
 @dataclass(frozen=True)
@@ -97,8 +80,12 @@ class InsertBarriersPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if thread_blocks_of(op) is not None:
             for function in op.ops:
-                if isinstance(function, loop.FuncOp) and (plan := plan_barriers(function)).places:
-                    rewrite(function, [InsertBarrier(plan)], once=True)
+                if isinstance(function, loop.FuncOp):
+                    for place, is_global in plan_barriers(function).places.items():
+                        barrier = loop.BarrierOp(is_global=is_global)
+                        barrier.location = place.location
+                        assert place.parent is not None
+                        place.parent.insert_op_before(barrier, place)
 
 
 @dataclass
