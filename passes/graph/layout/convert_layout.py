@@ -95,7 +95,7 @@ class ConvertLayoutPass(ModulePass):
             if isinstance(function, func.FuncOp) and function.body.blocks:
                 body = function.body.block
                 keep_dims(body)
-                plan = plan_layouts(function, machine, store)
+                plan = plan_layouts(body, machine, store)
                 for each in plan.blocked:
                     remark(self.name, each, f"in blocks of up to {block} channels")
                 for each in plan.plain:
@@ -148,20 +148,20 @@ class LayoutPlan:
     plain: list[Operation]
 
 
-def plan_layouts(function: func.FuncOp, machine: _Machine, store: WeightStore | None) -> LayoutPlan:
+def plan_layouts(body: Block, machine: _Machine, store: WeightStore | None) -> LayoutPlan:
     """Choose the ops to convert, so that as little data as possible is moved between layouts.
 
-    The ops that can be converted are found by converting a copy.
+    The ops that can be converted are found by adding all blocked forms, which are erased again.
     """
-    body = function.body.block
-    trial = function.clone().body.block
-    originals = dict(zip(trial.ops, body.ops, strict=True))
-    found = _Conversion(trial, machine, SpareLanes(store)).run()
-    can_be = {originals[op] for op in found}
-    plain = plain_ops(body, can_be, contracts)
+    ops = dict.fromkeys(body.ops)
+    trial = _Conversion(body, machine, SpareLanes(store))
+    can_be = [op for op in ops if trial.convert(op)]
+    erase(*(op for op in body.ops if op not in ops))
+    plain = plain_ops(body, set(can_be), contracts)
     # In program order.
-    blocked = [originals[op] for op in found if originals[op] not in plain]
-    return LayoutPlan(blocked, [op for op in body.ops if op in plain])
+    return LayoutPlan(
+        [op for op in can_be if op not in plain], [op for op in can_be if op in plain]
+    )
 
 
 class ToPlannedLayout(RewritePattern):
@@ -214,17 +214,15 @@ class _Conversion:
         self.computed: set[SSAValue] = set()
         self.replaced: list[Operation] = []
 
-    def run(self) -> list[Operation]:
-        """Convert all possible ops, give the others plain operands, and return the replaced ops."""
-        for op in list(self.body.ops):
-            self.visit(op)
-        return self.finish()
-
     def visit(self, op: Operation) -> bool:
-        """Insert the blocked form of an op before it, if any; return whether anything changed."""
+        """Convert an op, or give it plain operands; return whether anything changed."""
+        return self.convert(op) or self._use_plain_operands(op)
+
+    def convert(self, op: Operation) -> bool:
+        """Insert the blocked form of an op before it; return whether there is one."""
         new = self._converted(op) if isinstance(op, GraphOp) else None
         if new is None:
-            return self._use_plain_operands(op)
+            return False
         new.location = op.location
         take_choices(new, op)
         self.body.insert_op_before(new, op)
@@ -234,11 +232,9 @@ class _Conversion:
         self.replaced.append(op)
         return True
 
-    def finish(self) -> list[Operation]:
-        """Erase and return the replaced ops."""
-        for op in reversed(self.replaced):
-            erase(op)
-        return self.replaced
+    def finish(self) -> None:
+        """Erase the replaced ops."""
+        erase(*self.replaced)
 
     def _converted(self, op: GraphOp) -> GraphOp | None:
         if len(op.results) != 1 or not _fits_lanes(op.results[0]) or op in self.unwanted:
