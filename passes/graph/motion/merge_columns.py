@@ -1,4 +1,7 @@
-"""Merging of matrix products with a common LHS into one product with concatenated weights."""
+"""Merging of matrix products with a common LHS into one product with concatenated weights.
+
+A walk by hand: the plan of a function is applied as a whole.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,8 @@ from typing import ClassVar
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.interfaces import GraphOp
@@ -22,90 +24,73 @@ from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.slice import SliceOp
 from tcopt.dialects.graph.types import bytes_of, shape_of, type_of
 from tcopt.passes.graph.folding.constants import Constants
-from tcopt.support.ir.rewriting import function_bodies, rewrite
+from tcopt.support.ir.rewriting import erase, function_bodies, insert, replace_by
 from tcopt.support.machines.alignment import ALIGNMENT
 from tcopt.support.remarks import remark
 
 
-class MergeColumns(RewritePattern):
-    """Merge matrix products of one operand with several weights.
+def merge_columns(block: Block, constants: Constants) -> None:
+    """Merge matrix products of one operand with several weights, and the ops that follow them.
 
-        %a = graph.matmul %x, %v : tensor<128x768xf32>
-        %b = graph.matmul %x, %w : tensor<128x768xf32>
-    ->
-        %0 = graph.constant @v.merged : tensor<768x1536xf32>
-        %1 = graph.matmul %x, %0 : tensor<128x1536xf32>
-        %2 = graph.reshape %1 : tensor<128x2x768xf32>
-        %3 = graph.transpose %2 {perm = [1, 0, 2]} : tensor<2x128x768xf32>
-        %4 = graph.slice %3 {starts = [0, 0, 0]} : tensor<1x128x768xf32>
-        %a = graph.reshape %4 : tensor<128x768xf32>
-        ...
-
-    Identical ops that follow each product are merged too: elementwise ops with constant other
-    operands (scalars or rows), then one reshape that splits the columns, and one transpose.
+    These are elementwise ops with constant other operands (scalars or rows), then one reshape that
+    splits the columns, and one transpose.
     """
+    alike: dict[tuple[object, ...], list[Chain]] = defaultdict(list)
+    for op in block.ops:
+        if isinstance(op, MatmulOp) and (key := _key(op, constants)) is not None:
+            alike[key].append(chain_of(op, constants))
+    groups = {group.chains[0].ops[0]: group for each in alike.values() for group in _groups(each)}
+    for op in tuple(block.ops):
+        if isinstance(op, MatmulOp) and op in groups:
+            _merge(op, groups[op], constants)
 
-    def __init__(self, block: Block, constants: Constants):
-        self.constants = constants
-        self.groups: dict[GraphOp, Group] = {}
-        alike: dict[tuple[object, ...], list[Chain]] = defaultdict(list)
-        for op in block.ops:
-            if isinstance(op, MatmulOp) and (key := _key(op, constants)) is not None:
-                alike[key].append(chain_of(op, constants))
-        for chains in alike.values():
-            for group in _groups(chains):
-                self.groups[group.chains[0].ops[0]] = group
 
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: MatmulOp, rewriter: PatternRewriter) -> None:
-        group = self.groups.pop(op, None)
-        if group is None:
-            return
-        remark(MergeColumnsPass.name, op, f"{len(group.chains)} products of one operand are one")
-        first, count = group.chains[0], len(group.chains)
-        *lead, columns = op.shape
-        heads = [chain.ops[0] for chain in group.chains]
-        weights = self._beside([each.operands[1] for each in heads], rewriter)
-        merged = (*lead, count * columns)
-        whole = rewriter.insert(op.with_operands([op.operands[0], weights], merged)).results[0]
-        for number in range(1, group.elementwise + 1):
-            user = first.ops[number]
-            operands: list[SSAValue] = []
-            for position, value in enumerate(user.operands):
-                if value is first.ops[number - 1].results[0]:
-                    operands.append(whole)
-                elif prod(shape_of(value)) == 1:
-                    assert isinstance(value.owner, ConstantOp)
-                    operands.append(rewriter.insert(value.owner.clone()).results[0])
-                else:
-                    rows = [chain.ops[number].operands[position] for chain in group.chains]
-                    operands.append(self._beside(rows, rewriter))
-            whole = rewriter.insert(user.with_operands(operands, merged)).results[0]
-        moves = first.ops[group.elementwise + 1 : group.length]
-        tail = next((m.shape[len(lead) :] for m in moves if isinstance(m, ReshapeOp)), (columns,))
-        axes = range(len(lead) + len(tail))
-        perm = next((m.perm.get_values() for m in moves if isinstance(m, TransposeOp)), axes)
-        moved = [len(lead), *(a + (a >= len(lead)) for a in perm)]
-        shaped = rewriter.insert(ReshapeOp(whole, (*lead, count, *tail)))
-        parts = rewriter.insert(TransposeOp(shaped.results[0], moved)).results[0]
-        _, *shape = shape_of(parts)
-        values: list[SSAValue] = []
-        for number in range(count):
-            starts = (number, *(0 for _ in shape))
-            part = rewriter.insert(SliceOp(parts, starts, (1, *shape)))
-            values.append(rewriter.insert(ReshapeOp(part.results[0], shape)).results[0])
-        for chain, value in zip(group.chains, values, strict=True):
-            *inner, last = chain.ops[: group.length]
-            rewriter.replace(last, (), [value])
-            for each in reversed(inner):
-                rewriter.erase(each)
+def _merge(op: MatmulOp, group: Group, constants: Constants) -> None:
+    remark(MergeColumnsPass.name, op, f"{len(group.chains)} products of one operand are one")
+    first, count = group.chains[0], len(group.chains)
+    *lead, columns = op.shape
+    heads = [chain.ops[0] for chain in group.chains]
+    weights = _beside([each.operands[1] for each in heads], constants, op)
+    merged = (*lead, count * columns)
+    whole = insert(op.with_operands([op.operands[0], weights], merged), op)
+    for number in range(1, group.elementwise + 1):
+        user = first.ops[number]
+        operands: list[SSAValue] = []
+        for position, value in enumerate(user.operands):
+            if value is first.ops[number - 1].results[0]:
+                operands.append(whole)
+            elif prod(shape_of(value)) == 1:
+                assert isinstance(value.owner, ConstantOp)
+                operands.append(insert(value.owner.clone(), op))
+            else:
+                rows = [chain.ops[number].operands[position] for chain in group.chains]
+                operands.append(_beside(rows, constants, op))
+        whole = insert(user.with_operands(operands, merged), op)
+    moves = first.ops[group.elementwise + 1 : group.length]
+    tail = next((m.shape[len(lead) :] for m in moves if isinstance(m, ReshapeOp)), (columns,))
+    axes = range(len(lead) + len(tail))
+    perm = next((m.perm.get_values() for m in moves if isinstance(m, TransposeOp)), axes)
+    moved = [len(lead), *(a + (a >= len(lead)) for a in perm)]
+    shaped = insert(ReshapeOp(whole, (*lead, count, *tail)), op)
+    parts = insert(TransposeOp(shaped, moved), op)
+    _, *shape = shape_of(parts)
+    values: list[SSAValue] = []
+    for number in range(count):
+        starts = (number, *(0 for _ in shape))
+        part = insert(SliceOp(parts, starts, (1, *shape)), op)
+        values.append(insert(ReshapeOp(part, shape), op))
+    for chain, value in zip(group.chains, values, strict=True):
+        *inner, last = chain.ops[: group.length]
+        replace_by(last, [value])
+        erase(*inner)
 
-    def _beside(self, values: Sequence[SSAValue], rewriter: PatternRewriter) -> SSAValue:
-        """Concatenate constants along their last axis."""
-        arrays = [self.constants.value(value) for value in values]
-        rank = len(shape_of(values[0]))
-        joined = np.concatenate([a for a in arrays if a is not None], axis=rank - 1)
-        return rewriter.insert(self.constants.like(joined, values[0], "merged")).results[0]
+
+def _beside(values: Sequence[SSAValue], constants: Constants, before: Operation) -> SSAValue:
+    """Concatenate constants along their last axis."""
+    arrays = [constants.value(value) for value in values]
+    rank = len(shape_of(values[0]))
+    joined = np.concatenate([a for a in arrays if a is not None], axis=rank - 1)
+    return insert(constants.like(joined, values[0], "merged"), before)
 
 
 @dataclass(frozen=True)
@@ -264,4 +249,4 @@ class MergeColumnsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         constants = Constants(op)
         for body in function_bodies(op):
-            rewrite(body, [MergeColumns(body, constants)], once=True)
+            merge_columns(body, constants)

@@ -1,4 +1,7 @@
-"""Instrumentation of kernel calls with clocks."""
+"""Instrumentation of kernel calls with clocks.
+
+A walk by hand: the plan of a function is applied as a whole.
+"""
 
 from __future__ import annotations
 
@@ -22,56 +25,18 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
-from xdsl.rewriter import InsertPoint
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.memory_sizes import memref_bytes
 from tcopt.dialects.profile import ClockOp
 from tcopt.support.ir.origins import call_origin
-from tcopt.support.ir.rewriting import rewrite
+from tcopt.support.locations import set_location
 
 PROFILE = "tcopt.profile"
 """The attribute of @main that describes each timed call."""
 
 PARALLEL_ATTRIBUTE = "tcopt.parallel"
 """Attribute on the declaration of a kernel that has a parallel loop."""
-
-
-@dataclass
-class TimeCall(RewritePattern):
-    """Record when a call starts and ends.
-
-        func.call @f(%x, %t)
-        ->
-        %0 = profile.clock : i64
-        memref.store %0, %times[%c0] : memref<2xi64>
-        func.call @f(%x, %t)
-        %1 = profile.clock : i64
-        memref.store %1, %times[%c1] : memref<2xi64>
-
-    Attributes:
-        times: the buffer to write to.
-        numbers: index of each call to time; others are skipped.
-    """
-
-    times: SSAValue
-    numbers: dict[func.CallOp, int]
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: func.CallOp, rewriter: PatternRewriter) -> None:
-        number = self.numbers.pop(op, None)
-        block = self.times.owner
-        if number is None or not isinstance(block, Block):
-            return
-        outer = _outermost(op, block)
-        begin, end = 2 * number, 2 * number + 1
-        rewriter.insert(_stamp(self.times, begin), InsertPoint.before(outer))
-        if outer is op:
-            rewriter.insert(_stamp(self.times, end), InsertPoint.after(op))
-        else:
-            rewriter.insert(_stamp(self.times, end), InsertPoint.before(outer))
-            _add_time(self.times, end, op, rewriter)
 
 
 @dataclass(frozen=True)
@@ -114,14 +79,28 @@ def _instrument(main: func.FuncOp, functions: Mapping[str, func.FuncOp]) -> None
     calls = [op for op in main.walk() if isinstance(op, func.CallOp)]
     times = block.insert_arg(MemRefType(i64, [2 * len(calls)]), len(block.args))
     times.name_hint = "times"
-    numbers = {call: number for number, call in enumerate(calls)}
-    rewrite(main, [TimeCall(times, numbers)], once=True)
+    for number, call in enumerate(calls):
+        _time(call, times, number, block)
     main.function_type = FunctionType.from_lists(
         list(block.arg_types), list(main.function_type.outputs)
     )
     main.attributes[PROFILE] = ArrayAttr(
         _facts(call, functions.get(call.callee.string_value())) for call in calls
     )
+
+
+def _time(call: func.CallOp, times: SSAValue, number: int, block: Block) -> None:
+    """Record when a call starts and ends; for a call in a loop, the sum of all iterations."""
+    outer = _outermost(call, block)
+    begin, end = 2 * number, 2 * number + 1
+    before, after = _stamp(times, begin), _stamp(times, end)
+    if outer is not call:
+        before, after = [*before, *after], []
+    set_location((*before, *after), call.location)
+    block.insert_ops_before(before, outer)
+    block.insert_ops_after(after, outer)
+    if outer is not call:
+        _add_time(times, end, call)
 
 
 def _stamp(times: SSAValue, slot: int) -> list[Operation]:
@@ -140,7 +119,7 @@ def _outermost(call: func.CallOp, block: Block) -> Operation:
     return op
 
 
-def _add_time(times: SSAValue, slot: int, call: func.CallOp, rewriter: PatternRewriter) -> None:
+def _add_time(times: SSAValue, slot: int, call: func.CallOp) -> None:
     """Add the duration of a call to a slot."""
     start, stop = ClockOp(), ClockOp()
     place = arith.ConstantOp(IntegerAttr(slot, IndexType()))
@@ -148,8 +127,11 @@ def _add_time(times: SSAValue, slot: int, call: func.CallOp, rewriter: PatternRe
     length = arith.SubiOp(stop.result, start.result)
     total = arith.AddiOp(before.results[0], length.result)
     store = memref.StoreOp.get(total.result, times, [place.result])
-    rewriter.insert(start, InsertPoint.before(call))
-    rewriter.insert([stop, place, before, length, total, store], InsertPoint.after(call))
+    after = [stop, place, before, length, total, store]
+    set_location((start, *after), call.location)
+    assert call.parent is not None
+    call.parent.insert_op_before(start, call)
+    call.parent.insert_ops_after(after, call)
 
 
 def _facts(call: func.CallOp, kernel: func.FuncOp | None) -> DictionaryAttr:

@@ -1,4 +1,7 @@
-"""Memory planning: intermediates in one workspace, weights in one block."""
+"""Memory planning: intermediates in one workspace, weights in one block.
+
+A walk by hand: the plan of a function is applied as a whole.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
-from xdsl.rewriter import InsertPoint
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop import SliceOp, WeightOp
 from tcopt.dialects.memory_sizes import memref_bytes
 from tcopt.passes.kernel.memory.memory_layout import Request, aligned, live_bytes, place
-from tcopt.support.ir.rewriting import erase, rewrite
+from tcopt.support.ir.rewriting import erase, insert, replace
 
 _VIEWS = (
     memref.ReinterpretCastOp,
@@ -71,45 +72,6 @@ class MemoryPlan:
             lines.append(f"  {offset}: %{buffer.name_hint or 'unnamed'} {buffer.type}")
         lines += [f"  {offset}: @{name}, {size} B" for name, (offset, size) in self.weights.items()]
         return "\n".join(lines)
-
-
-@dataclass
-class PlaceInMemory(RewritePattern):
-    """Make a buffer or a weight a view of a block of memory.
-
-        %t = memref.alloc() : memref<8xf32>
-        ->
-        %c0 = arith.constant 0 : index
-        %t = memref.view %workspace[%c0][] : memref<64xi8> to memref<8xf32>
-
-    Attributes:
-        source: the block of memory.
-        offsets: offset of each op's buffer; other ops are skipped.
-        constants: existing offset constants at the start of the function.
-    """
-
-    source: SSAValue
-    offsets: Mapping[Operation, int]
-    constants: dict[int, SSAValue]
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: memref.AllocOp | WeightOp, rewriter: PatternRewriter) -> None:
-        offset = self.offsets.get(op)
-        if offset is not None:
-            type_ = op.results[0].type
-            assert isa(type_, MemRefType)
-            place = self._constant(offset, rewriter)
-            rewriter.replace(op, memref.ViewOp(self.source, place, [], type_))
-
-    def _constant(self, value: int, rewriter: PatternRewriter) -> SSAValue:
-        found = self.constants.get(value)
-        if found is None:
-            block = self.source.owner
-            assert isinstance(block, Block)
-            constant = arith.ConstantOp(IntegerAttr(value, IndexType()))
-            rewriter.insert(constant, InsertPoint.at_start(block))
-            found = self.constants[value] = constant.result
-        return found
 
 
 @dataclass(frozen=True)
@@ -164,10 +126,10 @@ def _carry_out(host: func.FuncOp, plan: MemoryPlan) -> None:
     weights = _argument(host, "weights", plan.weights_size)
     workspace = _argument(host, "workspace", plan.workspace)
     constants: dict[int, SSAValue] = {}
-    rewrite(host, [PlaceInMemory(workspace, plan.offsets, constants)], once=True)
+    _place_in(workspace, plan.offsets, constants)
     used = [op for op in host.body.block.ops if isinstance(op, WeightOp)]
     offsets: dict[Operation, int] = {op: plan.weights[op.weight.data][0] for op in used}
-    rewrite(host, [PlaceInMemory(weights, offsets, constants)], once=True)
+    _place_in(weights, offsets, constants)
     host.function_type = FunctionType.from_lists(
         list(host.body.block.arg_types), list(host.function_type.outputs)
     )
@@ -181,6 +143,28 @@ def _carry_out(host: func.FuncOp, plan: MemoryPlan) -> None:
             "lower_bound": IntegerAttr(plan.least, i64),
         }
     )
+
+
+def _place_in(
+    source: SSAValue, offsets: Mapping[Operation, int], constants: dict[int, SSAValue]
+) -> None:
+    """Make buffers and weights views of a block of memory.
+
+    Args:
+        source: the block of memory, an argument of the function.
+        offsets: offset of each op's buffer.
+        constants: existing offset constants at the start of the function.
+    """
+    body = source.owner
+    assert isinstance(body, Block)
+    for op, offset in offsets.items():
+        type_ = op.results[0].type
+        assert isa(type_, MemRefType) and body.first_op is not None
+        if offset not in constants:
+            constant = arith.ConstantOp(IntegerAttr(offset, IndexType()))
+            constant.location = op.location
+            constants[offset] = insert(constant, body.first_op)
+        replace(op, memref.ViewOp(source, constants[offset], [], type_))
 
 
 def _argument(host: func.FuncOp, name: str, size: int) -> SSAValue:
