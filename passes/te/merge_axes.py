@@ -1,4 +1,7 @@
-"""Merging of adjacent axes that every stage of a function traverses together."""
+"""Merging of adjacent axes that every stage of a function traverses together.
+
+A walk by hand: functions are changed as a whole.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.types import shape_of
 from tcopt.dialects.target.interface import places_data
@@ -16,35 +18,7 @@ from tcopt.passes.te.axis_groups import find_grouping
 from tcopt.passes.te.call_views import adapt_calls
 from tcopt.passes.te.regroup import regroup
 from tcopt.passes.te.te_inline import PRODUCTS, is_contraction, uses_table
-from tcopt.support.ir.rewriting import rewrite
-
-
-@dataclass
-class MergeAxes(RewritePattern):
-    """Merge adjacent axes that all stages of a function traverse together.
-
-        te.func @f(%x: tensor<1x8x4x4xf32>) -> tensor<1x8x4x4xf32> {
-          %y = te.compute "relu" [%n = 1, %c = 8, %h = 4, %w = 4] : tensor<1x8x4x4xf32> {
-        ->
-        te.func @f(%x: tensor<128xf32>) -> tensor<128xf32> {
-          %y = te.compute "relu" [%n_c_h_w = 128] : tensor<128xf32> {
-
-    Attributes:
-        changed: receives the new types of functions, by name, for `AdaptCall`.
-    """
-
-    changed: dict[str, FunctionType]
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: FuncOp, rewriter: PatternRewriter) -> None:
-        sums = any(_is_contraction(stage) for stage in op.stages)
-        if not _may_change(op) or (places_data(op) and not sums):
-            return
-        grouping = find_grouping(op, rows_only=sums)
-        if not grouping.is_trivial:
-            new = regroup(op, grouping)
-            rewriter.replace(op, new)
-            self.changed[new.sym_name.data] = new.function_type
+from tcopt.support.ir.rewriting import replace, take_choices
 
 
 @dataclass(frozen=True)
@@ -80,7 +54,17 @@ class MergeAxesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         changed: dict[str, FunctionType] = {}
-        rewrite(op, [MergeAxes(changed)], once=True)
+        for function in tuple(op.ops):
+            if not isinstance(function, FuncOp) or not _may_change(function):
+                continue
+            sums = any(_is_contraction(stage) for stage in function.stages)
+            grouping = find_grouping(function, rows_only=sums)
+            if (places_data(function) and not sums) or grouping.is_trivial:
+                continue
+            new = regroup(function, grouping)
+            take_choices(new, function)
+            replace(function, new)
+            changed[new.sym_name.data] = new.function_type
         adapt_calls(op, changed)
 
 

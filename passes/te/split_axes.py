@@ -1,4 +1,7 @@
-"""Splitting of axes that are read divided by a constant, such as groups of channels."""
+"""Splitting of axes that are read divided by a constant, such as groups of channels.
+
+A walk by hand: functions are changed as a whole.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from xdsl.dialects.builtin import FunctionType, IndexType, ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.types import element_type, tensor
 from tcopt.dialects.te import ComputeOp, FuncOp, IndexOp, ReadOp
@@ -17,42 +19,8 @@ from tcopt.dialects.te.access import index_ranges
 from tcopt.passes.te.call_views import adapt_calls
 from tcopt.passes.te.te_inline import is_contraction, uses_table
 from tcopt.support.arithmetic.affine import Dim, FloorDiv, Mod, linear_sum, simplify, substitute
-from tcopt.support.ir.rewriting import erase, replace, rewrite
+from tcopt.support.ir.rewriting import erase, replace
 from tcopt.support.syntax.access_syntax import unique_operands
-
-
-@dataclass
-class SplitAxes(RewritePattern):
-    """Split axes that contractions of a function read as quotients.
-
-        te.func @f(%x: tensor<8x9xf32>, %w: tensor<6x4xf32>) -> tensor<6x9xf32> {
-          %y = te.compute "conv" [%o = 6, %p = 9] reduce [%c = 4] sum : tensor<6x9xf32> {
-            %0 = te.read %x[%o floordiv 3 * 4 + %c, %p] : tensor<8x9xf32>
-        ->
-        te.func @f(%x: tensor<8x9xf32>, %w: tensor<6x4xf32>) -> tensor<2x3x9xf32> {
-          %y = te.compute "conv" [%o = 2, %oi = 3, %p = 9] reduce [%c = 4] sum : ... {
-            %0 = te.read %x[%o * 4 + %c, %p] : tensor<8x9xf32>
-
-    Attributes:
-        changed: receives the new types of functions, by name, for `AdaptCall`.
-    """
-
-    changed: dict[str, FunctionType]
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: FuncOp, rewriter: PatternRewriter) -> None:
-        if any(uses_table(stage) for stage in op.stages):
-            return  # Schedules need the separate axes of tiles.
-        found = False
-        while (axis := _quotient(op)) is not None:
-            _split(*axis)
-            found = True
-        if found:
-            inputs = op.function_type.inputs.data
-            outputs = [value.type for value in op.outputs]
-            op.properties["function_type"] = FunctionType.from_lists(inputs, outputs)
-            self.changed[op.sym_name.data] = op.function_type
-            rewriter.notify_op_modified(op)
 
 
 @dataclass(frozen=True)
@@ -80,8 +48,25 @@ class SplitAxesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         changed: dict[str, FunctionType] = {}
-        rewrite(op, [SplitAxes(changed)], once=True)
+        for function in op.ops:
+            if isinstance(function, FuncOp) and _split_quotients(function):
+                changed[function.sym_name.data] = function.function_type
         adapt_calls(op, changed)
+
+
+def _split_quotients(function: FuncOp) -> bool:
+    """Split the axes that contractions of a function read as quotients; return whether any is."""
+    if any(uses_table(stage) for stage in function.stages):
+        return False  # Schedules need the separate axes of tiles.
+    found = False
+    while (axis := _quotient(function)) is not None:
+        _split(*axis)
+        found = True
+    if found:
+        inputs = function.function_type.inputs.data
+        outputs = [value.type for value in function.outputs]
+        function.properties["function_type"] = FunctionType.from_lists(inputs, outputs)
+    return found
 
 
 def _quotient(function: FuncOp) -> tuple[ComputeOp, int, int] | None:

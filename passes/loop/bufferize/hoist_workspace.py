@@ -1,8 +1,11 @@
-"""Conversion of a function's buffers to arguments."""
+"""Conversion of a function's buffers to arguments.
+
+A walk by hand: functions are changed as a whole.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -10,54 +13,30 @@ from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import FunctionType, IntegerAttr, ModuleOp, i64
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects import loop
 from tcopt.dialects.memory_sizes import memref_bytes
 from tcopt.passes.loop.analysis.calls import calls_by_name
-from tcopt.support.ir.rewriting import insert, replace, rewrite
+from tcopt.support.ir.rewriting import insert, replace, replace_by
 from tcopt.support.machines.alignment import ALIGNMENT
 
 STACK_BYTES = 64 * 1024
 """Maximum size of buffers on a thread's stack."""
 
 
-@dataclass
-class HoistWorkspace(RewritePattern):
-    """Make the buffers at a function's top, and large ones in serial loops, arguments.
-
-        loop.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
-          %t = loop.alloc global : memref<8xf32>
-          ...
-        loop.call @f(%x, %y)
-        ->
-        loop.func @f(%x: memref<8xf32>, %y: memref<8xf32>, %t: memref<8xf32>) {
-          ...
-        %t = memref.alloc() : memref<8xf32>
-        loop.call @f(%x, %y, %t)
-
-    Attributes:
-        calls: calls of each function by name; functions without any are not changed.
-    """
-
-    calls: Mapping[str, Sequence[loop.CallOp]]
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: loop.FuncOp, rewriter: PatternRewriter) -> None:
-        calls = self.calls.get(op.sym_name.data, ())
-        block = op.body.block
-        allocs = list(_workspace(block)) if calls else []
-        if not allocs:
-            return
-        for alloc in allocs:
-            (buffer,) = alloc.results
-            argument = rewriter.insert_block_argument(block, len(block.args), buffer.type)
-            argument.name_hint = buffer.name_hint
-            rewriter.replace(alloc, [], [argument])
-        op.function_type = FunctionType.from_lists(list(block.arg_types), [])
-        new_types = block.arg_types[-len(allocs) :]
+def _hoist(function: loop.FuncOp, calls: Sequence[loop.CallOp]) -> None:
+    """Make the buffers at a function's top, and large ones in serial loops, arguments."""
+    block = function.body.block
+    allocs = list(_workspace(block))
+    for alloc in allocs:
+        (buffer,) = alloc.results
+        argument = block.insert_arg(buffer.type, len(block.args))
+        argument.name_hint = buffer.name_hint
+        replace_by(alloc, [argument])
+    if allocs:
+        function.function_type = FunctionType.from_lists(list(block.arg_types), [])
         for call in calls:
-            pass_buffers(call, new_types)
+            pass_buffers(call, block.arg_types[-len(allocs) :])
 
 
 def _workspace(block: Block, *, least: int = -1) -> Generator[loop.AllocOp]:
@@ -93,7 +72,10 @@ class HoistWorkspacePass(ModulePass):
     name = "hoist-workspace"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, [HoistWorkspace(calls_by_name(op))], once=True)
+        calls = calls_by_name(op)
+        for function in op.ops:
+            if isinstance(function, loop.FuncOp) and function.sym_name.data in calls:
+                _hoist(function, calls[function.sym_name.data])
 
 
 def pass_buffers(call: loop.CallOp, types: Sequence[Attribute]) -> None:
