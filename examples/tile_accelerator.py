@@ -28,7 +28,7 @@ from tcopt.dialects.target.accelerator import (
     Port,
     Tokens,
 )
-from tcopt.dialects.target.hardware import PlacedMemory
+from tcopt.dialects.target.interface import PlacedMemory
 from tcopt.dialects.te import api as te
 from tcopt.schedules.rules.accelerator.contraction import MatrixContraction
 from tcopt.schedules.rules.rule import schedule_rule

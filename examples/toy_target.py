@@ -46,7 +46,7 @@ class ToyFacts(TargetFacts):
     @property
     def vectors(self) -> VectorUnits | None:
         """The C compiler vectorises unrolled loops, so channels are stored in blocks."""
-        return VectorUnits(32 * self.unroll.data) if self.unroll.data > 1 else None
+        return VectorUnits(vector_bits=32 * self.unroll.data) if self.unroll.data > 1 else None
 
 
 MACHINES: Registry[str, ToyFacts] = Registry("toy", in_keys=True)

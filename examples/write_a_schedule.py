@@ -22,7 +22,7 @@ from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.schedules import Schedule
 
 SIZE = 192
-LANES = host_target().vector_lanes(32)
+LANES = host_target().lanes(32)
 
 
 def matmul() -> FuncOp:

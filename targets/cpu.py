@@ -195,7 +195,10 @@ _OWN: dict[str, CpuTarget] = {
 }
 
 MACHINES: Registry[str, CpuTarget] = Registry("CPU", lambda: _OWN, in_keys=True)
-"""Named CPUs, which can also be targets of cross-compilation."""
+"""Named CPUs, which can also be targets of cross-compilation.
+
+A machine whose name is unknown has the core of the first one with its architecture and vectors.
+"""
 
 
 @register_target

@@ -15,7 +15,6 @@ from tcopt.dialects.target.accelerator import AcceleratorFacts
 from tcopt.dialects.target.cpu import CpuTargetAttr, cpu_target_of
 from tcopt.dialects.target.facts import ACCELERATOR_ATTRIBUTE, TARGET_ATTRIBUTE
 from tcopt.dialects.target.gpu import GpuTargetAttr, gpu_target_of
-from tcopt.dialects.target.hardware import ThreadBlocks, VectorUnits
 from tcopt.dialects.target.interface import (
     TargetFacts,
     accelerator_of,
@@ -24,6 +23,8 @@ from tcopt.dialects.target.interface import (
     thread_blocks_of,
 )
 from tcopt.dialects.target.vdla import VdlaTargetAttr, vdla_target_of
+from tcopt.support.machines.machine import VectorUnits
+from tcopt.support.machines.thread_blocks import ThreadBlocks
 
 __all__ = [
     "ACCELERATOR_ATTRIBUTE",

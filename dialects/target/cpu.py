@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from functools import lru_cache
 from typing import Any, ClassVar, cast
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
 from xdsl.irdl import irdl_attr_definition, param_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.target.facts import TARGET_ATTRIBUTE, check_least
-from tcopt.dialects.target.hardware import VectorUnits
+from tcopt.dialects.target.facts import TARGET_ATTRIBUTE, check_least, defaults_of
 from tcopt.dialects.target.interface import TargetFacts
 from tcopt.support.machines.cpu_target import CpuTarget
+from tcopt.support.machines.machine import VectorUnits
+
+_DEFAULTS = defaults_of(VectorUnits, ("vector_bits", "registers", "l1", "l2"))
 
 
 @irdl_attr_definition
 class CpuTargetAttr(TargetFacts):
-    """A CPU: the instruction set to generate code for, and the sizes that schedules depend on.
+    """A CPU: the instruction set to generate code for, and the facts that cost models ask.
 
     - `triple`, `cpu`, `features`: in LLVM's notation. `features` is `+a,-b,...` and includes all
       features of `cpu` that code may use, so it determines which machines can run the code.
@@ -25,12 +27,19 @@ class CpuTargetAttr(TargetFacts):
     - `l1`, `l2`, `l3`: data cache sizes in bytes, l1 and l2 per core, l3 for the whole chip; 0 if
       absent.
     - `cores`: threads that can run at once.
-    - `fma_units`: vector multiply-adds that a core can issue per cycle.
+    - `fma_units`, `loads`, `issue`: vector multiply-adds, loads, and instructions in total that a
+      core can issue per cycle.
+    - `fma_latency`: cycles from a multiply-add to another one that needs its result.
+    - `l2_rate`, `l3_rate`, `memory_rate`: bytes per cycle that a core reads from L2, L3 and memory
+      while it computes; `l2_rate` is 0 for 0.7 vectors.
+    - `start`: cycles to start and end a parallel region. `megahertz`: the clock frequency.
+
+    All facts from `fma_units` on are omitted from the text if they have their defaults.
     """
 
     name = "target.cpu"
-    DEFAULTS: ClassVar = {"cpu": "generic", "features": "", "l3": 0, "cores": 1, "fma_units": 2}
-    LEFT_OUT: ClassVar = ("fma_units",)
+    DEFAULTS: ClassVar = {"cpu": "generic", "features": "", **_DEFAULTS}
+    LEFT_OUT: ClassVar = tuple(name for name in _DEFAULTS if name not in ("l3", "cores"))
 
     triple: StringAttr = param_def()
     cpu: StringAttr = param_def()
@@ -42,34 +51,23 @@ class CpuTargetAttr(TargetFacts):
     l3: IntAttr = param_def()
     cores: IntAttr = param_def()
     fma_units: IntAttr = param_def()
-
-    def __init__(
-        self,
-        triple: str,
-        cpu: str = "generic",
-        features: str = "",
-        *,
-        vector_bits: int,
-        registers: int,
-        l1: int,
-        l2: int,
-        l3: int = 0,
-        cores: int = 1,
-        fma_units: int = 2,
-    ):
-        numbers = (vector_bits, registers, l1, l2, l3, cores, fma_units)
-        super().__init__(
-            StringAttr(triple), StringAttr(cpu), StringAttr(features), *map(IntAttr, numbers)
-        )
+    fma_latency: IntAttr = param_def()
+    loads: IntAttr = param_def()
+    issue: IntAttr = param_def()
+    l2_rate: IntAttr = param_def()
+    l3_rate: IntAttr = param_def()
+    memory_rate: IntAttr = param_def()
+    start: IntAttr = param_def()
+    megahertz: IntAttr = param_def()
 
     @classmethod
     def of(cls, target: CpuTarget) -> CpuTargetAttr:
         """Return the attribute with these values."""
-        return cls(**asdict(target))
+        return cls.of_facts(target.facts())
 
     def values(self) -> CpuTarget:
         """Return the parameters as plain values."""
-        return CpuTarget(**cast("dict[str, Any]", self.facts()))
+        return _values(self)
 
     def verify(self) -> None:
         if self.triple.data.count("-") < 1:
@@ -80,7 +78,9 @@ class CpuTargetAttr(TargetFacts):
         bits = self.vector_bits.data
         if bits < 32 or bits & (bits - 1):
             raise VerifyException(f"vector_bits = {bits} should be a power of two of at least 32")
-        check_least(self, registers=1, cores=1, fma_units=1, l1=0, l2=0, l3=0)
+        check_least(self, registers=1, cores=1, l1=0, l2=0, l3=0)
+        check_least(self, fma_units=1, fma_latency=1, loads=1, issue=1, start=0, megahertz=1)
+        check_least(self, l2_rate=0, l3_rate=1, memory_rate=1)
         sizes = [size for size in (self.l1.data, self.l2.data, self.l3.data) if size]
         if sizes != sorted(sizes):
             raise VerifyException("cache sizes should grow from l1 to l3")
@@ -96,16 +96,8 @@ class CpuTargetAttr(TargetFacts):
 
     @property
     def vectors(self) -> VectorUnits:
-        """The vector registers and caches of the CPU."""
-        return VectorUnits(
-            self.vector_bits.data,
-            self.registers.data,
-            self.cores.data,
-            self.l1.data,
-            self.l2.data,
-            self.l3.data,
-            self.fma_units.data,
-        )
+        """The cores of the CPU."""
+        return self.values()
 
     @property
     def has_fused_multiply_add(self) -> bool:
@@ -113,6 +105,11 @@ class CpuTargetAttr(TargetFacts):
         if not self.triple.data.startswith(("x86_64", "i686", "i386")):
             return True
         return not self.capabilities.isdisjoint(("fma", "avx512f", "fma4"))
+
+
+@lru_cache(16)
+def _values(target: CpuTargetAttr) -> CpuTarget:
+    return CpuTarget(**cast("dict[str, Any]", target.facts()))
 
 
 def cpu_target_of(module: ModuleOp) -> CpuTargetAttr | None:

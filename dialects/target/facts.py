@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, cast
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Attribute
@@ -64,6 +66,12 @@ def print_facts(printer: Printer, facts: Facts) -> None:
 def facts_of(attribute: Attribute, texts: Sequence[str], numbers: Sequence[str]) -> Facts:
     """Return the values of an attribute's parameters by name."""
     return {name: getattr(attribute, name).data for name in (*texts, *numbers)}
+
+
+def defaults_of(record: type[Any], required: Collection[str]) -> dict[str, int]:
+    """Return the defaults of a dataclass of numbers, except for those that texts have to state."""
+    found = {each.name: each.default for each in fields(record) if each.name not in required}
+    return cast("dict[str, int]", found)
 
 
 def check_least(attribute: Attribute, **least: int) -> None:

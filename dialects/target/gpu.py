@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
 from xdsl.irdl import irdl_attr_definition, param_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.target.facts import TARGET_ATTRIBUTE, check_least
-from tcopt.dialects.target.hardware import ThreadBlocks
+from tcopt.dialects.target.facts import TARGET_ATTRIBUTE, check_least, defaults_of
 from tcopt.dialects.target.interface import TargetFacts
+from tcopt.support.machines.thread_blocks import ThreadBlocks
 from tcopt.support.registries.target_registry import TARGETS
 
-SHUFFLE = "shuffle"
-"""Feature of devices with warp shuffles, which exchange values between the threads of a warp."""
+_DEFAULTS = defaults_of(ThreadBlocks, ("warp", "max_threads", "registers", "shared", "vector_bits"))
 
 
 @irdl_attr_definition
@@ -36,20 +36,19 @@ class GpuTargetAttr(TargetFacts):
     - `core_shared`: bytes of shared memory per core; 0 for twice `shared`.
     - `matrix_rate`: throughput of f16 matrix instructions, if there are any, relative to f32
       multiply-adds.
+    - `near_rate`: bytes per cycle that a core loads from its caches and shared memory.
+    - `latency`: cycles of a load from memory.
+    - `start`: cycles from the end of a launch until the next one occupies all cores.
+    - `megahertz`: the clock frequency.
+
+    All facts from `core_threads` on are omitted from the text if they have their defaults.
     """
 
     name = "target.gpu"
-    DEFAULTS: ClassVar = {
-        "arch": "generic",
-        "features": "",
-        "cores": 1,
-        "multiply_adds": 64,
-        "memory_rate": 8,
-        "core_threads": 1024,
-        "core_shared": 0,
-        "matrix_rate": 8,
-    }
-    LEFT_OUT: ClassVar = ("core_threads", "core_shared", "matrix_rate")
+    DEFAULTS: ClassVar = {"arch": "generic", "features": "", **_DEFAULTS}
+    LEFT_OUT: ClassVar = tuple(
+        name for name in _DEFAULTS if name not in ("cores", "multiply_adds", "memory_rate")
+    )
 
     api: StringAttr = param_def()
     arch: StringAttr = param_def()
@@ -65,40 +64,14 @@ class GpuTargetAttr(TargetFacts):
     core_threads: IntAttr = param_def()
     core_shared: IntAttr = param_def()
     matrix_rate: IntAttr = param_def()
+    near_rate: IntAttr = param_def()
+    latency: IntAttr = param_def()
+    start: IntAttr = param_def()
+    megahertz: IntAttr = param_def()
 
-    def __init__(
-        self,
-        api: str,
-        arch: str = "generic",
-        features: str = "",
-        *,
-        warp: int,
-        max_threads: int,
-        registers: int,
-        shared: int,
-        vector_bits: int,
-        cores: int = 1,
-        multiply_adds: int = 64,
-        memory_rate: int = 8,
-        core_threads: int = 1024,
-        core_shared: int = 0,
-        matrix_rate: int = 8,
-    ):
-        numbers = (
-            warp,
-            max_threads,
-            registers,
-            shared,
-            vector_bits,
-            cores,
-            multiply_adds,
-            memory_rate,
-            core_threads,
-            core_shared,
-            matrix_rate,
-        )
+    def __init__(self, api: str, arch: str = "generic", features: str = "", **numbers: int):
         super().__init__(
-            StringAttr(api), StringAttr(arch), StringAttr(features), *map(IntAttr, numbers)
+            *self.parameters_of({"api": api, "arch": arch, "features": features, **numbers})
         )
 
     @property
@@ -116,20 +89,10 @@ class GpuTargetAttr(TargetFacts):
     @property
     def threads(self) -> ThreadBlocks:
         """The parameters of its thread blocks."""
-        return ThreadBlocks(
-            warp=self.warp.data,
-            max_threads=self.max_threads.data,
-            registers=self.registers.data,
-            shared=self.shared.data,
-            vector_bits=self.vector_bits.data,
-            cores=self.cores.data,
-            multiply_adds=self.multiply_adds.data,
-            memory_rate=self.memory_rate.data,
-            core_threads=self.core_threads.data,
-            core_shared=self.core_shared.data or 2 * self.shared.data,
-            matrix_rate=self.matrix_rate.data,
-            shuffles=SHUFFLE in self.capabilities,
-        )
+        facts = self.facts()
+        facts["core_shared"] = self.core_shared.data or 2 * self.shared.data
+        names = [each.name for each in fields(ThreadBlocks)]
+        return ThreadBlocks(**{name: int(facts[name]) for name in names})
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -146,7 +109,7 @@ class GpuTargetAttr(TargetFacts):
             raise VerifyException(f'api "{self.api.data}" should be one of {", ".join(known)}')
         check_least(self, warp=1, max_threads=1, registers=1, shared=0, vector_bits=32, cores=1)
         check_least(self, multiply_adds=1, memory_rate=1, core_threads=1, matrix_rate=1)
-        check_least(self, core_shared=0)
+        check_least(self, core_shared=0, near_rate=1, latency=1, start=0, megahertz=1)
         if self.max_threads.data % self.warp.data:
             raise VerifyException(
                 f"max_threads = {self.max_threads.data} should be whole warps of {self.warp.data}"

@@ -15,7 +15,7 @@ though not the fastest.
 
         @property
         def vectors(self) -> VectorUnits:
-            return VectorUnits(bits=32 * self.lanes.data, cores=self.cells.data)
+            return VectorUnits(vector_bits=32 * self.lanes.data, cores=self.cells.data)
 
 Passes use only these queries and never check the class of the attribute, so they determine
 layouts, packed weights, Winograd and fusion completely.
@@ -24,6 +24,7 @@ layouts, packed weights, Winograd and fusion completely.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
@@ -41,9 +42,23 @@ from tcopt.dialects.target.facts import (
     parse_facts,
     print_facts,
 )
-from tcopt.dialects.target.hardware import PlacedMemory, ThreadBlocks, VectorUnits
+from tcopt.support.machines.machine import VectorUnits
+from tcopt.support.machines.thread_blocks import ThreadBlocks
 
 _Self = TypeVar("_Self", bound="TargetFacts")
+
+
+@dataclass(frozen=True)
+class PlacedMemory:
+    """A memory whose addresses programs choose.
+
+    Attributes:
+        entries: number of entries.
+        entry_bytes: bytes per entry, the unit of addresses.
+    """
+
+    entries: int
+    entry_bytes: int
 
 
 class TargetFacts(ParametrizedAttribute):
@@ -140,15 +155,24 @@ class TargetFacts(ParametrizedAttribute):
     @classmethod
     def of_facts(cls: type[_Self], facts: Mapping[str, str | int]) -> _Self:
         """Return the attribute with these parameters; raise VerifyException if they are invalid."""
+        made = cls.new(cls.parameters_of(facts))
+        made.verify()
+        return made
+
+    @classmethod
+    def parameters_of(cls, facts: Mapping[str, str | int]) -> list[Attribute]:
+        """Return the parameters for these facts and the defaults of others.
+
+        Raises TypeError for the name of no parameter, or if a required one is missing.
+        """
         values = {**cls.DEFAULTS, **facts}
-        texts, _ = cls.fact_names()
-        parameters: list[Attribute] = [
+        texts, numbers = cls.fact_names()
+        if wrong := sorted({*texts, *numbers} ^ set(values)):
+            raise TypeError(f"{cls.name}: unknown or missing {', '.join(wrong)}")
+        return [
             StringAttr(str(values[name])) if name in texts else IntAttr(int(values[name]))
             for name, _ in cls.get_irdl_definition().parameters
         ]
-        made = cls.new(parameters)
-        made.verify()
-        return made
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from math import gcd, sqrt
 
 from tcopt.dialects.target.convolution_costs import Layer, operations
-from tcopt.dialects.target.hardware import ThreadBlocks
 from tcopt.support.arithmetic.winograd_tables import winograd_tables
+from tcopt.support.machines.machine import kernel_cycles
+from tcopt.support.machines.thread_blocks import ThreadBlocks
 
 ELEMENT = 4
 """Size of an f32 in bytes."""
-
-LAUNCH = 4000
-"""Launch overhead: cycles from the end of a kernel until the next one occupies all cores."""
 
 THREADS = 256
 """Threads per core needed to hide latency."""
@@ -82,7 +80,6 @@ class ThreadCosts:
         return gcd(row, widest) / widest
 
     def _kernel(self, work: float, moved: int) -> float:
-        """Return the maximum of the times of `work` multiply-adds and of `moved` elements of
-        traffic, plus a launch."""
-        compute = work / (self.blocks.cores * self.blocks.multiply_adds)
-        return max(compute, ELEMENT * moved / self.blocks.memory_rate) + LAUNCH
+        """Return the time of `work` multiply-adds and `moved` elements of traffic in a launch."""
+        cores = self.blocks.cores
+        return kernel_cycles(self.blocks, work, ELEMENT * moved, cores=cores, starts=1)

@@ -13,8 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.target.accelerator import AcceleratorFacts, Alu, Fetch, MatrixUnit, Port, Tokens
 from tcopt.dialects.target.facts import check_least
-from tcopt.dialects.target.hardware import PlacedMemory
-from tcopt.dialects.target.interface import target_around
+from tcopt.dialects.target.interface import PlacedMemory, target_around
 
 FEATURES = ("alu", "mulh", "load_i8")
 """Optional features of a machine; loads, stores and gemm always exist."""

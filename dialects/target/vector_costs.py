@@ -1,8 +1,6 @@
-"""Cost model of convolutions on cores with vectors, in cycles.
+"""Cost model of convolutions on cores with vectors, in cycles; only ratios matter.
 
-It assumes a core that issues two vector loads, one store and two multiply-adds per cycle; only
-ratios matter. The constants were fitted to measured layers and hold for 128-bit to 512-bit
-vectors.
+The constants were fitted to measured layers and hold for 128-bit to 512-bit vectors.
 """
 
 from __future__ import annotations
@@ -11,20 +9,20 @@ from dataclasses import dataclass
 from math import ceil
 
 from tcopt.dialects.target.convolution_costs import Layer, operations
-from tcopt.dialects.target.hardware import VectorUnits
 from tcopt.support.arithmetic.winograd_tables import phase_tables
+from tcopt.support.machines.machine import VectorUnits
 
 MOVES = 2
 """Cost of loading and storing an element of a transformed tile, in operations."""
 
-LATENCY = 6
-"""Independent accumulations that saturate an FMA unit."""
+CONTROL = 3
+"""Instructions of a reduction step for the loop."""
+
+CHAIN = 1.375
+"""Latencies of a multiply-add that a step takes at least, see `tiles.py`."""
 
 TRANSFORM_SHARE = 0.6
 """Fraction of the peak issue rate that transforms reach, given their loads and stores."""
-
-L3_RATE, DRAM_RATE = 8.0, 4.0
-"""Bytes per cycle that a core reads from L3 and from DRAM."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ class VectorCosts:
     @property
     def _rate(self) -> int:
         """Multiply-adds of scalars per core and cycle."""
-        return self.units.fma_units * self.units.lanes()
+        return self.units.peak
 
     def _efficiency(self, rows: int) -> float:
         """Return the fraction of peak of a register tile whose height divides `rows` about
@@ -71,8 +69,10 @@ class VectorCosts:
         height = ceil(rows / ceil(rows / most))
         useful = rows / (ceil(rows / height) * height)
         sums = height * vectors
-        busy = min(1.0, sums / (LATENCY * self.units.fma_units))
-        return useful * busy * min(1.0, sums / (height + vectors))
+        step = self.units.cycles(
+            products=sums, vectors=vectors, scalars=height, others=CONTROL, chain=CHAIN
+        )
+        return useful * self.units.cycles(products=sums) / step
 
     def _reading(self, places: int, layer: Layer) -> float:
         """Return the time to read the weights once from the memory level that holds them."""
@@ -81,4 +81,4 @@ class VectorCosts:
         resident = layer.resident * places / layer.places
         if resident <= self.units.l2 / 2:
             return 0.0
-        return size / (L3_RATE if resident <= self.units.l3 else DRAM_RATE)
+        return size / self.units.rate(max(resident, self.units.l2 + 1))

@@ -61,8 +61,9 @@ def everything_parallel(on: bool = True):
 
     Nothing is cached, as cache keys do not cover patched modules.
     """
+    least = 0 if on else granularity.PARALLEL_STARTS
     with (
-        mock.patch.object(granularity, "PARALLEL_NS", 0 if on else granularity.PARALLEL_NS),
+        mock.patch.object(granularity, "PARALLEL_STARTS", least),
         mock.patch.dict(os.environ, TCOPT_CACHE="0"),
     ):
         yield

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -30,19 +31,30 @@ def host_target() -> CpuTarget:
     caches = _cache_sizes()
     bits, registers = _vector_unit(triple, features)
     name = llvm.get_host_cpu_name()
-    known = named_cpus().get(name)
-    return CpuTarget(
-        triple,
-        name,
-        ",".join(sorted(f"+{name}" for name, present in features.items() if present)),
+    return replace(
+        _core(name, triple.partition("-")[0], bits),
+        triple=triple,
+        cpu=name,
+        features=",".join(sorted(f"+{name}" for name, present in features.items() if present)),
         vector_bits=bits,
         registers=registers,
         l1=caches.get(1, 32 << 10),
         l2=caches.get(2, 256 << 10),
         l3=caches.get(3, 0),
         cores=usable_cores(),
-        fma_units=(known if known and known.vector_bits == bits else CpuTarget).fma_units,
     )
+
+
+def _core(name: str, architecture: str, bits: int) -> CpuTarget:
+    """Return the named CPU whose core is this machine's, or a typical one with such vectors.
+
+    A hypervisor may mask vectors, which are then computed at full width.
+    """
+    known = named_cpus()
+    alike = [
+        cpu for cpu in known.values() if (cpu.machine, cpu.vector_bits) == (architecture, bits)
+    ]
+    return known[name] if known.get(name) in alike else next(iter(alike), CpuTarget(""))
 
 
 def named_cpus() -> Mapping[str, CpuTarget]:

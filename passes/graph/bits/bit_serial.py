@@ -246,7 +246,7 @@ class CountBits(RewritePattern):
         """Number of 32-bit accumulators in a vector."""
         units = self.target.vectors
         assert units is not None
-        return max(units.bits // 32, 1)
+        return units.lanes()
 
     def _multiplied(self, op: ContractionOp, form: BitForm) -> float:
         """Estimate the cycles of multiplying, either directly or by Winograd tiles."""

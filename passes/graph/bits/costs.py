@@ -12,7 +12,7 @@ from tcopt.dialects.graph.sum_tables import TableShape
 from tcopt.dialects.intrinsics import added_at_once
 from tcopt.dialects.intrinsics.table_sums import Lookup
 from tcopt.dialects.simd import part_bits
-from tcopt.dialects.target import TargetFacts
+from tcopt.dialects.target import TargetFacts, VectorUnits
 from tcopt.passes.graph.bits.forms import BitForm
 
 LOGIC = 0.5
@@ -49,9 +49,6 @@ MERGED = 5.0
 TABLE_BYTES = 0.15
 """Cycles for building one byte of a table."""
 
-FAR_BYTES, NEAR_BYTES = 16.0, 32.0
-"""Bytes loaded per cycle from beyond L2, and from L2."""
-
 
 def _cycles(table: Iterable[tuple[frozenset[str], float]], target: TargetFacts) -> float:
     return next(cycles for needed, cycles in table if needed <= target.capabilities)
@@ -86,6 +83,4 @@ def cycles_by_tables(
 
 def cycles_of_reading(size: int, target: TargetFacts) -> float:
     """Estimate the cycles of reading `size` bytes of weights once."""
-    units = target.vectors
-    near = units is not None and size <= units.l2
-    return size / (NEAR_BYTES if near else FAR_BYTES)
+    return size / (target.vectors or VectorUnits()).rate(size)

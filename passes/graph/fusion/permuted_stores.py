@@ -10,13 +10,12 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr
 from tcopt.dialects.graph.attributes import FusionKind
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.types import bytes_of, element_type, shape_of
-from tcopt.dialects.target.hardware import ThreadBlocks
-from tcopt.dialects.target.thread_costs import LAUNCH
 from tcopt.dialects.te import api as te
 from tcopt.dialects.te.expr import Axis, Read
 from tcopt.dialects.te.tensor import Stage, Tensor
 from tcopt.support.arithmetic.affine import extents_to_ranges, simplify, substitute
 from tcopt.support.arithmetic.permutations import inverse_permutation, stride_in_groups
+from tcopt.support.machines.thread_blocks import ThreadBlocks
 
 SQUARE = 4
 """Number of vectors that are transposed together in registers before storing."""
@@ -70,7 +69,7 @@ def stores_apart(ops: Sequence[GraphOp], threads: ThreadBlocks) -> bool:
         return False
     moved = bytes_of(ops[-1].type)
     alone = prod(ops[-1].shape) * SECTOR
-    return (alone - moved) / threads.memory_rate < LAUNCH + 2 * moved / threads.memory_rate
+    return (alone - moved) / threads.memory_rate < threads.start + 2 * moved / threads.memory_rate
 
 
 def _places(ops: Sequence[GraphOp]) -> tuple[AffineExpr, ...] | None:

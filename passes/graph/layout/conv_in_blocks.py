@@ -20,9 +20,6 @@ from tcopt.passes.graph.layout.blocked_forms import contraction_in_blocks
 from tcopt.passes.graph.layout.convert_layout import BlockLayouts
 from tcopt.passes.graph.layout.skipped_taps import skipped_dimensions
 
-PRODUCTS = 2
-"""Vector multiplications per cycle of a core."""
-
 
 @contraction_in_blocks.rule_for(ConvOp)
 def conv_in_blocks(op: ConvOp, layouts: BlockLayouts) -> GraphOp | None:
@@ -90,14 +87,14 @@ def _is_product(op: ConvOp) -> bool:
 
 
 def _wasted(op: ConvOp, layouts: BlockLayouts) -> float:
-    """Return the cycles that a product loses on plain data: for unused lanes after the last pixel,
-    and for dot-product instructions, whose terms are adjacent only in blocks."""
+    """Return the vector multiplications that a product loses on plain data: for unused lanes after
+    the last pixel, and for dot-product instructions, whose terms are adjacent only in blocks."""
     channels = op.shape[0] * op.shape[1] * shape_of(op.x)[1]
     pixels = prod(op.shape[2:])
     factors = element_type(op.x), element_type(op.w)
     group = added_at_once(layouts.capabilities, factors, op.sum_element())
     whole = pixels + -pixels % layouts.lanes
-    return channels * (whole - pixels / group) / layouts.lanes / PRODUCTS
+    return channels * (whole - pixels / group) / layouts.lanes
 
 
 def _conv(

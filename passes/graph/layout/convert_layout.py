@@ -35,6 +35,7 @@ from tcopt.passes.graph.layout.layout_cost import plain_ops
 from tcopt.passes.graph.layout.plain_results import stays_plain
 from tcopt.support.errors import PassFailedError
 from tcopt.support.ir.rewriting import erase, insert, rewrite, take_choices
+from tcopt.support.machines.machine import VectorUnits
 from tcopt.support.remarks import remark
 
 
@@ -118,6 +119,11 @@ class _Machine:
 
     lanes: int
     target: TargetFacts | None
+
+    @property
+    def units(self) -> VectorUnits:
+        """The vector units of the target, or typical ones."""
+        return (None if self.target is None else self.target.vectors) or VectorUnits()
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -383,8 +389,9 @@ class BlockLayouts:
 
     def stays_plain(self, op: GraphOp, wasted: float) -> bool:
         """Whether an op should compute on plain data: its results are needed in plain layout, and
-        the conversions would cost more than the `wasted` cycles that it loses on plain data."""
-        return stays_plain(op, wasted, self._conversion.lanes)
+        the conversions would cost more than the `wasted` vector multiplications on plain data."""
+        machine = self._conversion.machine
+        return stays_plain(op, wasted, machine.lanes, machine.units)
 
     def insert(self, op: Operation) -> SSAValue:
         """Insert an op before the one that is converted, and return its result."""

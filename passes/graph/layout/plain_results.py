@@ -9,29 +9,29 @@ from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.types import bytes_of, type_of
 from tcopt.passes.graph.layout.blocked_forms import is_plain_in_blocks_of
 from tcopt.passes.graph.layout.channel_blocks import block_of
+from tcopt.support.machines.machine import VectorUnits, kernel_cycles
 from tcopt.support.remarks import remark
 
-MOVED_BYTES = 16
-"""Bytes per cycle that a layout transform reads and writes, measured on data in L2 and L3."""
 
-
-def stays_plain(op: GraphOp, wasted: float, lanes: int) -> bool:
+def stays_plain(op: GraphOp, wasted: float, lanes: int, units: VectorUnits) -> bool:
     """Whether the layout transforms of an op would cost more than computing on plain data.
 
     Args:
-        wasted: estimated cycles that the op loses on plain data.
+        wasted: estimated vector multiplications that the op loses on plain data.
         lanes: maximum number of channels in a block.
+        units: cores that compute it.
     """
     if not _ends_plain(op.results[0], lanes):
         return False
-    moved = 2 * (bytes_of(type_of(op.operands[0])) + bytes_of(type_of(op.results[0])))
-    changed = moved / MOVED_BYTES
+    # Reads overlap with writes. Measured on data in L2 and L3.
+    moved = bytes_of(type_of(op.operands[0])) + bytes_of(type_of(op.results[0]))
+    lost, changed = units.cycles(products=wasted), kernel_cycles(units, 0, moved)
     remark(
         "convert-layout",
         op,
-        f"est. {wasted:.0f} cycles lost on plain data, {changed:.0f} for layout transforms",
+        f"est. {lost:.0f} cycles lost on plain data, {changed:.0f} for layout transforms",
     )
-    return wasted < changed
+    return lost < changed
 
 
 def _ends_plain(value: SSAValue, lanes: int) -> bool:

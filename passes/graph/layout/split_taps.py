@@ -24,15 +24,6 @@ from tcopt.support.remarks import remark
 LEAST_GAIN = 1.25
 """Minimum estimated speed-up."""
 
-PRODUCTS = 2
-"""Multiply-add instructions of a core per cycle, in vectors."""
-
-NEAR_BYTES = 8
-"""Bytes per cycle of products that are stored to and loaded from L2."""
-
-FAR_BYTES = 2
-"""Bytes per cycle of products that are stored beyond L2."""
-
 
 @dataclass
 class SplitTaps(RewritePattern):
@@ -109,12 +100,12 @@ def _whole_cycles(op: ConvOp, target: CpuTargetAttr) -> float:
     terms = prod(shape_of(op.w)[1:])
     if op.group_count > 1:
         rows = op.shape[0] * op.shape[1] * prod(places[:-1])
-        return rows * ceil(places[-1] / lanes) * terms / PRODUCTS
+        return target.vectors.cycles(products=rows * ceil(places[-1] / lanes) * terms)
     seen = taps_seen(window, shape_of(op.x)[2:], places)
     parts = [n / (m * k) for n, m, k in zip(seen, places, window.kernel, strict=True)]
     left = prod(part for part in parts if part <= MOST_SEEN)
     vectors = op.shape[0] * prod(places) * ceil(op.shape[1] / lanes)
-    return vectors * terms * left / PRODUCTS
+    return target.vectors.cycles(products=vectors * terms * left)
 
 
 def _apart_cycles(op: ConvOp, target: CpuTargetAttr) -> float:
@@ -126,10 +117,11 @@ def _apart_cycles(op: ConvOp, target: CpuTargetAttr) -> float:
         vectors = images * ceil(pixels / lanes) * channels
     else:
         vectors = images * pixels * ceil(channels / lanes)
-    stored = 4 * images * pixels * channels
-    rate = NEAR_BYTES if stored <= target.l2.data else FAR_BYTES
+    stored, units = 4 * images * pixels * channels, target.vectors
+    # The products are stored and loaded again.
+    moved = 2 * stored / (units.near_rate if stored <= units.l2 else units.memory_rate)
     summed = op.shape[0] * channels * prod(places[:-1]) * ceil(places[-1] / lanes)
-    return vectors * inputs / PRODUCTS + stored / rate + summed
+    return units.cycles(products=vectors * inputs) + moved + summed
 
 
 def _parts(op: ConvOp) -> list[Operation]:

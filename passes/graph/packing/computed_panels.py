@@ -58,7 +58,7 @@ def computed_panels(
         return None
     if not depth or form_declined(CONTRACTION, op, target):
         return None
-    return ComputedPanels(lanes * best_tile(rows, columns, lanes, units.registers).vectors, dot)
+    return ComputedPanels(lanes * best_tile(rows, columns, lanes, units).vectors, dot)
 
 
 @dataclass

@@ -87,7 +87,7 @@ class PackMatmul(RewritePattern):
         if columns < lanes // 2:
             return f"{columns} columns fill less than half of a vector of {lanes}"
         rows = math.prod(op.shape[:-1])
-        return lanes * best_tile(rows, columns, lanes, units.registers).vectors
+        return lanes * best_tile(rows, columns, lanes, units).vectors
 
 
 @dataclass(frozen=True)

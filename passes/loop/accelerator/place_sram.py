@@ -17,7 +17,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects import loop
 from tcopt.dialects.loop.memory import PLACES
 from tcopt.dialects.target import target_facts_of
-from tcopt.dialects.target.hardware import PlacedMemory
+from tcopt.dialects.target.interface import PlacedMemory
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.ir.literals import number_list
 from tcopt.support.ir.quick_ir import walk_ops

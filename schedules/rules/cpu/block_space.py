@@ -9,7 +9,7 @@ from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.cpu.estimated import ESTIMATED
 from tcopt.schedules.rules.cpu.facts import CpuFacts
-from tcopt.schedules.rules.cpu.granularity import blocks_ns, parallel_loops
+from tcopt.schedules.rules.cpu.granularity import blocks_cycles, parallel_loops
 from tcopt.schedules.rules.nests import loop_variables
 from tcopt.schedules.rules.operands import operands_of
 from tcopt.schedules.spaces.space import (
@@ -46,7 +46,7 @@ class BlockSpace(Space):
             op = sch.block_op(self.heaviest)
             self._pattern = match_block(op)
             self._variables = loop_variables(sch, self.heaviest)
-            self._time = blocks_ns([op], _cost(sch, self.heaviest), facts)
+            self._time = blocks_cycles([op], _cost(sch, self.heaviest), facts)
             self._lanes = facts.lanes(element_bits(op))
 
     @property

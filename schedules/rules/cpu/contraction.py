@@ -133,7 +133,7 @@ def schedule_tiles(sch: Schedule, space: TileSpace, choice: Choice) -> list[Bloc
     if taps is not None:
         loops = variable_loops(sch, block)
         written = [outer.pop(), *(loops[v] for v in taps.variables if v in loops)]
-    outer = run_parallel(sch, outer, choice["parallel"], space.time) + written[:1]
+    outer = run_parallel(sch, outer, choice["parallel"], space.time, space.facts) + written[:1]
     for each in written:
         sch.unroll(each)
     init = sch.decompose_reduction(block, reduce[0])
@@ -178,7 +178,7 @@ def _accumulate_in_parts(
     reduce = [rest, *loops.reduce[1:]]
     sch.reorder(*loops.outer, part, *tiles, *reduce, *inner)
     count = min(choice["parallel"], len(loops.outer))
-    outer = run_parallel(sch, loops.outer, count, space.time)
+    outer = run_parallel(sch, loops.outer, count, space.time, space.facts)
     vectors = [each for each in inner[-space.column_loops :] if sch.extent(each) > 1]
     partial = sch.rfactor(part)
     store = sch.cache_write(partial, "register")

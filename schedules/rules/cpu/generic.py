@@ -60,7 +60,7 @@ class Generic:
         block = sch.get_block(space.pattern.block.block_name.data)
         epilogue = take_epilogue(sch, block) if space.reduce else None
         nest = _tile(sch, block, space, choice)
-        outer = run_parallel(sch, nest.outer, choice["parallel"], space.time)
+        outer = run_parallel(sch, nest.outer, choice["parallel"], space.time, facts)
         nest = Nest(outer, nest.middle, nest.sum, nest.inner, nest.lane)
         init = None
         if nest.sum:

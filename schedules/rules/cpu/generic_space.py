@@ -13,7 +13,7 @@ from tcopt.schedules.analysis.patterns import BlockPattern, element_bits
 from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.cpu.facts import CpuFacts
-from tcopt.schedules.rules.cpu.granularity import blocks_ns, parallel_loops
+from tcopt.schedules.rules.cpu.granularity import blocks_cycles, parallel_loops
 from tcopt.schedules.rules.nests import loop_variables
 from tcopt.schedules.rules.operands import operands_of
 from tcopt.schedules.spaces.footprints import footprint
@@ -49,9 +49,6 @@ AT_ROOT, AT_OUTER, AT_INNER, AT_SUM = 0, 1, 2, 3
 """Where another block is computed: in a separate nest, in the loops of the first or second level,
 or in the outer level of the reduce loops."""
 
-NEAR_RATE, MIDDLE_RATE, FAR_RATE = 32.0, 16.0, 6.0
-"""Bytes per cycle from L1, from L2, and from beyond L2."""
-
 LOOP_CYCLES = 2.0
 """Cycles per iteration of a loop that is not unrolled."""
 
@@ -77,7 +74,7 @@ class GenericSpace(Space):
         self.spatial = [v for v in moving if v in pattern.spatial]
         self.reduce = [v for v in moving if v in pattern.reduce]
         self.lanes = facts.lanes(element_bits(pattern.block))
-        self.time = blocks_ns([pattern.block], 2 * pattern.work, facts)
+        self.time = blocks_cycles([pattern.block], 2 * pattern.work, facts)
         super().__init__(self._make_knobs())
 
     def _make_knobs(self) -> list[Knob]:
@@ -169,7 +166,7 @@ class GenericSpace(Space):
 
     def estimate(self, k: Point) -> Column:
         """Estimate cycles: arithmetic including partial tiles, loop overhead, and cache traffic."""
-        extents = self.pattern.extents
+        extents, facts = self.pattern.extents, self.facts
         vector: Column = 1
         points: Column = 1
         rounds: Column = 1
@@ -192,15 +189,14 @@ class GenericSpace(Space):
         for v in self.spatial:
             strided = where((k.vector == v) & (v not in contiguous), 4, strided)
         done = least_lanes(vector, self.lanes)
-        cycles = points / done * strided / 2
+        cycles = facts.cycles(products=points / done * strided)
         inner = points / (vector * most(self._written_out(k, vector), 1))
         cycles = cycles + LOOP_CYCLES * inner
         moved = sum(footprint(each, near) for each in self.operands())
-        cycles = cycles + rounds * moved / NEAR_RATE
+        cycles = cycles + rounds * moved / (facts.vector_loads * facts.vector_bits / 8)
         block = sum(footprint(each, wide) for each in self.operands())
-        rate = where(block <= self.facts.l2, MIDDLE_RATE, FAR_RATE)
-        cycles = cycles + outer * block / rate
-        threads = where(k.parallel > 0, min(self.facts.cores, 8), 1)
+        cycles = cycles + outer * block / facts.rate(block)
+        threads = where(k.parallel > 0, min(facts.cores, 8), 1)
         return cycles / threads
 
     @cached_property

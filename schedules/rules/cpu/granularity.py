@@ -18,11 +18,12 @@ from tcopt.schedules.api.handles import Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.state.state import blocks_under, buffers_read, buffers_written
+from tcopt.support.machines.machine import kernel_cycles, nanoseconds
 from tcopt.support.remarks import remark
 
-PARALLEL_NS = 3_000
-"""Minimum estimated time of a kernel that is parallelised. A second thread that is awake joins
-within about half a microsecond, and finds the data in another core's cache."""
+PARALLEL_STARTS = 6
+"""Minimum estimated time of a kernel that is parallelised, in starts of a parallel region: threads
+find the data in another core's cache."""
 
 TASKS_PER_CORE = 32
 """Wanted iterations per core, so that the last one is a few percent of a thread's time."""
@@ -30,14 +31,9 @@ TASKS_PER_CORE = 32
 LEAST_TASKS_PER_CORE = 8
 """Minimum iterations per core however short they are; a thread claims several at once."""
 
-TASK_NS = 2_000
-"""Minimum time of an iteration if loops are fused only for load balance."""
-
-OPERATIONS_PER_NS = 4
-"""Scalar operations per vector lane and nanosecond, close to two units at 2 to 3 GHz."""
-
-BYTES_PER_NS = 16
-"""Bytes per nanosecond between one core's registers and the outer caches."""
+TASK_STARTS = 4
+"""Minimum time of an iteration if loops are fused only for load balance, in starts of a parallel
+region."""
 
 
 def parallelize(
@@ -58,10 +54,10 @@ def parallelize(
     """
     if not loops:
         return []
-    time = estimated_ns(sch.loop_op(loops[0]), work, facts)
+    time = blocks_cycles(blocks_under(sch.loop_op(loops[0])), work, facts)
     if count is None:
         count = parallel_loops(map(sch.extent, loops), time, facts)
-    return run_parallel(sch, loops, min(count, len(loops)), time)
+    return run_parallel(sch, loops, min(count, len(loops)), time, facts)
 
 
 def parallel_loops(extents: Iterable[int], time: float, facts: CpuFacts) -> int:
@@ -69,9 +65,9 @@ def parallel_loops(extents: Iterable[int], time: float, facts: CpuFacts) -> int:
 
     Args:
         extents: trip counts of the loops, outermost first.
-        time: nanoseconds of the nest on one thread.
+        time: cycles of the nest on one thread.
     """
-    if time < PARALLEL_NS:
+    if time < PARALLEL_STARTS * facts.start:
         return 0
     tasks, count = 1, 0
     for each in extents:
@@ -82,20 +78,22 @@ def parallel_loops(extents: Iterable[int], time: float, facts: CpuFacts) -> int:
     return count if tasks >= 2 else 0
 
 
-def run_parallel(sch: Schedule, loops: Sequence[Loop], count: int, time: float) -> list[Loop]:
+def run_parallel(
+    sch: Schedule, loops: Sequence[Loop], count: int, time: float, facts: CpuFacts
+) -> list[Loop]:
     """Fuse the outermost loops into one parallel loop.
 
     Args:
         loops: perfectly nested loops, outermost first.
         count: number of loops to fuse; 0 to stay on one thread.
-        time: estimated nanoseconds of the nest on one thread.
+        time: estimated cycles of the nest on one thread.
     Returns:
         The remaining loops, outermost first.
     """
     if not count:
-        if loops and time < PARALLEL_NS:
-            nest = sch.loop_op(loops[0])
-            remark("schedule", nest, f"one thread: est. {time:.0f} ns", missed=True)
+        if loops and time < PARALLEL_STARTS * facts.start:
+            text = f"one thread: est. {nanoseconds(time, facts):.0f} ns"
+            remark("schedule", sch.loop_op(loops[0]), text, missed=True)
         return list(loops)
     fused = loops[0] if count == 1 else sch.fuse(*loops[:count])
     sch.parallel(fused)
@@ -106,7 +104,7 @@ def has_enough_tasks(extents: Sequence[int], time: float, facts: CpuFacts) -> bo
     """Whether nested loops have enough iterations to balance the load between the cores.
 
     Args:
-        time: nanoseconds of the nest on one thread.
+        time: cycles of the nest on one thread.
     """
     return bool(extents) and not _should_divide(prod(extents), 2, time, facts)
 
@@ -115,27 +113,17 @@ def _should_divide(tasks: int, parts: int, time: float, facts: CpuFacts) -> bool
     """Whether tasks should be divided further, into `parts` each."""
     if tasks < LEAST_TASKS_PER_CORE * facts.cores:
         return True
-    return tasks < TASKS_PER_CORE * facts.cores and time / (tasks * parts) >= TASK_NS
+    is_long = time / (tasks * parts) >= TASK_STARTS * facts.start
+    return tasks < TASKS_PER_CORE * facts.cores and is_long
 
 
-def estimated_ns(nest: loop.ForOp, work: int, facts: CpuFacts) -> float:
-    """Return a rough estimate of a loop nest's time on one thread, in nanoseconds.
-
-    Args:
-        work: its number of scalar operations.
-    """
-    return blocks_ns(blocks_under(nest), work, facts)
-
-
-def blocks_ns(blocks: Iterable[loop.BlockOp], work: int, facts: CpuFacts) -> float:
-    """Return a rough estimate of the time of some blocks on one thread, in nanoseconds.
+def blocks_cycles(blocks: Iterable[loop.BlockOp], work: int, facts: CpuFacts) -> float:
+    """Return a rough estimate of the cycles of some blocks on one thread.
 
     Args:
         work: their number of scalar operations.
     """
-    lanes = facts.lanes()
-    moved = sum(map(_bytes_moved, blocks))
-    return max(work / (OPERATIONS_PER_NS * lanes), moved / BYTES_PER_NS)
+    return kernel_cycles(facts, work, sum(map(_bytes_moved, blocks)))
 
 
 def _bytes_moved(block: loop.BlockOp) -> int:

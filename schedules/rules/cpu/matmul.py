@@ -121,6 +121,11 @@ class _Carried:
         order = [between[each.variable] for each in self.space.between(k)]
         return Tiling(order, tiles, depth, row, column)
 
+    def _parallel(self, tiling: Tiling) -> list[Loop]:
+        """Run the loops between tiles on threads."""
+        time, facts = self.space.time, self.space.facts
+        return run_parallel(self.sch, tiling.between, self.k.parallel, time, facts)
+
     def _split_columns(self, loop: Loop | None) -> tuple[Loop | None, list[Loop]]:
         """Split the column loop into a loop over panels, and loops over vectors and lanes."""
         if loop is None:
@@ -139,7 +144,7 @@ class _Carried:
         reduce, terms = self._split_depth(tiling.depth)
         inner = [*tiling.rows, *tiling.columns, *terms]
         sch.reorder(*tiling.between, *tiling.tiles, *reduce, *inner)
-        outer = run_parallel(sch, tiling.between, self.k.parallel, self.space.time)
+        outer = self._parallel(tiling)
         if self.k.copy:
             self._copy_columns(outer[-1])
         around = [*outer, *tiling.tiles]
@@ -158,7 +163,7 @@ class _Carried:
         reduce, terms = self._split_depth(depth)
         inner = [*tiling.rows, *tiling.columns, *terms]
         sch.reorder(*tiling.between, part, *tiling.tiles, *reduce, *inner)
-        outer = run_parallel(sch, tiling.between, self.k.parallel, self.space.time)
+        outer = self._parallel(tiling)
         columns = [loop for loop in tiling.columns if sch.extent(loop) > 1]
         partial = sch.rfactor(part)
         store = sch.cache_write(partial, "register")

@@ -10,7 +10,7 @@ from math import ceil, prod
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.analysis.patterns import access_bytes, element_bits, step_bytes
 from tcopt.schedules.rules.cpu.facts import CpuFacts
-from tcopt.schedules.rules.cpu.granularity import blocks_ns, parallel_loops
+from tcopt.schedules.rules.cpu.granularity import blocks_cycles, parallel_loops
 from tcopt.schedules.rules.cpu.product import Product
 from tcopt.schedules.rules.operands import operands_of
 from tcopt.schedules.spaces.space import (
@@ -102,9 +102,9 @@ class MatmulSpace(Space):
         others = [v for v in pattern.spatial if v in moving and v != product.rows]
         self._beside = prod(pattern.extents[v] for v in others) // product.width
         self.given = (product.panel or self._whole_rows()) // self.lanes or None
-        self.time = blocks_ns([pattern.block], 2 * pattern.work, facts)
+        self.time = blocks_cycles([pattern.block], 2 * pattern.work, facts)
         self._first = self._complete(
-            best_tile(product.height, product.width, self.lanes, facts.registers, self.given)
+            best_tile(product.height, product.width, self.lanes, facts, self.given)
         )
         super().__init__(self._make_knobs())
 
@@ -161,7 +161,7 @@ class MatmulSpace(Space):
     def estimate(self, k: Point) -> Column:
         """Estimate the cycles of one step of the reduction over all tiles."""
         tile = MatmulTile(k.rows, k.vectors)
-        return tile_cost(self.product.height, self.product.width, self.lanes, tile)
+        return tile_cost(self.product.height, self.product.width, self.lanes, self.facts, tile)
 
     def default(self) -> dict[str, int]:
         """Return the tile with most accumulators among those with nearly the lowest estimate."""

@@ -18,18 +18,15 @@ from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.dialects.loop.structure import enclosing_loops
 from tcopt.schedules.analysis.patterns import body_cost, buffer_bits, element_bits, match_block
 from tcopt.schedules.rules.cpu.facts import CpuFacts
-from tcopt.schedules.rules.cpu.granularity import BYTES_PER_NS, OPERATIONS_PER_NS
 from tcopt.schedules.rules.rule import Estimate, target_estimate
 from tcopt.schedules.state.state import blocks_under, buffers_read, buffers_written
+from tcopt.support.machines.machine import kernel_cycles, nanoseconds
 
 GATHER = 16
 """Instructions for a vector gathered from computed indices, in any schedule."""
 
-REGISTER_LATENCY = 5
-"""Instruction slots from one term of a sum in a register to the next."""
-
-MEMORY_LATENCY = 12
-"""The same if the sum is stored and loaded in between."""
+FORWARDED = 4
+"""Cycles of a load that reads what has just been stored, in addition to a multiply-add."""
 
 WINDOW = 256
 """Number of instructions among which a core finds independent ones."""
@@ -79,8 +76,9 @@ def limit_ns(function: loop.FuncOp, facts: CpuFacts) -> float:
             if buffer in function.body.block.args:
                 used = min(count * element_bits(block), buffer_bits(buffer)) // 8
                 moved[buffer] = max(moved.get(buffer, 0), used)
-    compute /= OPERATIONS_PER_NS * facts.cores
-    return max(compute, sum(moved.values()) / BYTES_PER_NS)
+    operations = compute * facts.lanes()
+    cycles = kernel_cycles(facts, operations, sum(moved.values()), cores=facts.cores)
+    return nanoseconds(cycles, facts)
 
 
 def _operations(block: loop.BlockOp) -> float:
@@ -101,17 +99,19 @@ def _cost(block: loop.BlockOp, facts: CpuFacts) -> tuple[float, str]:
     issues = ceil(vector / facts.lanes(element_bits(block)))
     loads = sum(_issued(access, trips, kinds, issues) for access in moved)
     issued = max(body_cost(block) - len(accesses), 1) * issues + loads
-    waiting = _waiting(block, loops, accesses, issued)
+    computing = facts.cycles(products=issued)
+    waiting = _waiting(block, loops, accesses, issued, facts)
     tasks = prod(n for n, kind in zip(trips, kinds, strict=True) if kind is loop.LoopKind.PARALLEL)
     threads = min(facts.cores, tasks)
     reasons = {
         "no vectors": vector == 1,
         "lanes are moved one by one": loads > 4 * issues * max(len(moved), 1),
-        "each term of its sum waits for the one before": waiting > issued,
+        "each term of its sum waits for the one before": waiting > computing,
         f"on {threads} of {facts.cores} cores": threads < facts.cores,
     }
-    ns = max(issued, waiting) * prod(trips) / vector / OPERATIONS_PER_NS / threads
-    return ns, ", ".join(r for r, holds in reasons.items() if holds) or "it computes too much"
+    cycles = max(computing, waiting) * prod(trips) / vector / threads
+    reason = ", ".join(r for r, holds in reasons.items() if holds) or "it computes too much"
+    return nanoseconds(cycles, facts), reason
 
 
 def _issued(
@@ -134,15 +134,14 @@ def _waiting(
     loops: Sequence[loop.ForOp],
     accesses: Sequence[_Stream],
     issued: float,
+    facts: CpuFacts,
 ) -> float:
-    """Return the latency between terms of a sum, divided by the number of independent sums.
-
-    It is measured in instruction slots.
-    """
+    """Return the cycles between terms of a sum, divided by the number of independent sums."""
     if not block.is_reduction:
         return 0.0
     stores = [access for access in accesses if access.is_store]
-    latency = REGISTER_LATENCY if all(a.is_register for a in stores) else MEMORY_LATENCY
+    latency = facts.cycles(products=0, chain=1)
+    latency += 0 if all(a.is_register for a in stores) else FORWARDED
     together = 1
     for position, each in enumerate(loops):
         if _is_vector(each.loop_kind) or each.trip_count == 1:

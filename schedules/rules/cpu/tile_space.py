@@ -27,9 +27,8 @@ from tcopt.schedules.rules.cpu.deep_reduction import (
     plan_parts,
 )
 from tcopt.schedules.rules.cpu.facts import CpuFacts
-from tcopt.schedules.rules.cpu.granularity import blocks_ns, has_enough_tasks, parallel_loops
+from tcopt.schedules.rules.cpu.granularity import blocks_cycles, has_enough_tasks, parallel_loops
 from tcopt.schedules.rules.cpu.tiles import (
-    LINE,
     MAX_ROWS,
     MAX_SPANS,
     MAX_VECTORS,
@@ -53,6 +52,7 @@ from tcopt.schedules.spaces.space import (
     Space,
 )
 from tcopt.support.arithmetic.columns import ceil_div, where
+from tcopt.support.machines.alignment import ALIGNMENT
 
 UNROLLED_PRODUCTS = 108
 """Maximum multiply-adds for which the innermost reduce loops are unrolled. Larger tiles gain
@@ -134,7 +134,7 @@ class TileSpace(Space):
         work = 2 * pattern.work
         if dot is not None and dot.weights is None:
             work = dot.operations * pattern.work // dot.group
-        self.time = blocks_ns([pattern.block], work, facts)
+        self.time = blocks_cycles([pattern.block], work, facts)
         moving = set(loop_variables(sch, block))
         done = {roles.columns} if self._takes_all_columns else set[int]()
         self._moving = [v for v in pattern.spatial if v in moving and v not in done]
@@ -491,7 +491,7 @@ def _read_bytes(term: StridedAccess, pattern: BlockPattern) -> int:
     used = [v for v in pattern.variables if term.uses(v)]
     run = max((extents[v] for v in used if term.is_unit(v)), default=1)
     runs = prod(extents[v] for v in used) // run
-    line = max(ceil(run * access_bytes(term)), LINE)
+    line = max(ceil(run * access_bytes(term)), ALIGNMENT)
     return min(buffer_bits(term.buffer) // 8, runs * line)
 
 

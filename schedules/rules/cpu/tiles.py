@@ -9,17 +9,15 @@ through the caches, and the overhead of beginning and ending a tile.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
 
 from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.support.arithmetic.columns import Column, ceil_div, is_column, most, nearest, where
+from tcopt.support.machines.alignment import ALIGNMENT
 from tcopt.support.memo import memo
-
-LATENCY = 5.5
-"""Cycles from a multiply-add to the next one of the same sum: 4 or 5, and slack."""
 
 FOLDING_BITS = 512
 """Minimum vector width with which a multiply-add can broadcast an operand from memory."""
@@ -27,6 +25,10 @@ FOLDING_BITS = 512
 MAX_ROWS = 28
 MAX_SPANS = 4
 MAX_VECTORS = 6
+
+_CHAIN = 1.375
+"""Latencies of a multiply-add that a step takes at least: with just enough accumulators to hide
+one, instructions are not issued in the best order."""
 
 _CONTROL = 3.0
 """Loop overhead of a step, in instructions."""
@@ -77,23 +79,12 @@ _DRAIN_OWN = 2.0
 MOST_TEMPORARIES = 4
 """Maximum number of registers for temporaries between the instructions of one step."""
 
-LINE = 64
-"""Size of a cache line in bytes."""
-
 SCALAR_WAIT = 4.0
 """Cycles to fetch a line of broadcast elements from beyond L1. All rows need a line at the same
 step, and the next ones many steps later: too many streams for the prefetcher."""
 
 VECTOR_WAIT = 0.3
 """Cycles to fetch a line of vectors from L2: a single stream, which is prefetched."""
-
-L2_VECTOR_SHARE = 0.7
-"""Vectors per cycle that L2 delivers if all are prefetched: narrow tiles with many vectors need
-more per step than their multiply-adds take time. With AVX2 on Zen 4, five vectors for two rows take
-7 cycles a step, although 10 multiply-adds take 5."""
-
-L2_BITS = 256
-"""Minimum width of the vectors that L2 delivers at this rate."""
 
 FAR_VECTOR_WAIT = 2.0
 """Cycles to fetch a line of vectors from beyond L2."""
@@ -403,17 +394,17 @@ def _fetching(problem: TileProblem, tile: Tile, columns_outside: Column, facts: 
     L1 keeps the vectors if they fit a quarter of it: scalars and results pass through it too.
     """
     moved = _moved(problem, tile, columns_outside)
-    rate = L2_VECTOR_SHARE * max(facts.vector_bits, L2_BITS) / 8
-    return where(moved.vectors_between > facts.l1 // 4, moved.tiles * moved.vectors / rate, 0.0)
+    cycles = moved.tiles * moved.vectors / facts.near_rate
+    return where(moved.vectors_between > facts.l1 // 4, cycles, 0.0)
 
 
 def _waiting(problem: TileProblem, tile: Tile, columns_outside: Column, facts: CpuFacts) -> Column:
     """Return the stall cycles for cache lines of both operands that are not in L1."""
     moved = _moved(problem, tile, columns_outside)
-    late = moved.groups * problem.scalar_bytes / LINE * SCALAR_WAIT
+    late = moved.groups * problem.scalar_bytes / ALIGNMENT * SCALAR_WAIT
     again = moved.vectors_between
     wait = where(again <= facts.l2 * 3 // 4, VECTOR_WAIT, FAR_VECTOR_WAIT)
-    later = moved.tiles * moved.vectors / LINE * wait
+    later = moved.tiles * moved.vectors / ALIGNMENT * wait
     return where(moved.scalars_between > facts.l1, late, 0.0) + where(again > facts.l1, later, 0.0)
 
 
@@ -438,13 +429,13 @@ def _step(
     if problem.broadcasts and facts.vector_bits >= FOLDING_BITS:
         folded = where(vectors == 1, rows, 0)
     halves = _in_halves(problem, facts)
-    units = 1 if halves else 2
-    cycles = most(
-        products / units,
-        LATENCY,
-        # Vectors that are multiplied in halves are loaded in halves.
-        scalars / 2 + wide / units,
-        (products + loads - folded + where(written, 0.0, _CONTROL)) / 4,
+    core = replace(facts, fma_units=2) if facts.fma_units == 1 and not halves else facts
+    cycles = core.cycles(
+        products=products,
+        vectors=wide,
+        scalars=scalars,
+        others=where(written, 0.0, _CONTROL) - folded,
+        chain=_CHAIN,
     )
     # If each multiply-add takes two cycles, its memory operand arrives in time.
     return cycles + _LOAD * (loads - folded if halves else loads)

@@ -87,11 +87,11 @@ def _tile_result(sch: Schedule, space: WinogradSpace, choice: Choice) -> tuple[L
     chunks = [n, chunk_row, chunk_column]
     if choice["data"]:
         sch.reorder(group, *chunks, *inner)
-        *_, last = run_parallel(sch, [group, *chunks], choice["parallel"], space.time)
+        *_, last = run_parallel(sch, [group, *chunks], choice["parallel"], space.time, space.facts)
         chunk = group = last
     else:
         sch.reorder(*chunks, group, *inner)
-        *_, chunk = run_parallel(sch, chunks, choice["parallel"], space.time)
+        *_, chunk = run_parallel(sch, chunks, choice["parallel"], space.time, space.facts)
     sch.vectorize(lane)
     if not stages.epilogue:
         sch.unroll(j)
@@ -185,7 +185,7 @@ def _share_data(sch: Schedule, space: WinogradSpace, choice: Choice) -> tuple[Lo
     problem = space.problem
     tiles = [problem.rows // choice["data_rows"], problem.columns]
     loops = _transform_data(sch, space.stages, None, tiles)
-    outer = run_parallel(sch, loops[:-2], choice["data_parallel"], space.data_time)
+    outer = run_parallel(sch, loops[:-2], choice["data_parallel"], space.data_time, space.facts)
     return outer[-1], loops[-1]
 
 

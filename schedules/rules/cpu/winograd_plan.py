@@ -13,13 +13,7 @@ from tcopt.support.arithmetic.columns import Column, ceil_div, least, most, near
 from tcopt.support.memo import memo
 
 L2_RATE = 20.0
-"""Bytes per cycle that a core streams from L2, as measured; half of the peak."""
-
-L3_RATE = 8.0
-"""Bytes per cycle that a core streams from L3."""
-
-DRAM_RATE = 4.0
-"""Bytes per cycle that a core streams from memory."""
+"""Bytes per cycle that transforms stream from L2, as measured with AVX-512: half of the peak."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +145,7 @@ def cycles(plan: Plan, problem: Problem, facts: CpuFacts) -> Column:
     whole = data * chunks
     rate = _rate(data + products, facts)
     # The data is written by one core and read by another.
-    handed = 2 * whole / least(_rate(0, facts, whole), L3_RATE)
+    handed = 2 * whole / least(_rate(0, facts, whole), facts.l3_rate)
     kept = chunks * data / rate * where(rate == L2_RATE, 1, 2)
     transforms = where(plan.shared, handed, kept) + results
     gathered = parts * whole / _rate(products, facts, whole)
@@ -195,5 +189,5 @@ def _rate(own: Column, facts: CpuFacts, common: Column = 0) -> Column:
     Only a quarter of L3 counts: inputs, outputs and weights pass through it too.
     """
     near = own + common <= facts.l2 * 7 // 8
-    behind = where(own * facts.cores + common <= facts.l3 // 4, L3_RATE, DRAM_RATE)
+    behind = where(own * facts.cores + common <= facts.l3 // 4, facts.l3_rate, facts.memory_rate)
     return where(near, L2_RATE, behind)

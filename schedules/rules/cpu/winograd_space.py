@@ -11,7 +11,7 @@ from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.rules.cpu.granularity import (
     LEAST_TASKS_PER_CORE,
-    blocks_ns,
+    blocks_cycles,
     parallel_loops,
 )
 from tcopt.schedules.rules.cpu.tile_space import MOST_PRODUCTS, STEPS, UNROLLED_PRODUCTS
@@ -56,11 +56,11 @@ class WinogradSpace(Space):
         self.problem = problem = problem_of(sch, stages, self.dot)
         work = 2 * problem.places * problem.images * problem.rows * problem.columns
         work *= problem.inputs * problem.outputs * problem.lanes**2
-        self.time = blocks_ns([sch.block_op(stages.last)], work, facts)
+        self.time = blocks_cycles([sch.block_op(stages.last)], work, facts)
         data = sch.block_op(stages.data)
         images = problem.images * problem.inputs
         transformed = problem.places * problem.lanes * images * problem.rows * problem.columns
-        self.data_time = blocks_ns([data], TRANSFORM_WORK * transformed, facts)
+        self.data_time = blocks_cycles([data], TRANSFORM_WORK * transformed, facts)
         self._tiles = problem.images * problem.rows * problem.columns
         self._pattern = found
         self._plan = choose_plan(problem, facts)

@@ -21,7 +21,7 @@ ADDRESSES = 32
 """Approximate registers of a thread in addition to its sums and the operands loaded for them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GpuFacts(ThreadBlocks):
     """Parameters of the target for GPU rules, and quantities derived from them.
 

@@ -11,7 +11,6 @@ from tcopt.schedules.analysis.patterns import BlockPattern, body_cost, match_blo
 from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.gpu.facts import GpuFacts
-from tcopt.schedules.rules.gpu.reduction_plan import LAUNCH
 from tcopt.schedules.rules.gpu.vector_rows import row_lanes
 from tcopt.schedules.rules.operands import operands_of
 from tcopt.schedules.spaces.space import (
@@ -69,7 +68,7 @@ def elements_time(
     whole = ceil_div(ceil_div(work, lanes), threads) * threads * lanes
     busy = least(whole / facts.running, 1.0)
     idle = ceil_div(threads, facts.warp) * facts.warp / threads
-    return LAUNCH + whole * bytes_each * idle / facts.memory_rate / busy
+    return facts.start + whole * bytes_each * idle / facts.memory_rate / busy
 
 
 def thread_counts(usual: int, facts: GpuFacts) -> tuple[int, ...]:

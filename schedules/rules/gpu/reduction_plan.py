@@ -27,9 +27,6 @@ MOST_PARTS = 512
 BLOCKS_A_CORE = 2
 """Blocks per core that keep memory accesses in flight while others synchronise their threads."""
 
-LAUNCH = 4000.0
-"""Approximate cycles of an additional launch."""
-
 BLOCK_RATE = 8.0
 """Approximate bytes per cycle that one block fetches: each thread has a few loads in flight."""
 
@@ -96,7 +93,7 @@ def _parts(pattern: BlockPattern, facts: GpuFacts, blocks: int, rows: int, threa
     parts = min(idle, length // (threads * TERMS_A_PART), MOST_PARTS)
     if parts < 2:
         return 1
-    return parts if rows * _row_time(pattern) * (1 - 1 / parts) > LAUNCH else 1
+    return parts if rows * _row_time(pattern) * (1 - 1 / parts) > facts.start else 1
 
 
 def _row_time(pattern: BlockPattern) -> float:
@@ -124,7 +121,7 @@ def better_apart(sch: Schedule, facts: GpuFacts) -> str | None:
         # If the row's elements are written, it is read once more.
         passes = 1 if not sch.consumers(block) else 2
         saved += passes * (alone - shared * _row_time(pattern))
-    if saved > launches * LAUNCH:
+    if saved > launches * facts.start:
         return "rows are few and long: launches for each step are estimated to take less time"
     return None
 

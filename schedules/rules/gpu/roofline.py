@@ -26,16 +26,11 @@ from tcopt.schedules.analysis.patterns import (
     match_block,
 )
 from tcopt.schedules.rules.gpu.facts import GpuFacts
-from tcopt.schedules.rules.gpu.reduction_plan import BYTE, LAUNCH
+from tcopt.schedules.rules.gpu.reduction_plan import BYTE
 from tcopt.schedules.rules.gpu.tensor_core_roles import matrix_products, mmas_for
 from tcopt.schedules.rules.rule import Declined, Estimate, target_estimate
 from tcopt.schedules.state.state import blocks_under, buffers_read, buffers_written
-
-CYCLES_PER_NS = 1.4
-"""Clock rates are 1 to 2 GHz."""
-
-LATENCY = 400.0
-"""Approximate latency of a load from memory in cycles."""
+from tcopt.support.machines.machine import kernel_cycles, nanoseconds
 
 ON_THEIR_WAY = 4
 """Number of independent loads that a thread has in flight."""
@@ -45,9 +40,6 @@ WAIT = 4.0
 
 SECTOR = 32
 """Bytes of memory that are moved for a single element."""
-
-LINE = 128
-"""Bytes per cycle that a core loads from near memory."""
 
 DOT = 4.0
 """Byte products in the time of one multiply-add."""
@@ -85,7 +77,7 @@ class _Launch:
         loads = "neighbouring threads load what lies apart" if is_apart else "it loads too much"
         costs = {
             "its threads wait for memory and for one another": self.chain * ceil(rounds / resident),
-            loads: max(far, rounds * self.loaded / LINE),
+            loads: max(far, rounds * self.loaded / facts.near_rate),
             "it computes too much": rounds * self.issued / width,
         }
         reason = max(costs, key=lambda each: costs[each])
@@ -103,13 +95,14 @@ def estimate(before: loop.FuncOp, after: loop.FuncOp, facts: GpuFacts) -> Estima
         return None
     costs = [each.cycles(facts) for each in launches]
     worst = max(range(len(costs)), key=lambda number: costs[number][0])
-    cycles = sum(cost + LAUNCH for cost, _ in costs)
+    cycles = sum(cost + facts.start for cost, _ in costs)
     reason = f'"{launches[worst].name}": {costs[worst][1]}'
-    if costs[worst][0] < LAUNCH and len(launches) > 1:
+    if costs[worst][0] < facts.start and len(launches) > 1:
         reason = f"{len(launches)} launches"
     # Every access reads or writes memory at least once.
     limit = limit_cycles(before, facts)
-    return Estimate(max(cycles, limit) / CYCLES_PER_NS, limit / CYCLES_PER_NS, reason)
+    ns, least = nanoseconds(max(cycles, limit), facts), nanoseconds(limit, facts)
+    return Estimate(ns, least, reason)
 
 
 def limit_cycles(function: loop.FuncOp, facts: GpuFacts) -> float:
@@ -122,8 +115,7 @@ def limit_cycles(function: loop.FuncOp, facts: GpuFacts) -> float:
             if buffer in function.body.block.args:
                 used = min(count * element_bits(block), buffer_bits(buffer)) // BYTE
                 moved[buffer] = max(moved.get(buffer, 0), used)
-    compute /= facts.multiply_adds * facts.cores
-    return LAUNCH + max(compute, sum(moved.values()) / facts.memory_rate)
+    return kernel_cycles(facts, compute, sum(moved.values()), cores=facts.cores, starts=1)
 
 
 def _rate(block: loop.BlockOp, facts: GpuFacts) -> float:
@@ -172,7 +164,7 @@ def _launch(nest: loop.ForOp | loop.BlockOp, facts: GpuFacts) -> _Launch | None:
         found.loaded += own * steps * sum(each.moved for each in accesses)
         found.apart += own * steps * sum(each.apart for each in accesses)
         found.scattered += own * steps * sum(each.moved for each in accesses if each.is_scattered)
-        waits = LATENCY / ON_THEIR_WAY if any(each.is_far for each in accesses) else WAIT
+        waits = facts.latency / ON_THEIR_WAY if any(each.is_far for each in accesses) else WAIT
         # With less than a warp, latency of each instruction is exposed.
         found.chain += max(serial * waits, issued * (WAIT if own < facts.warp else 1.0))
     return found

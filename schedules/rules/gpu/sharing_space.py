@@ -11,7 +11,6 @@ from tcopt.schedules.rules.gpu.reduction_plan import (
     BLOCK_RATE,
     BLOCKS_A_CORE,
     BYTE,
-    LAUNCH,
     MOST_PARTS,
     SCATTERED,
     Sharing,
@@ -103,7 +102,7 @@ class SharingSpace(Space):
         first = (
             rounds * fetched / BLOCK_RATE * waiting * scattered / (0.5 + 0.5 * least(k.lanes, 4))
         )
-        return first + where(k.parts > 1, LAUNCH, 0.0)
+        return first + where(k.parts > 1, self.facts.start, 0.0)
 
     def nest(self, k: Point) -> Sequence[LoopLevel]:
         pattern = self.pattern

@@ -19,10 +19,11 @@ from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.injective import schedule_injective
 from tcopt.schedules.rules.gpu.launches import epilogue_of, is_update
-from tcopt.schedules.rules.gpu.reduction_plan import BYTE, LAUNCH
+from tcopt.schedules.rules.gpu.reduction_plan import BYTE
 from tcopt.schedules.rules.gpu.shared_reduction import share_reduction
 from tcopt.schedules.rules.nests import variable_loops
 from tcopt.schedules.rules.rule import Declined
+from tcopt.support.machines.machine import kernel_cycles
 from tcopt.support.remarks import remark
 
 POWERS = (2, 4, 8, 16, 32, 64)
@@ -105,7 +106,7 @@ def beside_time(pattern: BlockPattern, parts: int, facts: GpuFacts) -> float:
         return 0.0
     results = prod(pattern.extents[v] for v in pattern.spatial)
     moved = 2 * parts * results * access_bits(pattern.store) / BYTE
-    return (LAUNCH + moved / facts.memory_rate) * facts.multiply_adds
+    return kernel_cycles(facts, 0, moved, starts=1) * facts.multiply_adds
 
 
 def split_sum(sch: Schedule, pattern: BlockPattern, depth: int, parts: int) -> BlockPattern:

@@ -27,7 +27,7 @@ from tcopt.dialects.target.accelerator import (
     MatrixUnit,
     Port,
 )
-from tcopt.dialects.target.hardware import PlacedMemory
+from tcopt.dialects.target.interface import PlacedMemory
 from tcopt.dialects.te import api as te
 from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule

@@ -130,7 +130,7 @@ def compare(model: onnx.ModelProto, target: str) -> None:
 
 
 def test_weights_larger_than_the_cache_stay_for_several_rows_of_tiles():
-    facts = CpuFacts(512, 32, 2, 32 << 10, 1 << 20)
+    facts = CpuFacts(vector_bits=512, registers=32, cores=2, l2=1 << 20)
     steps = 9 * 512
     plan = plan_tile(TileProblem(7, 7, 512, 16, steps, 1, 49 * 2048, steps * 2048), facts)
     assert plan.columns_outside

@@ -17,6 +17,7 @@ from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
 from tcopt.dialects.loop import AllocOp, BlockOp, LoopKind, PrefetchOp, Scope
 from tcopt.schedules.rules.cpu import matmul_space
 from tcopt.schedules.state.state import loops_of
+from tcopt.support.machines.machine import VectorUnits
 from tcopt.support.machines.matmul_tiles import MAX_ROWS, best_tile, fits, tile_cost
 
 FEW = settings(max_examples=examples(8), deadline=None, suppress_health_check=[*HealthCheck])
@@ -201,15 +202,17 @@ def _values(*arrays):
 @given(st.integers(1, 300), st.integers(1, 300), st.sampled_from([(4, 32), (8, 16), (16, 32)]))
 def test_tiles_fit_registers_and_are_near_the_cheapest(m, n, facts):
     lanes, registers = facts
-    tile = best_tile(m, n, lanes, registers)
+    units = VectorUnits(vector_bits=32 * lanes, registers=registers)
+    tile = best_tile(m, n, lanes, units)
     assert fits(tile, registers)
     assert 1 <= tile.rows <= min(m, MAX_ROWS)
     assert (tile.vectors - 1) * lanes < n
     alone = tile._replace(rows=1)
-    assert tile_cost(m, n, lanes, tile) <= 1.02 * tile_cost(m, n, lanes, alone)
+    assert tile_cost(m, n, lanes, units, tile) <= 1.02 * tile_cost(m, n, lanes, units, alone)
 
 
 def test_large_products_get_the_tiles_that_reach_peak():
-    assert best_tile(128, 768, 16, 32) == (8, 3)
-    assert best_tile(128, 768, 8, 16) == (6, 2)
-    assert best_tile(1, 4096, 16, 32).vectors == 4
+    wide = VectorUnits(vector_bits=512, registers=32)
+    assert best_tile(128, 768, 16, wide) == (8, 3)
+    assert best_tile(128, 768, 8, VectorUnits(vector_bits=256)) == (6, 2)
+    assert best_tile(1, 4096, 16, wide).vectors == 4

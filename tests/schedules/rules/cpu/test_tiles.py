@@ -16,8 +16,8 @@ from tcopt.schedules.rules.cpu.tiles import (
     plan_tile,
 )
 
-AVX512 = CpuFacts(512, 32, 2, 32 << 10, 1 << 20)
-AVX2 = CpuFacts(256, 16, 2, 32 << 10, 256 << 10)
+AVX512 = CpuFacts(vector_bits=512, registers=32, cores=2, l2=1 << 20)
+AVX2 = CpuFacts(vector_bits=256, cores=2)
 
 
 @given(st.integers(1, 300), st.integers(1, 30))
@@ -145,7 +145,7 @@ def test_odd_images_do_not_fill_registers_with_broadcasts(size: int, steps: int)
 
 def test_what_lanes_are_taken_of_has_registers():
     # LLVM loads the row data of several steps at once, and then spills accumulators.
-    arm = CpuFacts(128, 32, 4, 64 << 10, 1 << 20, capabilities=frozenset({"neon"}))
+    arm = CpuFacts(registers=32, cores=4, l1=64 << 10, l2=1 << 20, capabilities=frozenset({"neon"}))
     space = TileProblem(28, 28, 64, 4, 256, 1, 28 * 28 * 1024, 256 * 256)
     for tile in candidate_tiles(space, arm):
         assert tile.accumulators + tile.vectors + tile.rows * tile.spans + 2 <= arm.registers
