@@ -14,7 +14,12 @@ from tcopt.dialects.target.interface import TargetFacts
 from tcopt.support.machines.thread_blocks import ThreadBlocks
 from tcopt.support.registries.target_registry import TARGETS
 
-_DEFAULTS = defaults_of(ThreadBlocks, ("warp", "max_threads", "registers", "shared", "vector_bits"))
+SHUFFLE = "shuffle"
+"""Feature of devices with warp shuffles, which exchange values between the threads of a warp."""
+
+_DEFAULTS = defaults_of(
+    ThreadBlocks, ("warp", "max_threads", "registers", "shared", "vector_bits", "shuffles")
+)
 
 
 @irdl_attr_definition
@@ -91,8 +96,9 @@ class GpuTargetAttr(TargetFacts):
         """The parameters of its thread blocks."""
         facts = self.facts()
         facts["core_shared"] = self.core_shared.data or 2 * self.shared.data
-        names = [each.name for each in fields(ThreadBlocks)]
-        return ThreadBlocks(**{name: int(facts[name]) for name in names})
+        known = {each.name for each in fields(ThreadBlocks)}
+        numbers = {name: int(value) for name, value in facts.items() if name in known}
+        return ThreadBlocks(**numbers, shuffles=SHUFFLE in self.capabilities)
 
     @property
     def capabilities(self) -> frozenset[str]:

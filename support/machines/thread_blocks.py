@@ -25,6 +25,7 @@ class ThreadBlocks:
         latency: cycles of a load from memory.
         start: cycles from the end of a launch until the next one occupies all cores.
         megahertz: the clock frequency in MHz.
+        shuffles: whether threads of a warp can exchange values without shared memory.
     """
 
     warp: int = 1
@@ -42,6 +43,7 @@ class ThreadBlocks:
     latency: int = 400
     start: int = 4000
     megahertz: int = 1400
+    shuffles: bool = False
 
     @property
     def peak(self) -> int:

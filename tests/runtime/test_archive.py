@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import zipfile
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from tcopt.backends.llvm.machine.host import host_target, named_target
 from tcopt.runtime import Model, load
 from tcopt.runtime.container import FORMAT, read_container
 from tcopt.support.errors import InputError, TcoptError, UnsupportedError
+from tcopt.support.machines.cpu_target import CpuTarget
 
 
 @pytest.fixture(scope="module")
@@ -211,19 +213,7 @@ def test_descriptions_that_are_none(saved, tmp_path, text):
         load(path)
 
 
-FREE = (
-    "name",
-    "features",
-    "cpu",
-    "triple",
-    "cores",
-    "l1",
-    "l2",
-    "l3",
-    "registers",
-    "vector_bits",
-    "fma_units",
-)
+FREE = ("name", *(each.name for each in fields(CpuTarget)))
 """Target facts used only by cost models, and names."""
 
 
