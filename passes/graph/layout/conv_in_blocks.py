@@ -9,7 +9,6 @@ from xdsl.ir import SSAValue
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
 from tcopt.dialects.graph.conv import ConvOp
-from tcopt.dialects.graph.conv_phases import phase_weights, phases_of
 from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.layout import SPATIAL, LayoutTransformOp
@@ -19,6 +18,7 @@ from tcopt.dialects.intrinsics import added_at_once
 from tcopt.passes.graph.layout.blocked_forms import contraction_in_blocks
 from tcopt.passes.graph.layout.convert_layout import BlockLayouts
 from tcopt.passes.graph.layout.skipped_taps import skipped_dimensions
+from tcopt.passes.graph.windows.conv_phases import phase_weights, phases_of
 
 
 @contraction_in_blocks.rule_for(ConvOp)

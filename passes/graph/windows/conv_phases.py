@@ -9,17 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
+from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
 from tcopt.dialects.graph.pad import PadOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.slice import ConcatOp, SliceOp
 from tcopt.dialects.graph.types import shape_of
-
-if TYPE_CHECKING:
-    from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
 
 
 @dataclass(frozen=True)
