@@ -18,8 +18,8 @@ from tcopt.compiler.outcome import Compiled, OpenModel, Outcome
 from tcopt.compiler.passes import run_passes
 from tcopt.compiler.report import Report
 from tcopt.compiler.units import kind_of
-from tcopt.dialects.graph.dims import Dims, dims_of
-from tcopt.dialects.graph.weights import release_weights, weights_of
+from tcopt.dialects.graph.core.dims import Dims, dims_of
+from tcopt.dialects.graph.core.weights import release_weights, weights_of
 from tcopt.frontends.onnx.importer import Fixed, Open, Staged, import_staged
 from tcopt.frontends.onnx.model.defaults import default_names, without_defaults
 from tcopt.frontends.onnx.model.errors import MissingValuesError

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
-from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.core.constant import ConstantOp
 from tcopt.support.data.dtypes import is_narrow
 
 
@@ -49,7 +49,7 @@ def rounds(func: Operation) -> bool:
 
 
 def _graph_rounds(op: Operation) -> bool:
-    from tcopt.dialects.graph.interfaces import GraphOp
+    from tcopt.dialects.graph.core.interfaces import GraphOp
 
     if isinstance(op, ConstantOp) or not isinstance(op, GraphOp):
         return False

@@ -19,7 +19,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.irdl import irdl_attr_definition, param_def
 
-from tcopt.dialects.graph.forms import CONTRACTION
+from tcopt.dialects.graph.core.forms import CONTRACTION
 from tcopt.dialects.target import TargetFacts, VectorUnits
 from tcopt.runtime.device.host_memory import HostMemoryDevice
 from tcopt.runtime.device.interface import KernelSource

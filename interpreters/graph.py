@@ -11,12 +11,12 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.group import GroupOp, YieldOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.scan import ScanOp, run_scan
-from tcopt.dialects.graph.types import numpy_dtype, type_of
-from tcopt.dialects.graph.weights import WeightStore, weights_of
+from tcopt.dialects.graph.control.group import GroupOp, YieldOp
+from tcopt.dialects.graph.control.scan import ScanOp, run_scan
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import numpy_dtype, type_of
+from tcopt.dialects.graph.core.weights import WeightStore, weights_of
 from tcopt.interpreters.host_calls import strings_of
 from tcopt.support.errors import InputError, UnsupportedError
 

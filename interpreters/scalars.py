@@ -14,8 +14,8 @@ from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS, CMPI_COMPARISON_OPER
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, VectorType
 from xdsl.ir import Attribute, Operation
 
+from tcopt.dialects.graph.core.types import numpy_dtype
 from tcopt.dialects.graph.elementwise.numerics import erf
-from tcopt.dialects.graph.types import numpy_dtype
 from tcopt.dialects.table import LookupOp, ScaleOp
 from tcopt.interpreters.meanings import meaning_of
 from tcopt.support.errors import UnsupportedError

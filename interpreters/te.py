@@ -30,11 +30,11 @@ from xdsl.ir.affine import (
 )
 from xdsl.utils.hints import isa
 
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.scan import ScanOp, run_scan
-from tcopt.dialects.graph.types import element_of, numpy_dtype
-from tcopt.dialects.graph.weights import weights_of
+from tcopt.dialects.graph.control.scan import ScanOp, run_scan
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import element_of, numpy_dtype
+from tcopt.dialects.graph.core.weights import weights_of
 from tcopt.dialects.te import CallOp, Combiner, ComputeOp, FuncOp, IndexOp, ReadOp, YieldOp
 from tcopt.interpreters.host_calls import strings_of
 from tcopt.interpreters.scalars import evaluate_scalar

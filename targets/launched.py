@@ -75,7 +75,7 @@ class LaunchedTarget(TargetKind):
         """Reject strings, and ops that are computed in Python at run time."""
         from xdsl.dialects.builtin import ArrayAttr
 
-        from tcopt.dialects.graph.host_call import HostCallOp
+        from tcopt.dialects.graph.control.host_call import HostCallOp
         from tcopt.support.host.host_calls import TEXT_INPUTS, TEXT_OUTPUTS
 
         hint = "compile the model for a CPU"

@@ -108,9 +108,9 @@ def graph_stub() -> str:
 
 
 def _home(module: str | None) -> str:
-    """Return the module that defines a name of the dialect; type aliases are in `types`."""
+    """Return the module that defines a name of the dialect; type aliases are in `core.types`."""
     own = f"{graph.__name__}."
-    return module if module is not None and module.startswith(own) else f"{own}types"
+    return module if module is not None and module.startswith(own) else f"{own}core.types"
 
 
 def _rewriting(cls: type[ModulePass]) -> str:

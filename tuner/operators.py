@@ -12,12 +12,12 @@ from xdsl.ir import Attribute
 from tcopt.compiler.options import CompileOptions
 from tcopt.compiler.passes import run_passes
 from tcopt.compiler.tuned import before_choices
-from tcopt.dialects.graph.constant import is_made_of_constants
-from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.reduce import ReductionOp
-from tcopt.dialects.graph.tuning import BLOCK, FUSE, PANEL, PARTS, WINOGRAD
-from tcopt.dialects.graph.types import element_type, is_float, shape_of
-from tcopt.dialects.graph.weights import release_weights
+from tcopt.dialects.graph.contraction.base import ContractionOp
+from tcopt.dialects.graph.core.constant import is_made_of_constants
+from tcopt.dialects.graph.core.tuning import BLOCK, FUSE, PANEL, PARTS, WINOGRAD
+from tcopt.dialects.graph.core.types import element_type, is_float, shape_of
+from tcopt.dialects.graph.core.weights import release_weights
+from tcopt.dialects.graph.reduction.reduce import ReductionOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, TargetFacts
 from tcopt.frontends.onnx.importer import import_first_stage
 from tcopt.frontends.onnx.model.options import Source

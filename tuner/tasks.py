@@ -14,8 +14,8 @@ from tcopt.compiler.passes import run_passes
 from tcopt.compiler.pipeline import kernel_phases
 from tcopt.compiler.units import kind_of
 from tcopt.dialects.graph import ReshapeOp
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.weights import release_weights
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.weights import release_weights
 from tcopt.dialects.target import TARGET_ATTRIBUTE, TargetFacts
 from tcopt.dialects.te import CallOp, FuncOp
 from tcopt.frontends.onnx.importer import import_first_stage

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 
 from xdsl.ir import Dialect, Operation
 
-from tcopt.dialects.graph.attributes import ATTRIBUTES, FusionKind
-from tcopt.dialects.graph.dims import DimsAttr
-from tcopt.dialects.graph.layout import Layout
-from tcopt.dialects.graph.types import AnyTensor, tensor
-from tcopt.dialects.graph.weights import WeightStore, attach_weights, weights_of
+from tcopt.dialects.graph.core.attributes import ATTRIBUTES, FusionKind
+from tcopt.dialects.graph.core.dims import DimsAttr
+from tcopt.dialects.graph.core.types import AnyTensor, tensor
+from tcopt.dialects.graph.core.weights import WeightStore, attach_weights, weights_of
+from tcopt.dialects.graph.movement.layout import Layout
 
 __all__ = [
     "DIALECT",

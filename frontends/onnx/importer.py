@@ -22,10 +22,10 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
 
-from tcopt.dialects.graph.dims import name_dims
-from tcopt.dialects.graph.scan import ScanOp
-from tcopt.dialects.graph.types import element_of, tensor
-from tcopt.dialects.graph.weights import WeightStore, attach_weights
+from tcopt.dialects.graph.control.scan import ScanOp
+from tcopt.dialects.graph.core.dims import name_dims
+from tcopt.dialects.graph.core.types import element_of, tensor
+from tcopt.dialects.graph.core.weights import WeightStore, attach_weights
 from tcopt.frontends.onnx.context.builder import GraphBuilder, named_location
 from tcopt.frontends.onnx.model.defaults import without_defaults
 from tcopt.frontends.onnx.model.errors import MissingShapesError, MissingValuesError

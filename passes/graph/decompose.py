@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.support.ir.rewriting import rewrite
 
 

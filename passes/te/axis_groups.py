@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from xdsl.ir import Block, SSAValue
 
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.core.types import shape_of
 from tcopt.dialects.te import ComputeOp, FuncOp, ReadOp
 from tcopt.dialects.te.access import index_ranges
 from tcopt.support.arithmetic.affine import Dim, bounds, linear_sum

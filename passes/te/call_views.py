@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.hints import isa
 
-from tcopt.dialects.graph.shape import ReshapeOp
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.core.types import shape_of
+from tcopt.dialects.graph.movement.shape import ReshapeOp
 from tcopt.dialects.te import CallOp
 from tcopt.support.ir.rewriting import erase, insert, replace_by
 

@@ -25,13 +25,13 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
-from tcopt.dialects.graph.attributes import FusionKind
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.dims import forget_dims
-from tcopt.dialects.graph.forms import COUNTS_ON_ATTRIBUTE
-from tcopt.dialects.graph.group import PLACE, GroupOp, YieldOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.weights import WeightStore, weights_of
+from tcopt.dialects.graph.control.group import PLACE, GroupOp, YieldOp
+from tcopt.dialects.graph.core.attributes import FusionKind
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.dims import forget_dims
+from tcopt.dialects.graph.core.forms import COUNTS_ON_ATTRIBUTE
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.weights import WeightStore, weights_of
 from tcopt.dialects.target import TARGET_ATTRIBUTE, accelerator_of
 from tcopt.dialects.te import CallOp, FuncOp
 from tcopt.dialects.te import api as te

@@ -11,7 +11,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.passes import ModulePass
 
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.core.types import shape_of
 from tcopt.dialects.target.interface import places_data
 from tcopt.dialects.te import ComputeOp, FuncOp
 from tcopt.passes.te.axis_groups import find_grouping

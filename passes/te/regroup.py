@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import FunctionType, IndexType, IntegerAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
-from tcopt.dialects.graph.types import AnyTensor, element_type, shape_of, tensor
+from tcopt.dialects.graph.core.types import AnyTensor, element_type, shape_of, tensor
 from tcopt.dialects.te import ComputeOp, FuncOp, IndexOp, ReadOp, ReturnOp
 from tcopt.dialects.te.access import index_ranges
 from tcopt.passes.te.axis_groups import Grouping, Groups, Holder

@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
-from tcopt.dialects.graph.types import element_type, tensor
+from tcopt.dialects.graph.core.types import element_type, tensor
 from tcopt.dialects.te import ComputeOp, FuncOp, IndexOp, ReadOp
 from tcopt.dialects.te.access import index_ranges
 from tcopt.passes.te.call_views import adapt_calls

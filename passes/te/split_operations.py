@@ -16,7 +16,7 @@ from xdsl.rewriter import InsertPoint
 from xdsl.traits import Commutative
 
 from tcopt.dialects.arith_ import ExtSIOp, TruncIOp
-from tcopt.dialects.graph.types import tensor
+from tcopt.dialects.graph.core.types import tensor
 from tcopt.dialects.target.interface import places_data
 from tcopt.dialects.te import ComputeOp, FuncOp, ReadOp, YieldOp
 from tcopt.dialects.te.names import unique_name

@@ -19,8 +19,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.passes import ModulePass
 
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.tuning import PREFIX
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.tuning import PREFIX
 from tcopt.dialects.te import FuncOp
 from tcopt.schedules.rules.recorded import CHOICE
 from tcopt.schedules.tuning.lock_file import (

@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from xdsl.ir import Attribute, Operation
 
-from tcopt.dialects.graph.forms import answers_for_forms
+from tcopt.dialects.graph.core.forms import answers_for_forms
 from tcopt.dialects.target import TargetFacts
 from tcopt.support.registries.registration import Registry
 from tcopt.support.registries.registry import import_all

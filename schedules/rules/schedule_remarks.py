@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.utils.hints import isa
 
-from tcopt.dialects.graph.forms import COUNTS_ON_ATTRIBUTE
+from tcopt.dialects.graph.core.forms import COUNTS_ON_ATTRIBUTE
 from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.sched import BindOp, ParallelOp, SequenceOp, VectorizeOp
 from tcopt.schedules.rules.recorded import knobs_of

@@ -17,7 +17,7 @@ from tcopt.backends.llvm.jit import compile_module
 from tcopt.backends.llvm.machine.host import default_target
 from tcopt.compiler import Phase, lower, pipeline
 from tcopt.dialects.graph import ConstantOp, GraphOp
-from tcopt.dialects.graph.types import like
+from tcopt.dialects.graph.core.types import like
 from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.sched import SequenceOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr

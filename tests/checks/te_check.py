@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from tcopt.dialects.graph import ConstantOp, GraphOp, tensor
-from tcopt.dialects.graph.types import element_type, is_float, is_half, like, numpy_dtype, shape_of
+from tcopt.dialects.graph.core.types import (
+    element_type,
+    is_float,
+    is_half,
+    like,
+    numpy_dtype,
+    shape_of,
+)
 from tcopt.dialects.te import api as te
 from tcopt.interpreters.te import run_func
 from tcopt.support.ir.verify import verify

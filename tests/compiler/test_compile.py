@@ -17,7 +17,7 @@ from models.light_models import random_inputs
 from models.network import Network
 from tcopt.backends.llvm.objects import emit_assembly
 from tcopt.compiler import PHASES, STEPS, Phase, lower, pipeline
-from tcopt.dialects.graph.weights import weights_of
+from tcopt.dialects.graph.core.weights import weights_of
 from tcopt.frontends.onnx import import_model
 from tcopt.frontends.onnx.checking import check_model
 from tcopt.runtime import Model

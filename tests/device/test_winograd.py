@@ -15,10 +15,10 @@ from tcopt.backends.named_gpus import named_gpu
 from tcopt.backends.ptx.cuda_files import find_ptxas
 from tcopt.backends.ptx.ptxas import assemble
 from tcopt.dialects.graph import ConstantOp
-from tcopt.dialects.graph.conv import ConvOp
-from tcopt.dialects.graph.types import like
-from tcopt.dialects.graph.winograd import WinogradWeightsOp
-from tcopt.dialects.graph.winograd_plain import WinogradPlainConvOp
+from tcopt.dialects.graph.contraction.conv import ConvOp
+from tcopt.dialects.graph.core.types import like
+from tcopt.dialects.graph.packed.winograd import WinogradWeightsOp
+from tcopt.dialects.graph.packed.winograd_plain import WinogradPlainConvOp
 from tcopt.dialects.target.convolution_costs import Layer
 from tcopt.passes.graph.winograd.exact_tiles import estimates
 from tcopt.passes.graph.winograd.winograd import allowed_tiles

@@ -10,7 +10,7 @@ from onnx import ModelProto, helper, numpy_helper
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from tcopt.dialects.graph.weights import weights_of
+from tcopt.dialects.graph.core.weights import weights_of
 from tcopt.frontends.onnx import import_model
 from tcopt.interpreters.graph import run_module
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tcopt.dialects.graph import ConstantOp
-from tcopt.dialects.graph.types import like
+from tcopt.dialects.graph.core.types import like
 
 
 def constant(array):

@@ -15,8 +15,8 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects import graph
-from tcopt.dialects.graph.types import like, shape_of
-from tcopt.dialects.graph.weights import WeightStore, attach_weights
+from tcopt.dialects.graph.core.types import like, shape_of
+from tcopt.dialects.graph.core.weights import WeightStore, attach_weights
 
 _MAX_ELEMENTS = 3000
 

@@ -19,10 +19,10 @@ from xdsl.context import Context
 import tcopt
 from models.checks import node_model, run_reference
 from tcopt.compiler import lower, pipeline
-from tcopt.dialects.graph.attributes import values_of
-from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.layout import LayoutTransformOp
-from tcopt.dialects.graph.sum_taps import SumTapsOp
+from tcopt.dialects.graph.contraction.sum_taps import SumTapsOp
+from tcopt.dialects.graph.core.attributes import values_of
+from tcopt.dialects.graph.movement.layout import LayoutTransformOp
+from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
 from tcopt.dialects.loop import GuardOp, LoadOp, enclosing_loops
 from tcopt.frontends.onnx import import_model
 from tcopt.support.pipelines.text import parse_pipeline

@@ -16,9 +16,9 @@ from networks.random_graphs import CONVOLUTIONAL, networks
 from running.examples import examples
 from tcopt.compiler import lower, pipeline
 from tcopt.dialects import graph
-from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.weights import weights_of
-from tcopt.dialects.graph.winograd import WinogradConvOp, WinogradWeightsOp
+from tcopt.dialects.graph.core.weights import weights_of
+from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.packed.winograd import WinogradConvOp, WinogradWeightsOp
 from tcopt.dialects.te import ComputeOp
 from tcopt.frontends.onnx import import_model
 from tcopt.interpreters.graph import run_module

@@ -11,7 +11,7 @@ from models import convolutional, transformers
 from models.checks import run_reference
 from models.light_models import random_inputs
 from tcopt.compiler import lower, pipeline
-from tcopt.dialects.graph.weights import weights_of
+from tcopt.dialects.graph.core.weights import weights_of
 from tcopt.frontends.onnx import import_model
 from tcopt.interpreters import graph, te
 from tcopt.runtime.build import build_program

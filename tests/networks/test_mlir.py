@@ -19,7 +19,7 @@ from tcopt.backends.llvm.machine.host import host_target
 from tcopt.backends.llvm.machine.machine import parse_llvm, target_machine
 from tcopt.backends.llvm.runtime import helper_addresses
 from tcopt.compiler import lower, pipeline
-from tcopt.dialects.graph.weights import weights_of
+from tcopt.dialects.graph.core.weights import weights_of
 from tcopt.frontends.onnx import import_model
 from tcopt.passes.kernel.cleanup.export_to_mlir import ExportToMlirPass
 from tcopt.runtime.build import build_program

@@ -19,7 +19,7 @@ from models.network import Network
 from tcopt.backends.llvm.machine.host import default_target
 from tcopt.compiler import pipeline
 from tcopt.dialects import graph
-from tcopt.dialects.graph.types import tensor
+from tcopt.dialects.graph.core.types import tensor
 from tcopt.dialects.intrinsics import added_at_once
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.pipelines.phases import pipeline_text

@@ -16,9 +16,9 @@ from models.light_models import random_inputs
 from models.network import Network
 from models.quantized import output_step, quantized
 from tcopt.compiler import lower, pipeline
-from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.types import element_type
+from tcopt.dialects.graph.contraction.base import ContractionOp
+from tcopt.dialects.graph.core.types import element_type
+from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
 from tcopt.dialects.loop import IntrinOp
 from tcopt.frontends.onnx import import_model
 from tcopt.runtime.device.opencl import opencl_device

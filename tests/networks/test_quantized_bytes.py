@@ -21,8 +21,8 @@ from networks.test_quantized import mixed
 from tcopt.backends.llvm.machine.host import named_target
 from tcopt.backends.llvm.objects import emit_assembly
 from tcopt.compiler import Phase, lower, pipeline
-from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.types import element_type
+from tcopt.dialects.graph.contraction.base import ContractionOp
+from tcopt.dialects.graph.core.types import element_type
 from tcopt.dialects.loop import IntrinOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
 from tcopt.frontends.onnx import import_model

@@ -10,7 +10,7 @@ from checks.cpu_kernels import everything_parallel, target
 from networks.random_graphs import networks
 from running.examples import examples
 from tcopt.compiler import lower, pipeline
-from tcopt.dialects.graph.weights import weights_of
+from tcopt.dialects.graph.core.weights import weights_of
 from tcopt.dialects.target import TARGET_ATTRIBUTE
 from tcopt.interpreters.graph import run_module
 from tcopt.runtime.build import build_program

@@ -18,7 +18,7 @@ from running.examples import examples
 from tcopt.compiler import lower, pipeline
 from tcopt.dialects import graph, loop
 from tcopt.dialects.graph import tensor
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.core.types import shape_of
 from tcopt.frontends.onnx import import_model
 from tcopt.interpreters import graph as graph_interpreter
 from tcopt.interpreters import te as te_interpreter

@@ -13,9 +13,9 @@ from tcopt.dialects.graph import (
     SoftmaxOp,
     TransposeOp,
 )
-from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
-from tcopt.dialects.graph.winograd import WinogradConvOp
+from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.packed.packed_matmul import PackedMatmulOp
+from tcopt.dialects.graph.packed.winograd import WinogradConvOp
 
 # An operator and its operands.
 CASES: dict[str, Callable[[], tuple]] = {

@@ -7,7 +7,7 @@ import pytest
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.core.constant import ConstantOp
 from tcopt.support.errors import ParsingError, VerificationError
 from tcopt.support.pipelines.pass_specs import passes_text
 from tcopt.support.pipelines.running import new_context

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tcopt.dialects.graph.winograd_tiles import exact_division
+from tcopt.dialects.graph.packed.winograd_tiles import exact_division
 from tcopt.support.arithmetic.winograd_tables import (
     growth,
     phase_tables,

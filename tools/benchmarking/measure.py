@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from tcopt.backends.llvm.limits import copy_gbps, peak_gflops
 from tcopt.compiler.entry import compile_with
 from tcopt.compiler.options import CompileOptions
-from tcopt.dialects.graph.attributes import FusionKind
-from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.core.attributes import FusionKind
+from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.frontends.onnx.importer import import_whole
 from tcopt.frontends.onnx.model.options import ImportOptions
 from tcopt.runtime import Model

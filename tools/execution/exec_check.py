@@ -306,7 +306,7 @@ def _may_be_large(module: ModuleOp, chains: Sequence[Chain]) -> bool:
 
 def _fingerprint(module: ModuleOp, code: PreparedCode) -> int:
     """What the module computes; its weights by name and place in memory."""
-    from tcopt.dialects.graph.weights import weights_of
+    from tcopt.dialects.graph.core.weights import weights_of
 
     store = weights_of(module) or {}
     found = functions(module)

@@ -22,7 +22,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
-from tcopt.dialects.graph.weights import weights_of
+from tcopt.dialects.graph.core.weights import weights_of
 from tcopt.support.data.dtypes import numpy_dtype
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.ir.literals import Integers, integers

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp
 
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.backends.llvm.machine.host import host_target
-from tcopt.dialects.graph.weights import weights_of
+from tcopt.dialects.graph.core.weights import weights_of
 from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
 from tcopt.runtime.build import build_program
 

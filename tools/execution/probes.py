@@ -21,8 +21,8 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, OpResult
 
 from tcopt.dialects import te
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.group import GroupOp
+from tcopt.dialects.graph.control.group import GroupOp
+from tcopt.dialects.graph.core.constant import ConstantOp
 from tcopt.support.data.closeness import Tolerance, difference
 from tcopt.support.locations import is_known
 

@@ -23,7 +23,7 @@ from xdsl.ir import Operation
 from tcopt.dialects import loop, te
 from tcopt.dialects.accelerator import ProgramOp
 from tcopt.dialects.float_precision import precision_of, rounds
-from tcopt.dialects.graph.weights import weights_of
+from tcopt.dialects.graph.core.weights import weights_of
 from tcopt.interpreters.host_calls import host_call, module_strings, run_host_call
 from tcopt.support.data.closeness import Tolerance, difference
 from tcopt.support.data.strings import StringTable, strings_in

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from tcopt.support.files.access import as_path, is_replaced, open_outputs
 
 if TYPE_CHECKING:
-    from tcopt.dialects.graph.weights import WeightStore
+    from tcopt.dialects.graph.core.weights import WeightStore
 
 _ATTRIBUTE = "graph.weights"
 _SUFFIX = ".safetensors"
@@ -118,7 +118,7 @@ def _unsaved_store(module: ModuleOp) -> WeightStore | None:
     """Return the store, if the weight file does not hold all of it."""
     if _ATTRIBUTE not in module.attributes:
         return None
-    from tcopt.dialects.graph.weights import weights_of
+    from tcopt.dialects.graph.core.weights import weights_of
 
     name = _file_named(module)
     if name is not None and not name.is_file():

@@ -18,8 +18,8 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from tcopt.dialects.graph.pad import PadOp
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.core.types import shape_of
+from tcopt.dialects.graph.movement.pad import PadOp
 from tcopt.interpreters.host_calls import host_call, module_strings, run_host_call
 from tcopt.passes.te.lower_graph_to_te import Unit, origin_of, unit_of
 from tcopt.support.data.strings import strings_in

@@ -10,17 +10,17 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 
-from tcopt.dialects.graph.attributes import (
+from tcopt.dialects.graph.core.attributes import (
     Float,
     GeluApproximation,
     GeluApproximationAttr,
     real,
 )
+from tcopt.dialects.graph.core.interfaces import Clamp, GraphOp
+from tcopt.dialects.graph.core.types import Array
 from tcopt.dialects.graph.elementwise.base import Domain, Law, UnaryOp
 from tcopt.dialects.graph.elementwise.functions import SoftplusOp, TanhSoftplusOp
 from tcopt.dialects.graph.elementwise.numerics import clip01, constant_like, elu, erf
-from tcopt.dialects.graph.interfaces import Clamp, GraphOp
-from tcopt.dialects.graph.types import Array
 
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 

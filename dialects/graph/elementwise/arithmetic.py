@@ -12,17 +12,10 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.attributes import ComparePredicate, ComparePredicateAttr, flag
-from tcopt.dialects.graph.constant import uniform_value
-from tcopt.dialects.graph.elementwise.base import (
-    BinaryOp,
-    Domain,
-    ElementwiseOp,
-    same_element_type,
-)
-from tcopt.dialects.graph.elementwise.numerics import divide
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.types import (
+from tcopt.dialects.graph.core.attributes import ComparePredicate, ComparePredicateAttr, flag
+from tcopt.dialects.graph.core.constant import uniform_value
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import (
     AnyTensor,
     Array,
     broadcast_shapes,
@@ -30,6 +23,13 @@ from tcopt.dialects.graph.types import (
     shape_of,
     tensor,
 )
+from tcopt.dialects.graph.elementwise.base import (
+    BinaryOp,
+    Domain,
+    ElementwiseOp,
+    same_element_type,
+)
+from tcopt.dialects.graph.elementwise.numerics import divide
 
 
 @irdl_op_definition

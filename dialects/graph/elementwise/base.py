@@ -13,10 +13,10 @@ from xdsl.irdl import operand_def, result_def
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
-from tcopt.dialects.graph.constant import uniform_value
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.stages import read_broadcast, widen
-from tcopt.dialects.graph.types import (
+from tcopt.dialects.graph.core.constant import uniform_value
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.stages import read_broadcast, widen
+from tcopt.dialects.graph.core.types import (
     AnyTensor,
     broadcast_shapes,
     element_type,

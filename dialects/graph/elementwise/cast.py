@@ -13,10 +13,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.elementwise.base import Domain, ElementwiseOp, UnaryOp
-from tcopt.dialects.graph.elementwise.numerics import saturated
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.types import (
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import (
     AnyTensor,
     Array,
     is_float,
@@ -25,6 +23,8 @@ from tcopt.dialects.graph.types import (
     tensor,
     type_of,
 )
+from tcopt.dialects.graph.elementwise.base import Domain, ElementwiseOp, UnaryOp
+from tcopt.dialects.graph.elementwise.numerics import saturated
 from tcopt.dialects.te import api as te
 from tcopt.support.data.dtypes import is_narrow
 

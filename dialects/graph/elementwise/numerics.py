@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tcopt.dialects.graph.types import Array
+from tcopt.dialects.graph.core.types import Array
 from tcopt.dialects.te import api as te
 
 _TANH_SOFTPLUS_IS_ONE = 20.0

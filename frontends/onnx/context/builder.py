@@ -18,9 +18,9 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tcopt.dialects.graph import AndOp, ConstantOp, NotOp, ReshapeOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.scan import ScanOp
-from tcopt.dialects.graph.types import (
+from tcopt.dialects.graph.control.scan import ScanOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import (
     element_of,
     is_float,
     like,
@@ -29,7 +29,7 @@ from tcopt.dialects.graph.types import (
     tensor,
     type_of,
 )
-from tcopt.dialects.graph.weights import WeightStore
+from tcopt.dialects.graph.core.weights import WeightStore
 from tcopt.frontends.onnx.model.errors import MissingValuesError
 from tcopt.frontends.onnx.model.initializers import Weight
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits

@@ -11,11 +11,11 @@ from onnx import AttributeProto, NodeProto, TensorProto, helper
 from xdsl.dialects.builtin import TensorType, i1, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tcopt.dialects.graph.host_call import HostCallOp
-from tcopt.dialects.graph.out_of_bounds import OutOfBoundsOp
-from tcopt.dialects.graph.scan import ScanOp
-from tcopt.dialects.graph.slice import ConcatOp, SliceOp
-from tcopt.dialects.graph.types import AnyTensor, numpy_dtype, tensor
+from tcopt.dialects.graph.control.host_call import HostCallOp
+from tcopt.dialects.graph.control.scan import ScanOp
+from tcopt.dialects.graph.core.types import AnyTensor, numpy_dtype, tensor
+from tcopt.dialects.graph.movement.out_of_bounds import OutOfBoundsOp
+from tcopt.dialects.graph.movement.slice import ConcatOp, SliceOp
 from tcopt.frontends.onnx.context.builder import GraphBuilder
 from tcopt.frontends.onnx.context.schemas import NodeSchema
 from tcopt.frontends.onnx.model.errors import MeasuredError, MissingValuesError

@@ -9,7 +9,13 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.dialects.graph.tree_nodes import NodeFields, Relation, addresses_of, pack_nodes, words_of
+from tcopt.dialects.graph.trees.tree_nodes import (
+    NodeFields,
+    Relation,
+    addresses_of,
+    pack_nodes,
+    words_of,
+)
 
 Numbers = NDArray[np.int64]
 Fail = Callable[[str], NoReturn]

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
-from tcopt.dialects.graph.blockwise_matmul import PANEL
+from tcopt.dialects.graph.contraction.blockwise_matmul import PANEL
 from tcopt.frontends.onnx.context.context import NodeContext, count_of
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, SSAValue
 
 from tcopt.dialects import graph
-from tcopt.dialects.graph.types import element_of, is_float, numpy_dtype
+from tcopt.dialects.graph.core.types import element_of, is_float, numpy_dtype
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.support.data.dtypes import is_narrow

@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import f32, i8
 from xdsl.ir import Attribute, SSAValue
 
 from tcopt.dialects import graph
-from tcopt.dialects.graph.quantize import DequantizeOp, QuantizeOp
-from tcopt.dialects.graph.types import element_of
+from tcopt.dialects.graph.core.types import element_of
+from tcopt.dialects.graph.elementwise.quantize import DequantizeOp, QuantizeOp
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast

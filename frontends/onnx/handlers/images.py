@@ -6,7 +6,7 @@ import numpy as np
 from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
-from tcopt.dialects.graph.types import element_of
+from tcopt.dialects.graph.core.types import element_of
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.support.host.host_functions.images import FORMATS, check_library

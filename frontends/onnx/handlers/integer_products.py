@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
-from tcopt.dialects.graph.quantize import RequantizeOp
+from tcopt.dialects.graph.elementwise.quantize import RequantizeOp
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.convolution import convolved

@@ -10,8 +10,13 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, SSAValue
 
 from tcopt.dialects import graph
-from tcopt.dialects.graph.quantize import DequantizeOp, QuantizeOp, centred_type, is_quantized
-from tcopt.dialects.graph.types import is_float, numpy_dtype
+from tcopt.dialects.graph.core.types import is_float, numpy_dtype
+from tcopt.dialects.graph.elementwise.quantize import (
+    DequantizeOp,
+    QuantizeOp,
+    centred_type,
+    is_quantized,
+)
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import byte_like, cast, converted, plain

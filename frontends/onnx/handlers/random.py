@@ -16,8 +16,8 @@ from xdsl.dialects.builtin import bf16, f16, f32, f64, i32
 from xdsl.ir import Attribute, SSAValue
 
 from tcopt.dialects import graph
-from tcopt.dialects.graph.random_bits import RandomBitsOp
-from tcopt.dialects.graph.types import element_of, is_float
+from tcopt.dialects.graph.core.random_bits import RandomBitsOp
+from tcopt.dialects.graph.core.types import element_of, is_float
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast, plain

@@ -13,7 +13,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
-from tcopt.dialects.graph.types import AnyTensor, type_of
+from tcopt.dialects.graph.core.types import AnyTensor, type_of
 from tcopt.frontends.onnx.context.activations import Activation, activations
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
-from tcopt.dialects.graph.types import element_of
+from tcopt.dialects.graph.core.types import element_of
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import Handler, register_handler
 

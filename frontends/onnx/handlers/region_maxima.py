@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
-from tcopt.dialects.graph.types import numpy_dtype
+from tcopt.dialects.graph.core.types import numpy_dtype
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast

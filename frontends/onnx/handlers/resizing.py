@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
-from tcopt.dialects.graph.resize import cubic_weight
-from tcopt.dialects.graph.types import is_float
+from tcopt.dialects.graph.core.types import is_float
+from tcopt.dialects.graph.images.resize import cubic_weight
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast

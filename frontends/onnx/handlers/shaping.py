@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
-from tcopt.dialects.graph.types import broadcast_shapes
+from tcopt.dialects.graph.core.types import broadcast_shapes
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 

@@ -9,9 +9,9 @@ from xdsl.dialects.builtin import f32, f64
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
-from tcopt.dialects.graph.attributes import TreeAggregate
-from tcopt.dialects.graph.tree_ensemble import TreeEnsembleOp
-from tcopt.dialects.graph.tree_nodes import FEATURE_BITS, Relation
+from tcopt.dialects.graph.core.attributes import TreeAggregate
+from tcopt.dialects.graph.trees.tree_ensemble import TreeEnsembleOp
+from tcopt.dialects.graph.trees.tree_nodes import FEATURE_BITS, Relation
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.context.trees import NodeNames, Trees

@@ -8,7 +8,7 @@ from onnx import NodeProto, SparseTensorProto
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
-from tcopt.dialects.graph.types import type_of
+from tcopt.dialects.graph.core.types import type_of
 from tcopt.frontends.onnx.model.initializers import Weight
 from tcopt.frontends.onnx.model.types import onnx_element_type, onnx_type_name
 from tcopt.frontends.onnx.model.values import OptionalValue, Scope, SequenceValue, Value

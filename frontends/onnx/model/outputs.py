@@ -8,7 +8,7 @@ import onnx
 from onnx import ModelProto, TensorProto, TypeProto, ValueInfoProto
 from xdsl.ir import SSAValue
 
-from tcopt.dialects.graph.types import shape_of, type_of
+from tcopt.dialects.graph.core.types import shape_of, type_of
 from tcopt.frontends.onnx.model.errors import Dimension
 from tcopt.frontends.onnx.model.inputs import ModelInput, declared_dims
 from tcopt.frontends.onnx.model.lists import described

@@ -8,7 +8,7 @@ from onnx import TensorProto, TypeProto
 from xdsl.dialects.builtin import i64
 from xdsl.ir import Attribute
 
-from tcopt.dialects.graph.types import element_of
+from tcopt.dialects.graph.core.types import element_of
 from tcopt.support.data.strings import TEXT
 from tcopt.support.data.structures import Kind
 from tcopt.support.errors import UnsupportedError

@@ -17,7 +17,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tcopt.dialects import graph
-from tcopt.dialects.graph.types import numpy_dtype, shape_of, tensor, type_of
+from tcopt.dialects.graph.core.types import numpy_dtype, shape_of, tensor, type_of
 from tcopt.frontends.onnx.context.builder import GraphBuilder
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.model.errors import MissingValuesError

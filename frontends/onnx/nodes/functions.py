@@ -13,7 +13,7 @@ import onnx
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TypeProto
 from xdsl.ir import SSAValue
 
-from tcopt.dialects.graph.types import type_of
+from tcopt.dialects.graph.core.types import type_of
 from tcopt.frontends.onnx.context.schemas import NodeSchema
 from tcopt.frontends.onnx.model.errors import ExpansionError
 from tcopt.frontends.onnx.model.limits import Limits

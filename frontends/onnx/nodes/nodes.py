@@ -10,7 +10,7 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.core.types import shape_of
 from tcopt.frontends.onnx.context.builder import GraphBuilder, name_hint, named_location
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import Handler, find_handler, handled_since

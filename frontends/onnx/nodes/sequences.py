@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.core.types import shape_of
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.model.values import (
     NOTHING,

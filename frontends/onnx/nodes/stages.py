@@ -15,7 +15,7 @@ import numpy as np
 from onnx import NodeProto
 from xdsl.ir import Operation, SSAValue
 
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.core.types import shape_of
 from tcopt.frontends.onnx.context.builder import GraphBuilder
 from tcopt.frontends.onnx.model.errors import MeasuredError, MissingValuesError
 from tcopt.frontends.onnx.model.stage import PassedTensor, Rest, Stage

@@ -13,11 +13,11 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.forms import CONTRACTION, form_declined
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.quantize import is_quantized
-from tcopt.dialects.graph.types import Array, element_type, shape_of
+from tcopt.dialects.graph.contraction.base import ContractionOp
+from tcopt.dialects.graph.core.forms import CONTRACTION, form_declined
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import Array, element_type, shape_of
+from tcopt.dialects.graph.elementwise.quantize import is_quantized
 from tcopt.dialects.intrinsics.table_sums import lookup_of
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.bits.costs import (

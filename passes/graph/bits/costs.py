@@ -8,7 +8,7 @@ from math import prod
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute
 
-from tcopt.dialects.graph.sum_tables import TableShape
+from tcopt.dialects.graph.packed.sum_tables import TableShape
 from tcopt.dialects.intrinsics import added_at_once
 from tcopt.dialects.intrinsics.table_sums import Lookup
 from tcopt.dialects.simd import part_bits

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import Operation
 
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.contraction.base import ContractionOp
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.types import Array, element_type, numpy_dtype
 from tcopt.dialects.graph.elementwise.arithmetic import MulOp
-from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
 from tcopt.passes.graph.bits.encodings import DataEncoding, WeightEncoding
 from tcopt.passes.graph.bits.forms import BitForm, BitNumbers
 from tcopt.passes.graph.bits.writer import Writer

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tcopt.dialects.graph.types import Array
+from tcopt.dialects.graph.core.types import Array
 
 MOST_BITS = 4
 """Maximum number of bits of bit-serial operands."""

@@ -9,16 +9,16 @@ from typing import NamedTuple
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from tcopt.dialects.graph.bit_conv import BitConvOp
-from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.pack_bits import PackBitsOp
-from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
-from tcopt.dialects.graph.pad import PadOp
-from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
-from tcopt.dialects.graph.slice import SliceOp
-from tcopt.dialects.graph.sum_tables import SumTablesOp, TableShape
-from tcopt.dialects.graph.table_conv import TableConvOp
-from tcopt.dialects.graph.types import Array, shape_of
+from tcopt.dialects.graph.core.types import Array, shape_of
+from tcopt.dialects.graph.movement.pad import PadOp
+from tcopt.dialects.graph.movement.shape import ReshapeOp, TransposeOp
+from tcopt.dialects.graph.movement.slice import SliceOp
+from tcopt.dialects.graph.packed.bit_conv import BitConvOp
+from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.packed.pack_bits import PackBitsOp
+from tcopt.dialects.graph.packed.packed_matmul import PackedMatmulOp
+from tcopt.dialects.graph.packed.sum_tables import SumTablesOp, TableShape
+from tcopt.dialects.graph.packed.table_conv import TableConvOp
 from tcopt.dialects.intrinsics.bit_dots import WORD
 from tcopt.support.registries.rule_table import OpFunction
 

@@ -7,11 +7,11 @@ from math import prod
 import numpy as np
 from xdsl.ir import Operation
 
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.contraction.base import ContractionOp
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.types import Array, element_type, numpy_dtype
 from tcopt.dialects.graph.elementwise.arithmetic import MulOp
-from tcopt.dialects.graph.sum_tables import TableShape
-from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
+from tcopt.dialects.graph.packed.sum_tables import TableShape
 from tcopt.dialects.intrinsics.table_sums import MOST_BITS, Lookup, table_sum_fits
 from tcopt.passes.graph.bits.encodings import TableEncoding, WeightEncoding
 from tcopt.passes.graph.bits.forms import BitForm

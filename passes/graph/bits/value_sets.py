@@ -11,12 +11,12 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute, Block, SSAValue
 
-from tcopt.dialects.graph.attributes import PadMode
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.layout import LayoutTransformOp
-from tcopt.dialects.graph.pad import PadOp
-from tcopt.dialects.graph.quantize import QuantizerOp
-from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
+from tcopt.dialects.graph.core.attributes import PadMode
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import Array, element_type, numpy_dtype
+from tcopt.dialects.graph.elementwise.quantize import QuantizerOp
+from tcopt.dialects.graph.movement.layout import LayoutTransformOp
+from tcopt.dialects.graph.movement.pad import PadOp
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.support.registries.rule_table import OpFunction
 

@@ -6,9 +6,9 @@ import numpy as np
 from xdsl.dialects.builtin import i8, i16
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from tcopt.dialects.graph.core.types import Array, element_type, numpy_dtype
 from tcopt.dialects.graph.elementwise.arithmetic import AddOp, DivOp, MulOp, SubOp
 from tcopt.dialects.graph.elementwise.cast import CastOp
-from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
 from tcopt.passes.graph.folding.constants import Constants
 
 

@@ -7,9 +7,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.constant import ConstantOp, is_uniform
-from tcopt.dialects.graph.types import Array, numpy_dtype, type_of, zeros
-from tcopt.dialects.graph.weights import WeightStore, attach_weights, weights_of
+from tcopt.dialects.graph.core.constant import ConstantOp, is_uniform
+from tcopt.dialects.graph.core.types import Array, numpy_dtype, type_of, zeros
+from tcopt.dialects.graph.core.weights import WeightStore, attach_weights, weights_of
 
 LITERAL_ELEMENTS = 16
 """Arrays of up to this many elements become literals, as do uniform arrays of any size."""

@@ -12,10 +12,10 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.traits import Pure
 
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.scan import ScanOp
-from tcopt.dialects.graph.types import Array, bytes_of, numpy_dtype, type_of, zeros
+from tcopt.dialects.graph.control.scan import ScanOp
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import Array, bytes_of, numpy_dtype, type_of, zeros
 from tcopt.passes.graph.folding.constants import Constants, EraseUnusedConstant
 from tcopt.support.ir.rewriting import rewrite
 

@@ -14,11 +14,11 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.interfaces import GraphOp, LinearWeight
+from tcopt.dialects.graph.core.types import Array, element_type, is_float
 from tcopt.dialects.graph.elementwise.arithmetic import AddOp, DivOp, MulOp, SubOp
 from tcopt.dialects.graph.elementwise.base import ElementwiseOp
-from tcopt.dialects.graph.interfaces import GraphOp, LinearWeight
-from tcopt.dialects.graph.types import Array, element_type, is_float
 from tcopt.passes.graph.folding.constants import Constants, EraseUnusedConstant
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, STRICT
 from tcopt.support.arithmetic.reachability import Reaches

@@ -11,11 +11,11 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.attributes import FusionKind
+from tcopt.dialects.graph.core.attributes import FusionKind
+from tcopt.dialects.graph.core.interfaces import GraphOp, Simplify
+from tcopt.dialects.graph.core.types import broadcast_shapes, shape_of
 from tcopt.dialects.graph.elementwise.base import ElementwiseOp, UnaryOp
-from tcopt.dialects.graph.interfaces import GraphOp, Simplify
-from tcopt.dialects.graph.shape import BroadcastToOp, ReshapeOp
-from tcopt.dialects.graph.types import broadcast_shapes, shape_of
+from tcopt.dialects.graph.movement.shape import BroadcastToOp, ReshapeOp
 from tcopt.passes.canonicalize import EraseDead, Fold
 from tcopt.support.ir.rewriting import rewrite
 

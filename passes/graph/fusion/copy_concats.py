@@ -12,12 +12,12 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.attributes import FusionKind
-from tcopt.dialects.graph.concat_rows import ConcatRowsOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.shape import ReshapeOp
-from tcopt.dialects.graph.slice import ConcatOp
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.core.attributes import FusionKind
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import shape_of
+from tcopt.dialects.graph.movement.concat_rows import ConcatRowsOp
+from tcopt.dialects.graph.movement.shape import ReshapeOp
+from tcopt.dialects.graph.movement.slice import ConcatOp
 from tcopt.dialects.target import cpu_target_of
 from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.remarks import remark

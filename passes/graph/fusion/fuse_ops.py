@@ -15,12 +15,12 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
 
-from tcopt.dialects.graph.attributes import FusionKind
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.group import GroupOp, YieldOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.tuning import FUSE, tuned
-from tcopt.dialects.graph.types import bytes_of, shape_of, type_of
+from tcopt.dialects.graph.control.group import GroupOp, YieldOp
+from tcopt.dialects.graph.core.attributes import FusionKind
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.tuning import FUSE, tuned
+from tcopt.dialects.graph.core.types import bytes_of, shape_of, type_of
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.fusion.fusion_remarks import remark_groups
 from tcopt.passes.graph.fusion.permuted_stores import (

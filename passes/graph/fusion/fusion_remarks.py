@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from xdsl.ir import Operation
 
-from tcopt.dialects.graph.attributes import FusionKind
-from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.core.attributes import FusionKind
+from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.support.remarks import remark
 
 

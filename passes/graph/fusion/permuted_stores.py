@@ -7,9 +7,9 @@ from math import prod
 
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
-from tcopt.dialects.graph.attributes import FusionKind
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.types import bytes_of, element_type, shape_of
+from tcopt.dialects.graph.core.attributes import FusionKind
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import bytes_of, element_type, shape_of
 from tcopt.dialects.te import api as te
 from tcopt.dialects.te.expr import Axis, Read
 from tcopt.dialects.te.tensor import Stage, Tensor

@@ -7,18 +7,18 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
-from tcopt.dialects.graph.attributes import ints
-from tcopt.dialects.graph.col2im import Col2ImOp
+from tcopt.dialects.graph.contraction.col2im import Col2ImOp
+from tcopt.dialects.graph.contraction.sum_taps import SumTapsOp
+from tcopt.dialects.graph.core.attributes import ints
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import broadcast_shapes, shape_of, tensor
+from tcopt.dialects.graph.core.windows import window_properties
 from tcopt.dialects.graph.elementwise.base import ElementwiseOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.interleave import InterleaveOp
-from tcopt.dialects.graph.lrn import LrnOp
-from tcopt.dialects.graph.pool import PoolOp
-from tcopt.dialects.graph.reduce import ReduceOp
-from tcopt.dialects.graph.slice import ConcatOp
-from tcopt.dialects.graph.sum_taps import SumTapsOp
-from tcopt.dialects.graph.types import broadcast_shapes, shape_of, tensor
-from tcopt.dialects.graph.windows import window_properties
+from tcopt.dialects.graph.movement.interleave import InterleaveOp
+from tcopt.dialects.graph.movement.slice import ConcatOp
+from tcopt.dialects.graph.reduction.lrn import LrnOp
+from tcopt.dialects.graph.reduction.pool import PoolOp
+from tcopt.dialects.graph.reduction.reduce import ReduceOp
 from tcopt.support.registries.rule_table import OpFunction
 
 contraction_in_blocks: OpFunction[[Any], GraphOp | None] = OpFunction(

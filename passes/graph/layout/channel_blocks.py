@@ -9,11 +9,11 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.types import element_type, numpy_dtype, shape_of
-from tcopt.dialects.graph.weights import WeightStore
+from tcopt.dialects.graph.contraction.base import ContractionOp
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import element_type, numpy_dtype, shape_of
+from tcopt.dialects.graph.core.weights import WeightStore
 
 SMALLEST_BLOCK = 4
 """Minimum block size: the smallest vector has four lanes."""

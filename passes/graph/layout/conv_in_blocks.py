@@ -6,14 +6,14 @@ from math import prod
 
 from xdsl.ir import SSAValue
 
-from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
-from tcopt.dialects.graph.conv import ConvOp
-from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.layout import SPATIAL, LayoutTransformOp
-from tcopt.dialects.graph.shape import ReshapeOp
-from tcopt.dialects.graph.types import element_type, is_float, shape_of
+from tcopt.dialects.graph.contraction.conv import ConvOp
+from tcopt.dialects.graph.contraction.conv_transpose import ConvTransposeOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import element_type, is_float, shape_of
+from tcopt.dialects.graph.movement.layout import SPATIAL, LayoutTransformOp
+from tcopt.dialects.graph.movement.shape import ReshapeOp
+from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.packed.blocked_conv_transpose import BlockedConvTransposeOp
 from tcopt.dialects.intrinsics import added_at_once
 from tcopt.passes.graph.layout.blocked_forms import contraction_in_blocks
 from tcopt.passes.graph.layout.convert_layout import BlockLayouts

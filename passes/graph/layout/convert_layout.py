@@ -13,14 +13,14 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
-from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.forms import CONTRACTION, form_declined
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.layout import SPATIAL, LayoutTransformOp
-from tcopt.dialects.graph.shape import ReshapeOp
-from tcopt.dialects.graph.tuning import BLOCK, tuned
-from tcopt.dialects.graph.types import element_type, is_half, shape_of
-from tcopt.dialects.graph.weights import WeightStore, weights_of
+from tcopt.dialects.graph.contraction.base import ContractionOp
+from tcopt.dialects.graph.core.forms import CONTRACTION, form_declined
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.tuning import BLOCK, tuned
+from tcopt.dialects.graph.core.types import element_type, is_half, shape_of
+from tcopt.dialects.graph.core.weights import WeightStore, weights_of
+from tcopt.dialects.graph.movement.layout import SPATIAL, LayoutTransformOp
+from tcopt.dialects.graph.movement.shape import ReshapeOp
 from tcopt.dialects.intrinsics import byte_group
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.layout.blocked_forms import contraction_in_blocks, contracts, form_in_blocks

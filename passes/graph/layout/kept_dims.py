@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from xdsl.ir import Block, SSAValue
 
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.reduce import ReduceOp
-from tcopt.dialects.graph.shape import ReshapeOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.movement.shape import ReshapeOp
+from tcopt.dialects.graph.reduction.reduce import ReduceOp
 from tcopt.passes.graph.layout.blocked_forms import contracts
 from tcopt.support.ir.rewriting import replace, take_choices
 from tcopt.support.registries.rule_table import OpFunction

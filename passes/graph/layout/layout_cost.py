@@ -13,9 +13,9 @@ from math import prod
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import shape_of
 from tcopt.support.arithmetic.minimum_cut import UNLIMITED, Network
 
 PLAIN_WINDOW = 2

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from xdsl.ir import Block, SSAValue
 
-from tcopt.dialects.graph.attributes import PoolKind
+from tcopt.dialects.graph.core.attributes import PoolKind
+from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.elementwise.activation import ClipOp, ReluOp
 from tcopt.dialects.graph.elementwise.arithmetic import AddOp, MulOp
 from tcopt.dialects.graph.elementwise.base import BinaryOp
@@ -18,12 +19,11 @@ from tcopt.dialects.graph.elementwise.functions import (
     SoftplusOp,
     TanhSoftplusOp,
 )
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.layout import LayoutTransformOp
-from tcopt.dialects.graph.pad import PadOp
-from tcopt.dialects.graph.pool import PoolOp
-from tcopt.dialects.graph.shape import MovementOp
-from tcopt.dialects.graph.slice import ConcatOp
+from tcopt.dialects.graph.movement.layout import LayoutTransformOp
+from tcopt.dialects.graph.movement.pad import PadOp
+from tcopt.dialects.graph.movement.shape import MovementOp
+from tcopt.dialects.graph.movement.slice import ConcatOp
+from tcopt.dialects.graph.reduction.pool import PoolOp
 from tcopt.support.registries.rule_table import OpFunction
 
 is_nonnegative: OpFunction[[Sequence[bool]], bool] = OpFunction(__name__, False)

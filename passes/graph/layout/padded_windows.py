@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from tcopt.dialects.graph.attributes import PoolKind, integer
-from tcopt.dialects.graph.bit_conv import BitConvOp
-from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.pool import PoolOp
-from tcopt.dialects.graph.types import shape_of
-from tcopt.dialects.graph.windows import Window, window_properties
-from tcopt.dialects.graph.winograd_tiles import WinogradTilesOp
+from tcopt.dialects.graph.core.attributes import PoolKind, integer
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import shape_of
+from tcopt.dialects.graph.core.windows import Window, window_properties
+from tcopt.dialects.graph.packed.bit_conv import BitConvOp
+from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.packed.blocked_conv_transpose import BlockedConvTransposeOp
+from tcopt.dialects.graph.packed.winograd_tiles import WinogradTilesOp
+from tcopt.dialects.graph.reduction.pool import PoolOp
 from tcopt.passes.graph.layout.borders import Border
 from tcopt.support.registries.rule_table import OpFunction
 

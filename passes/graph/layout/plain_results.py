@@ -5,8 +5,8 @@ from __future__ import annotations
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.types import bytes_of, type_of
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import bytes_of, type_of
 from tcopt.passes.graph.layout.blocked_forms import is_plain_in_blocks_of
 from tcopt.passes.graph.layout.channel_blocks import block_of
 from tcopt.support.machines.machine import VectorUnits, kernel_cycles

@@ -15,12 +15,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from tcopt.dialects.graph.attributes import FusionKind
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.pad import PadOp
-from tcopt.dialects.graph.slice import ConcatOp, SliceOp
-from tcopt.dialects.graph.types import element_type, shape_of
+from tcopt.dialects.graph.core.attributes import FusionKind
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import element_type, shape_of
+from tcopt.dialects.graph.movement.pad import PadOp
+from tcopt.dialects.graph.movement.slice import ConcatOp, SliceOp
 from tcopt.passes.graph.layout.borders import Border
 from tcopt.passes.graph.layout.nonnegative import nonnegative_values
 from tcopt.passes.graph.layout.padded_windows import PaddedWindow, padded_window

@@ -6,9 +6,9 @@ from collections.abc import Collection
 
 from xdsl.dialects.builtin import f32
 
-from tcopt.dialects.graph.conv import ConvOp
-from tcopt.dialects.graph.types import element_type, is_float, shape_of
-from tcopt.dialects.graph.windows import MOST_WRITTEN_TAPS, Window, positions_inside
+from tcopt.dialects.graph.contraction.conv import ConvOp
+from tcopt.dialects.graph.core.types import element_type, is_float, shape_of
+from tcopt.dialects.graph.core.windows import MOST_WRITTEN_TAPS, Window, positions_inside
 from tcopt.dialects.intrinsics import find_dot
 from tcopt.support.remarks import remark
 

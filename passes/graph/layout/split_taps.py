@@ -11,10 +11,10 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.conv import ConvOp
-from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
-from tcopt.dialects.graph.sum_taps import SumTapsOp
-from tcopt.dialects.graph.types import element_type, shape_of
+from tcopt.dialects.graph.contraction.conv import ConvOp
+from tcopt.dialects.graph.contraction.sum_taps import SumTapsOp
+from tcopt.dialects.graph.core.types import element_type, shape_of
+from tcopt.dialects.graph.movement.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.target import CpuTargetAttr, cpu_target_of
 from tcopt.passes.graph.layout.channel_blocks import block_of
 from tcopt.passes.graph.layout.skipped_taps import MOST_SEEN, taps_seen

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 
 from xdsl.ir.affine import AffineDimExpr
 
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.types import element_type, shape_of
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import element_type, shape_of
 from tcopt.dialects.te import api as te
 from tcopt.dialects.te.expr import Axis, ComputedIndex, Expr, Index, Read
 from tcopt.dialects.te.tensor import Stage, Tensor, children

@@ -15,10 +15,10 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.attributes import FusionKind
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.slice import SliceOp
-from tcopt.dialects.graph.types import element_type, shape_of, tensor
+from tcopt.dialects.graph.core.attributes import FusionKind
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import element_type, shape_of, tensor
+from tcopt.dialects.graph.movement.slice import SliceOp
 from tcopt.passes.graph.motion.followed_axes import followed_axes
 from tcopt.support.ir.rewriting import erase, function_bodies, insert
 from tcopt.support.remarks import remark

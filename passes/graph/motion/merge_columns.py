@@ -17,12 +17,12 @@ from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.matmul import MatmulOp
-from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
-from tcopt.dialects.graph.slice import SliceOp
-from tcopt.dialects.graph.types import bytes_of, shape_of, type_of
+from tcopt.dialects.graph.contraction.matmul import MatmulOp
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import bytes_of, shape_of, type_of
+from tcopt.dialects.graph.movement.shape import ReshapeOp, TransposeOp
+from tcopt.dialects.graph.movement.slice import SliceOp
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.support.ir.rewriting import erase, function_bodies, insert, replace_by
 from tcopt.support.machines.alignment import ALIGNMENT

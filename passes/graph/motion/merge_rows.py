@@ -16,13 +16,13 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
 
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.matmul import MatmulOp
-from tcopt.dialects.graph.shape import ReshapeOp
-from tcopt.dialects.graph.slice import ConcatOp, SliceOp
-from tcopt.dialects.graph.types import bytes_of, numpy_dtype, shape_of, type_of
+from tcopt.dialects.graph.contraction.base import ContractionOp
+from tcopt.dialects.graph.contraction.matmul import MatmulOp
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import bytes_of, numpy_dtype, shape_of, type_of
+from tcopt.dialects.graph.movement.shape import ReshapeOp
+from tcopt.dialects.graph.movement.slice import ConcatOp, SliceOp
 from tcopt.support.ir.rewriting import function_bodies, move_before, rewrite
 from tcopt.support.machines.alignment import ALIGNMENT
 from tcopt.support.registries.rule_table import OpFunction

@@ -11,10 +11,10 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.constant import ConstantOp, ConstantValues
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.slice import ConcatOp, SliceOp
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.core.constant import ConstantOp, ConstantValues
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import shape_of
+from tcopt.dialects.graph.movement.slice import ConcatOp, SliceOp
 from tcopt.support.ir.rewriting import rewrite
 
 

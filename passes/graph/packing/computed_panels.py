@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from xdsl.ir import Attribute
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.constant import ConstantValues
-from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.forms import CONTRACTION, form_declined
-from tcopt.dialects.graph.matmul import FEW_ROWS
-from tcopt.dialects.graph.types import element_type
+from tcopt.dialects.graph.contraction.base import ContractionOp
+from tcopt.dialects.graph.contraction.matmul import FEW_ROWS
+from tcopt.dialects.graph.core.constant import ConstantValues
+from tcopt.dialects.graph.core.forms import CONTRACTION, form_declined
+from tcopt.dialects.graph.core.types import element_type
 from tcopt.dialects.intrinsics import Intrinsic, find_dot
 from tcopt.dialects.target import TargetFacts
 from tcopt.passes.graph.packing.panels import panel_form

@@ -10,12 +10,12 @@ from xdsl.dialects.builtin import FixedBitwidthType, ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.constant import ConstantValues
-from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.forms import CONTRACTION, form_declined
-from tcopt.dialects.graph.quantize import is_quantized
-from tcopt.dialects.graph.tuning import PANEL, tuned
-from tcopt.dialects.graph.types import element_type, is_float, shape_of
+from tcopt.dialects.graph.contraction.base import ContractionOp
+from tcopt.dialects.graph.core.constant import ConstantValues
+from tcopt.dialects.graph.core.forms import CONTRACTION, form_declined
+from tcopt.dialects.graph.core.tuning import PANEL, tuned
+from tcopt.dialects.graph.core.types import element_type, is_float, shape_of
+from tcopt.dialects.graph.elementwise.quantize import is_quantized
 from tcopt.dialects.intrinsics import byte_group
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.layout.channel_blocks import is_of_bytes

@@ -8,14 +8,14 @@ from functools import partial
 
 from xdsl.ir import Operation, SSAValue
 
-from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.layout import LayoutTransformOp
-from tcopt.dialects.graph.matmul import MatmulOp
-from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
-from tcopt.dialects.graph.pad import PadOp
-from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.contraction.matmul import MatmulOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import shape_of
+from tcopt.dialects.graph.movement.layout import LayoutTransformOp
+from tcopt.dialects.graph.movement.pad import PadOp
+from tcopt.dialects.graph.movement.shape import ReshapeOp, TransposeOp
+from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.packed.packed_matmul import PackedMatmulOp
 from tcopt.support.registries.rule_table import OpFunction
 
 _BATCH = "ABCDEFGH"

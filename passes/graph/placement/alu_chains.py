@@ -10,13 +10,13 @@ import numpy as np
 from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import Operation, SSAValue
 
-from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import Array, element_type, shape_of
 from tcopt.dialects.graph.elementwise.arithmetic import AddOp
 from tcopt.dialects.graph.elementwise.cast import CastOp
 from tcopt.dialects.graph.elementwise.functions import MaxOp, MinOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.shape import ReshapeOp
-from tcopt.dialects.graph.types import Array, element_type, shape_of
+from tcopt.dialects.graph.movement.shape import ReshapeOp
 from tcopt.dialects.target.accelerator import Alu, MatrixUnit
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.passes.graph.placement.blocks import laid_back, laid_out

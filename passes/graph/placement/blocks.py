@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import element_type, shape_of
 from tcopt.dialects.graph.elementwise.cast import CastOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.layout import Layout, LayoutTransformOp
-from tcopt.dialects.graph.shape import ReshapeOp
-from tcopt.dialects.graph.types import element_type, shape_of
+from tcopt.dialects.graph.movement.layout import Layout, LayoutTransformOp
+from tcopt.dialects.graph.movement.shape import ReshapeOp
 
 
 def laid_back(after: Sequence[GraphOp], stored: SSAValue) -> list[GraphOp]:

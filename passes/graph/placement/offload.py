@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.support.registries.rule_table import OpFunction
 
 LARGEST_PRODUCT = 1 << 14

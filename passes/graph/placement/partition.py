@@ -12,13 +12,13 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.contraction.base import ContractionOp
+from tcopt.dialects.graph.control.group import PLACE, GroupOp, YieldOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import bytes_of, element_type, type_of
 from tcopt.dialects.graph.elementwise.cast import CastOp
-from tcopt.dialects.graph.group import PLACE, GroupOp, YieldOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.layout import LayoutTransformOp
-from tcopt.dialects.graph.shape import ReshapeOp
-from tcopt.dialects.graph.types import bytes_of, element_type, type_of
+from tcopt.dialects.graph.movement.layout import LayoutTransformOp
+from tcopt.dialects.graph.movement.shape import ReshapeOp
 from tcopt.dialects.target import accelerator_of
 from tcopt.dialects.target.accelerator import AcceleratorFacts
 from tcopt.passes.graph.folding.constants import Constants

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.layout import SPATIAL, LayoutTransformOp
-from tcopt.dialects.graph.shape import ReshapeOp
-from tcopt.dialects.graph.types import element_type, shape_of
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import element_type, shape_of
+from tcopt.dialects.graph.movement.layout import SPATIAL, LayoutTransformOp
+from tcopt.dialects.graph.movement.shape import ReshapeOp
 from tcopt.dialects.target.accelerator import AcceleratorFacts
 from tcopt.passes.graph.placement.alu_chains import Chain
 from tcopt.passes.graph.placement.blocks import layout_of

@@ -8,8 +8,8 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.types import Array
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import Array
 from tcopt.support.registries.rule_table import OpFunction
 
 

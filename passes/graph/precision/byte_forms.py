@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType, Signedness, i8
 from xdsl.ir import Attribute, SSAValue
 
-from tcopt.dialects.graph.types import numpy_dtype
+from tcopt.dialects.graph.core.types import numpy_dtype
 
 U8 = IntegerType(8, Signedness.UNSIGNED)
 

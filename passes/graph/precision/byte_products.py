@@ -9,15 +9,15 @@ from typing import Protocol, TypeGuard
 from xdsl.dialects.builtin import i16, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.contraction.base import ContractionOp
+from tcopt.dialects.graph.contraction.matmul import MatmulOp
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import element_type, shape_of
 from tcopt.dialects.graph.elementwise.arithmetic import AddOp, MulOp, SubOp
 from tcopt.dialects.graph.elementwise.cast import CastOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.matmul import MatmulOp
-from tcopt.dialects.graph.reduce import ReduceOp
-from tcopt.dialects.graph.shape import ReshapeOp
-from tcopt.dialects.graph.types import element_type, shape_of
+from tcopt.dialects.graph.movement.shape import ReshapeOp
+from tcopt.dialects.graph.reduction.reduce import ReduceOp
 from tcopt.passes.graph.precision.byte_forms import ByteForm
 from tcopt.passes.graph.precision.shifted_data import on_shifted
 from tcopt.support.registries.rule_table import OpFunction

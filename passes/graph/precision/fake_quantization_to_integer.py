@@ -16,18 +16,18 @@ from xdsl.dialects.builtin import ModuleOp, i16, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import Array, element_type, is_float, numpy_dtype
 from tcopt.dialects.graph.elementwise.arithmetic import AddOp, DivOp, SubOp
 from tcopt.dialects.graph.elementwise.cast import CastOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.quantize import (
+from tcopt.dialects.graph.elementwise.quantize import (
     DequantizeOp,
     QuantizerOp,
     RequantizeOp,
     centred_type,
     is_quantized,
 )
-from tcopt.dialects.graph.types import Array, element_type, is_float, numpy_dtype
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.passes.graph.precision.integer_forms import on_integers
 from tcopt.passes.graph.precision.scaled import Scaled

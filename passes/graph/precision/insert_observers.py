@@ -22,10 +22,10 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from tcopt.dialects.graph.core.types import element_type, is_float, shape_of
 from tcopt.dialects.graph.elementwise.cast import CastOp
-from tcopt.dialects.graph.histogram import HistogramOp
-from tcopt.dialects.graph.reduce import ReduceOp
-from tcopt.dialects.graph.types import element_type, is_float, shape_of
+from tcopt.dialects.graph.reduction.histogram import HistogramOp
+from tcopt.dialects.graph.reduction.reduce import ReduceOp
 from tcopt.support.errors import PassFailedError
 from tcopt.support.ir.rewriting import insert
 

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.dialects.builtin import i16, i32
 
-from tcopt.dialects.graph.attributes import PoolKind, ReduceKind
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.contraction.base import ContractionOp
+from tcopt.dialects.graph.core.attributes import PoolKind, ReduceKind
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.types import element_type, shape_of, tensor
 from tcopt.dialects.graph.elementwise.activation import ReluOp
 from tcopt.dialects.graph.elementwise.arithmetic import AddOp, MulOp
 from tcopt.dialects.graph.elementwise.cast import CastOp
-from tcopt.dialects.graph.pool import PoolOp
-from tcopt.dialects.graph.reduce import ReduceOp
-from tcopt.dialects.graph.shape import MovementOp, ReshapeOp
-from tcopt.dialects.graph.slice import ConcatOp
-from tcopt.dialects.graph.types import element_type, shape_of, tensor
+from tcopt.dialects.graph.movement.shape import MovementOp, ReshapeOp
+from tcopt.dialects.graph.movement.slice import ConcatOp
+from tcopt.dialects.graph.reduction.pool import PoolOp
+from tcopt.dialects.graph.reduction.reduce import ReduceOp
 from tcopt.passes.graph.precision.scaled import Scaled, ScaledOps
 from tcopt.passes.graph.precision.shifted_sums import sum_of_shifted
 from tcopt.support.registries.rule_table import OpFunction

@@ -9,19 +9,19 @@ import ml_dtypes
 from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute, SSAValue
 
-from tcopt.dialects.graph.attributes import PoolKind
-from tcopt.dialects.graph.constant import ConstantValues
+from tcopt.dialects.graph.core.attributes import PoolKind
+from tcopt.dialects.graph.core.constant import ConstantValues
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import Array, element_type, numpy_dtype
 from tcopt.dialects.graph.elementwise.activation import ReluOp
 from tcopt.dialects.graph.elementwise.arithmetic import SubOp
 from tcopt.dialects.graph.elementwise.cast import CastOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.layout import LayoutTransformOp
-from tcopt.dialects.graph.lookup import LookupOp
-from tcopt.dialects.graph.pool import PoolOp
-from tcopt.dialects.graph.quantize import QuantizerOp, is_quantized
-from tcopt.dialects.graph.shape import MovementOp
-from tcopt.dialects.graph.slice import ConcatOp
-from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
+from tcopt.dialects.graph.elementwise.lookup import LookupOp
+from tcopt.dialects.graph.elementwise.quantize import QuantizerOp, is_quantized
+from tcopt.dialects.graph.movement.layout import LayoutTransformOp
+from tcopt.dialects.graph.movement.shape import MovementOp
+from tcopt.dialects.graph.movement.slice import ConcatOp
+from tcopt.dialects.graph.reduction.pool import PoolOp
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.support.data.dtypes import is_narrow
 from tcopt.support.registries.rule_table import OpFunction

@@ -10,10 +10,10 @@ from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.constant import ConstantValues
-from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.contraction.base import ContractionOp
+from tcopt.dialects.graph.core.constant import ConstantValues
+from tcopt.dialects.graph.core.types import element_type
 from tcopt.dialects.graph.elementwise.cast import CastOp
-from tcopt.dialects.graph.types import element_type
 from tcopt.dialects.intrinsics import added_at_once
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.packing.computed_panels import computed_panels

@@ -15,18 +15,18 @@ from xdsl.dialects.builtin import ModuleOp, i8, i16, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.elementwise.arithmetic import AddOp, MulOp, SubOp
-from tcopt.dialects.graph.elementwise.cast import CastOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.quantize import DequantizeOp, QuantizerOp
-from tcopt.dialects.graph.types import (
+from tcopt.dialects.graph.contraction.base import ContractionOp
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import (
     Array,
     element_type,
     shape_of,
     tensor,
 )
+from tcopt.dialects.graph.elementwise.arithmetic import AddOp, MulOp, SubOp
+from tcopt.dialects.graph.elementwise.cast import CastOp
+from tcopt.dialects.graph.elementwise.quantize import DequantizeOp, QuantizerOp
 from tcopt.dialects.intrinsics import find_dot
 from tcopt.dialects.target import accelerator_of, target_facts_of
 from tcopt.passes.graph.folding.constants import Constants, EraseUnusedConstant

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from tcopt.dialects.graph.types import Array, shape_of
+from tcopt.dialects.graph.core.types import Array, shape_of
 
 
 class Scaled(NamedTuple):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation, SSAValue
 
-from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.conv import ConvOp
-from tcopt.dialects.graph.pad import PadOp
+from tcopt.dialects.graph.contraction.base import ContractionOp
+from tcopt.dialects.graph.contraction.conv import ConvOp
+from tcopt.dialects.graph.movement.pad import PadOp
 from tcopt.support.registries.rule_table import OpFunction
 
 on_shifted: OpFunction[[Sequence[SSAValue], int | SSAValue], Sequence[Operation]] = OpFunction(

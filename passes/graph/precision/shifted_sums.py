@@ -8,11 +8,11 @@ import numpy as np
 from xdsl.dialects.builtin import i16, i32
 from xdsl.ir import Operation, SSAValue
 
-from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.types import element_type
 from tcopt.dialects.graph.elementwise.arithmetic import AddOp
 from tcopt.dialects.graph.elementwise.cast import CastOp
-from tcopt.dialects.graph.shift import ShiftLeftOp
-from tcopt.dialects.graph.types import element_type
+from tcopt.dialects.graph.elementwise.shift import ShiftLeftOp
 from tcopt.passes.graph.precision.scaled import Scaled, ScaledOps
 
 _MOST_PLACES = 7

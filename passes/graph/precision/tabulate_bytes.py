@@ -12,12 +12,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.constant import ConstantValues
+from tcopt.dialects.graph.core.constant import ConstantValues
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import Array, element_type, numpy_dtype, shape_of
 from tcopt.dialects.graph.elementwise.cast import CastOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.lookup import LookupOp
-from tcopt.dialects.graph.quantize import DequantizeOp, QuantizeOp, is_quantized
-from tcopt.dialects.graph.types import Array, element_type, numpy_dtype, shape_of
+from tcopt.dialects.graph.elementwise.lookup import LookupOp
+from tcopt.dialects.graph.elementwise.quantize import DequantizeOp, QuantizeOp, is_quantized
 from tcopt.dialects.target import accelerator_of, target_facts_of
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.support.ir.rewriting import erase_unused, function_bodies, rewrite

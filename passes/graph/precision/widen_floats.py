@@ -13,11 +13,18 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.contraction.base import ContractionOp
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import (
+    bytes_of,
+    element_type,
+    is_half,
+    shape_of,
+    tensor,
+    type_of,
+)
 from tcopt.dialects.graph.elementwise.cast import CastOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.types import bytes_of, element_type, is_half, shape_of, tensor, type_of
 from tcopt.dialects.intrinsics import find_dot
 from tcopt.dialects.target import target_facts_of
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, FAST

@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.reduce import ReductionOp
-from tcopt.dialects.graph.tuning import PARTS, PREFIX, tuned
+from tcopt.dialects.graph.core.tuning import PARTS, PREFIX, tuned
+from tcopt.dialects.graph.reduction.reduce import ReductionOp
 from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.remarks import remark
 

@@ -15,8 +15,8 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.tuning import CHOICES, ONLY_ZERO, PREFIX
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.tuning import CHOICES, ONLY_ZERO, PREFIX
 from tcopt.support.errors import InputError, PassFailedError
 from tcopt.support.files.access import cannot_read, open_file
 from tcopt.support.ir.origins import node_names

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
-from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
-from tcopt.dialects.graph.pad import PadOp
-from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
-from tcopt.dialects.graph.slice import ConcatOp, SliceOp
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.contraction.conv_transpose import ConvTransposeOp
+from tcopt.dialects.graph.core.types import shape_of
+from tcopt.dialects.graph.movement.pad import PadOp
+from tcopt.dialects.graph.movement.shape import ReshapeOp, TransposeOp
+from tcopt.dialects.graph.movement.slice import ConcatOp, SliceOp
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.attributes import values_of
-from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
-from tcopt.dialects.graph.slice import SliceOp
+from tcopt.dialects.graph.contraction.conv_transpose import ConvTransposeOp
+from tcopt.dialects.graph.core.attributes import values_of
+from tcopt.dialects.graph.movement.slice import SliceOp
 from tcopt.dialects.target import target_facts_of
 from tcopt.passes.graph.windows.conv_phases import phases_of, vector_products
 from tcopt.support.ir.rewriting import rewrite

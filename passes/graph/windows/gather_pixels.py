@@ -12,11 +12,11 @@ from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.conv import ConvOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.slice import SliceOp
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.contraction.conv import ConvOp
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import shape_of
+from tcopt.dialects.graph.movement.slice import SliceOp
 from tcopt.support.ir.rewriting import rewrite
 
 

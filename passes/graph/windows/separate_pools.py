@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.group import GroupOp
-from tcopt.dialects.graph.pool import PoolOp
+from tcopt.dialects.graph.control.group import GroupOp
+from tcopt.dialects.graph.reduction.pool import PoolOp
 from tcopt.dialects.target import target_facts_of
 from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.remarks import remark

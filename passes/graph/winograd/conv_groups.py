@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation, SSAValue
 
-from tcopt.dialects.graph.attributes import values_of
-from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.slice import ConcatOp, SliceOp
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.core.attributes import values_of
+from tcopt.dialects.graph.core.types import shape_of
+from tcopt.dialects.graph.movement.slice import ConcatOp, SliceOp
+from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
 
 
 def groups_apart(op: BlockedConvOp) -> Sequence[Operation]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import i16, i32
 from xdsl.ir import Block
 
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.forms import WINOGRAD, form_declined
-from tcopt.dialects.graph.types import bytes_of, shape_of
+from tcopt.dialects.graph.contraction.base import ContractionOp
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.forms import WINOGRAD, form_declined
+from tcopt.dialects.graph.core.types import bytes_of, shape_of
 from tcopt.dialects.intrinsics import added_at_once
 from tcopt.dialects.target import TargetFacts
 from tcopt.dialects.target.convolution_costs import ConvolutionCosts, Layer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tcopt.dialects.graph.types import Array
+from tcopt.dialects.graph.core.types import Array
 from tcopt.passes.graph.precision.integer_ranges import Limits
 from tcopt.support.arithmetic.winograd_tables import growth, whole_tables
 

@@ -10,20 +10,20 @@ from math import prod
 from xdsl.dialects.builtin import f32, i16, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
-from tcopt.dialects.graph.constant import is_made_of_constants
-from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.conv import ConvOp
-from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
+from tcopt.dialects.graph.contraction.base import ContractionOp
+from tcopt.dialects.graph.contraction.conv import ConvOp
+from tcopt.dialects.graph.contraction.conv_transpose import ConvTransposeOp
+from tcopt.dialects.graph.core.constant import is_made_of_constants
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import bytes_of, element_type, numpy_dtype, shape_of
+from tcopt.dialects.graph.core.windows import Window
 from tcopt.dialects.graph.elementwise.cast import CastOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
-from tcopt.dialects.graph.slice import CACHE_LINE
-from tcopt.dialects.graph.types import bytes_of, element_type, numpy_dtype, shape_of
-from tcopt.dialects.graph.windows import Window
-from tcopt.dialects.graph.winograd import WinogradConvOp, WinogradWeightsOp
-from tcopt.dialects.graph.winograd_plain import WinogradPlainConvOp
+from tcopt.dialects.graph.movement.shape import ReshapeOp, TransposeOp
+from tcopt.dialects.graph.movement.slice import CACHE_LINE
+from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.packed.blocked_conv_transpose import BlockedConvTransposeOp
+from tcopt.dialects.graph.packed.winograd import WinogradConvOp, WinogradWeightsOp
+from tcopt.dialects.graph.packed.winograd_plain import WinogradPlainConvOp
 from tcopt.dialects.target.convolution_costs import Layer
 from tcopt.passes.graph.winograd.conv_groups import groups_apart
 from tcopt.support.registries.rule_table import OpFunction

@@ -11,11 +11,11 @@ from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.forms import WINOGRAD, form_declined
-from tcopt.dialects.graph.tuning import WINOGRAD as WINOGRAD_CHOICE
-from tcopt.dialects.graph.tuning import tuned
-from tcopt.dialects.graph.types import numpy_dtype, shape_of
+from tcopt.dialects.graph.contraction.base import ContractionOp
+from tcopt.dialects.graph.core.forms import WINOGRAD, form_declined
+from tcopt.dialects.graph.core.tuning import WINOGRAD as WINOGRAD_CHOICE
+from tcopt.dialects.graph.core.tuning import tuned
+from tcopt.dialects.graph.core.types import numpy_dtype, shape_of
 from tcopt.dialects.intrinsics import added_at_once
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.dialects.target.convolution_costs import ConvolutionCosts, Layer

@@ -24,11 +24,11 @@ from xdsl.rewriter import InsertPoint
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop, te
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.opaque import OpaqueOp
-from tcopt.dialects.graph.scan import ScanOp
-from tcopt.dialects.graph.weights import WeightStore, attach_weights, weights_of
+from tcopt.dialects.graph.control.scan import ScanOp
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.opaque import OpaqueOp
+from tcopt.dialects.graph.core.weights import WeightStore, attach_weights, weights_of
 from tcopt.dialects.loop.writer import LANES
 from tcopt.dialects.memory_sizes import memref_bytes
 from tcopt.dialects.target import target_facts_of

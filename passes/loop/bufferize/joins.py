@@ -8,10 +8,10 @@ from xdsl.dialects.builtin import UnrealizedConversionCastOp
 from xdsl.ir import Block, SSAValue
 
 from tcopt.dialects import te
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.opaque import OpaqueOp
-from tcopt.dialects.graph.scan import ScanOp
-from tcopt.dialects.graph.types import bytes_of, type_of
+from tcopt.dialects.graph.control.scan import ScanOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.opaque import OpaqueOp
+from tcopt.dialects.graph.core.types import bytes_of, type_of
 
 
 def origin_of(value: SSAValue) -> SSAValue:

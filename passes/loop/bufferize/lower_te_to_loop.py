@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from tcopt.dialects import te
-from tcopt.dialects.graph.scan import ScanOp
+from tcopt.dialects.graph.control.scan import ScanOp
 from tcopt.passes.loop.bufferize.host_lowering import HostLowering
 from tcopt.passes.loop.bufferize.stage_nests import Rounding, lower_function
 

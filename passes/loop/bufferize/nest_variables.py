@@ -29,7 +29,7 @@ from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tcopt.dialects import te
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.core.types import shape_of
 from tcopt.dialects.table import ScaleOp
 from tcopt.dialects.te.access import index_ranges
 from tcopt.passes.te.te_inline import is_contraction, uses_table

@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import UnrealizedConversionCastOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tcopt.dialects import te
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.opaque import OpaqueOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.opaque import OpaqueOp
 from tcopt.passes.loop.bufferize.joins import origin_of
 
 

@@ -16,7 +16,7 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from tcopt.dialects import loop
-from tcopt.dialects.graph.scan import ScanOp
+from tcopt.dialects.graph.control.scan import ScanOp
 from tcopt.dialects.memory_sizes import memref_bytes
 from tcopt.passes.loop.bufferize.joins import is_join, is_read_whole, origin_of, producer_of
 from tcopt.passes.loop.bufferize.stage_nests import AnyMemRef, memref_of

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcopt.dialects.graph.forms import CONTRACTION
+from tcopt.dialects.graph.core.forms import CONTRACTION
 from tcopt.dialects.target import AcceleratorFacts
 from tcopt.dialects.target.accelerator import MatrixInstructions
 from tcopt.schedules.api.handles import Block

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from xdsl.ir import BlockArgument
 
-from tcopt.dialects.graph.forms import WINOGRAD
+from tcopt.dialects.graph.core.forms import WINOGRAD
 from tcopt.schedules.analysis.patterns import stored_bits
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from tcopt.dialects.graph.windows import MOST_WRITTEN_TAPS
+from tcopt.dialects.graph.core.windows import MOST_WRITTEN_TAPS
 from tcopt.dialects.loop import LoadOp
 from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
 from tcopt.schedules.analysis.patterns import BlockPattern

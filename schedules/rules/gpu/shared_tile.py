@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tcopt.dialects.graph.forms import CONTRACTION
+from tcopt.dialects.graph.core.forms import CONTRACTION
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.analysis.dots import Dot, dot_of, lane_dim, steps_of
 from tcopt.schedules.analysis.patterns import (

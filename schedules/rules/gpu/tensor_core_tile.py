@@ -24,7 +24,7 @@ from functools import cache
 from math import prod
 
 from tcopt.dialects.fragments import MATRIX
-from tcopt.dialects.graph.forms import CONTRACTION
+from tcopt.dialects.graph.core.forms import CONTRACTION
 from tcopt.dialects.intrinsics import Intrinsic
 from tcopt.dialects.loop import LoadOp, StoreOp
 from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, match_block

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tcopt.dialects.graph.forms import CONTRACTION
+from tcopt.dialects.graph.core.forms import CONTRACTION
 from tcopt.schedules.analysis.dots import dot_of
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.gpu.facts import GpuFacts

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tcopt.dialects.graph.forms import CONTRACTION
+from tcopt.dialects.graph.core.forms import CONTRACTION
 from tcopt.schedules.analysis.dots import dot_of
 from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, element_bits
 from tcopt.schedules.api.handles import Block, Loop

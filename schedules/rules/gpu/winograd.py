@@ -9,7 +9,7 @@ Adjacent threads have adjacent tiles, whose elements at the same position are co
 
 from __future__ import annotations
 
-from tcopt.dialects.graph.forms import WINOGRAD
+from tcopt.dialects.graph.core.forms import WINOGRAD
 from tcopt.schedules.analysis.patterns import match_block
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule

@@ -17,7 +17,7 @@ fewest cycles on a model of the units and their port (`timing.py`); the rule's s
 
 from __future__ import annotations
 
-from tcopt.dialects.graph.forms import CONTRACTION
+from tcopt.dialects.graph.core.forms import CONTRACTION
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule

@@ -15,7 +15,7 @@ from xdsl.irdl import irdl_attr_definition, param_def
 
 from tcopt.dialects import graph
 from tcopt.dialects.accelerator import Instruction
-from tcopt.dialects.graph.types import element_type
+from tcopt.dialects.graph.core.types import element_type
 from tcopt.dialects.intrinsics import Intrinsic, register
 from tcopt.dialects.loop.scopes import Scope, Sharing, register_scope
 from tcopt.dialects.target.accelerator import (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from checks.te_check import value
 from running.examples import examples
 from tcopt.dialects import graph, loop
-from tcopt.dialects.graph.types import numpy_dtype, shape_of, type_of
+from tcopt.dialects.graph.core.types import numpy_dtype, shape_of, type_of
 from tcopt.dialects.loop.computed_indices import is_computed
 from tcopt.dialects.te.scalar import storage_type
 from tcopt.support.ir.verify import verify

@@ -11,7 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 from checks.te_check import check, value
 from running.examples import examples
 from tcopt.dialects import graph
-from tcopt.dialects.graph.types import broadcast_shapes
+from tcopt.dialects.graph.core.types import broadcast_shapes
 
 FEW = settings(max_examples=examples(25))
 small = st.integers(1, 3)

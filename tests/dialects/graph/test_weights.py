@@ -11,9 +11,9 @@ from safetensors.numpy import load_file, save_file
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from tcopt.dialects import graph
-from tcopt.dialects.graph import weights
-from tcopt.dialects.graph.constant import is_uniform
-from tcopt.dialects.graph.weights import WeightStore, attach_weights, weights_of
+from tcopt.dialects.graph.core import weights
+from tcopt.dialects.graph.core.constant import is_uniform
+from tcopt.dialects.graph.core.weights import WeightStore, attach_weights, weights_of
 from tcopt.support.errors import InputError
 
 DTYPES = [np.float32, np.float64, np.float16, np.int64, np.int8, np.uint8, np.bool_]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tcopt.dialects.graph.windows import Window, positions_inside
+from tcopt.dialects.graph.core.windows import Window, positions_inside
 from tcopt.passes.graph.layout.skipped_taps import taps_seen
 
 _SMALL = st.integers(1, 6)

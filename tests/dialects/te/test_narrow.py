@@ -11,8 +11,8 @@ from xdsl.ir import Block, Region
 
 from tcopt.compiler import lower, pipeline
 from tcopt.dialects import graph
-from tcopt.dialects.graph.types import element_of, like
-from tcopt.dialects.graph.weights import attach_weights, weights_of
+from tcopt.dialects.graph.core.types import element_of, like
+from tcopt.dialects.graph.core.weights import attach_weights, weights_of
 from tcopt.interpreters import te
 from tcopt.runtime.build import build_program
 from tcopt.support.ir.verify import verify

@@ -10,8 +10,8 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from xdsl.dialects.builtin import NameLoc
 
 from models.checks import check_model, check_node, node_model, op_names, run_imported
-from tcopt.dialects.graph.types import shape_of
-from tcopt.dialects.graph.weights import weights_of
+from tcopt.dialects.graph.core.types import shape_of
+from tcopt.dialects.graph.core.weights import weights_of
 from tcopt.frontends.onnx import MissingShapesError, MissingValuesError, import_model
 from tcopt.frontends.onnx import check_model as checked
 from tcopt.support.errors import InputError

@@ -7,7 +7,7 @@ from onnx import ModelProto
 from models import convolutional, transformers
 from models.checks import check_model, run_reference
 from models.light_models import LIGHT_MODELS, light_model, random_inputs
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.core.types import shape_of
 from tcopt.frontends.onnx import find_example_model, import_model
 
 NETWORKS = {

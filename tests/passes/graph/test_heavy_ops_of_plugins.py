@@ -25,9 +25,9 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def
 import numpy as np
 
 from tcopt.dialects import graph
-from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.layout import LayoutTransformOp
-from tcopt.dialects.graph.types import shape_of, tensor
+from tcopt.dialects.graph.contraction.base import ContractionOp
+from tcopt.dialects.graph.movement.layout import LayoutTransformOp
+from tcopt.dialects.graph.core.types import shape_of, tensor
 from tcopt.dialects.te import api as te
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.nodes.contrib import register_schema

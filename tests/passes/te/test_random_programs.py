@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from programs.te_programs import programs
 from running.examples import examples
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.core.types import shape_of
 from tcopt.interpreters.te import run_func
 from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.passes.te.axis_groups import find_grouping

@@ -18,7 +18,7 @@ from programs.schedule_programs import matmul
 from tcopt.compiler import pipeline
 from tcopt.compiler.driver import slow_kernels
 from tcopt.compiler.passes import run_passes
-from tcopt.dialects.graph.forms import COUNTS_ON_ATTRIBUTE, WINOGRAD, form_declined
+from tcopt.dialects.graph.core.forms import COUNTS_ON_ATTRIBUTE, WINOGRAD, form_declined
 from tcopt.dialects.target import cpu_target_of
 from tcopt.dialects.te import api as te
 from tcopt.frontends.onnx import import_model

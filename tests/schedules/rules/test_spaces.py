@@ -7,7 +7,7 @@ import pytest
 from checks.cpu_kernels import AVX2, data, te_module
 from tcopt.compiler import Phase, lower, pipeline
 from tcopt.dialects.graph import ConstantOp, MatmulOp
-from tcopt.dialects.graph.types import like
+from tcopt.dialects.graph.core.types import like
 from tcopt.dialects.loop import FuncOp
 from tcopt.schedules.passes.schedule import find_schedule, spaces_of
 from tcopt.schedules.rules.recorded import recorded_choice

@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from tcopt.dialects.graph.quantize import DequantizeOp, QuantizeOp, QuantizerOp, RequantizeOp
-from tcopt.dialects.graph.types import Array
+from tcopt.dialects.graph.core.types import Array
+from tcopt.dialects.graph.elementwise.quantize import (
+    DequantizeOp,
+    QuantizeOp,
+    QuantizerOp,
+    RequantizeOp,
+)
 from tcopt.passes.graph.placement.alu.shifts import scaled_on_alu
 from tcopt.passes.graph.placement.alu.steps import integers_on_alu
 from tcopt.passes.graph.placement.alu.sums import with_function

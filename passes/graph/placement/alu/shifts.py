@@ -9,9 +9,9 @@ import numpy as np
 from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
+from tcopt.dialects.graph.core.types import Array, element_type
 from tcopt.dialects.graph.elementwise.arithmetic import AddOp
-from tcopt.dialects.graph.shift import ShiftLeftOp, ShiftRightOp
-from tcopt.dialects.graph.types import Array, element_type
+from tcopt.dialects.graph.elementwise.shift import ShiftLeftOp, ShiftRightOp
 from tcopt.passes.graph.placement.alu.sums import MOST
 from tcopt.passes.graph.placement.alu_chains import Chain
 from tcopt.passes.graph.placement.registers import Registers, on_alu

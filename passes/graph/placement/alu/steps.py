@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import SSAValue
 
+from tcopt.dialects.graph.core.types import Array
 from tcopt.dialects.graph.elementwise.arithmetic import AddOp
 from tcopt.dialects.graph.elementwise.functions import MaxOp, MinOp
-from tcopt.dialects.graph.multiply_high import MultiplyHighOp
-from tcopt.dialects.graph.shift import ShiftLeftOp, ShiftRightOp
-from tcopt.dialects.graph.types import Array
+from tcopt.dialects.graph.elementwise.multiply_high import MultiplyHighOp
+from tcopt.dialects.graph.elementwise.shift import ShiftLeftOp, ShiftRightOp
 from tcopt.passes.graph.placement.alu.step_fit import StepFit, differing, fit_steps, steps_of
 from tcopt.passes.graph.placement.alu.sum_fit import fit_sum
 from tcopt.passes.graph.placement.alu_chains import Chain

@@ -10,11 +10,11 @@ import numpy as np
 from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
+from tcopt.dialects.graph.core.types import Array, element_type, is_float, numpy_dtype
 from tcopt.dialects.graph.elementwise.activation import ClipOp, ReluOp
 from tcopt.dialects.graph.elementwise.arithmetic import AddOp
 from tcopt.dialects.graph.elementwise.cast import CastOp
-from tcopt.dialects.graph.shape import ReshapeOp
-from tcopt.dialects.graph.types import Array, element_type, is_float, numpy_dtype
+from tcopt.dialects.graph.movement.shape import ReshapeOp
 from tcopt.passes.graph.placement.alu_chains import Chain
 from tcopt.passes.graph.placement.registers import Reals, Registers, not_on_alu, on_alu
 

@@ -7,12 +7,12 @@ from math import prod
 from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import SSAValue
 
-from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.layout import LayoutTransformOp
-from tcopt.dialects.graph.matmul import MatmulOp
-from tcopt.dialects.graph.shape import ReshapeOp
-from tcopt.dialects.graph.types import element_type, shape_of
+from tcopt.dialects.graph.contraction.matmul import MatmulOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import element_type, shape_of
+from tcopt.dialects.graph.movement.layout import LayoutTransformOp
+from tcopt.dialects.graph.movement.shape import ReshapeOp
+from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
 from tcopt.passes.graph.placement.offload import LARGEST_PRODUCT, Offload, on_matrix_unit
 
 

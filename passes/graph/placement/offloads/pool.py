@@ -7,14 +7,14 @@ from math import prod
 from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import SSAValue
 
-from tcopt.dialects.graph.attributes import PoolKind
-from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.core.attributes import PoolKind
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import element_type, lowest, shape_of, tensor
 from tcopt.dialects.graph.elementwise.cast import CastOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.layout import SPATIAL, LayoutTransformOp
-from tcopt.dialects.graph.pad import PadOp
-from tcopt.dialects.graph.pool import PoolOp
-from tcopt.dialects.graph.types import element_type, lowest, shape_of, tensor
+from tcopt.dialects.graph.movement.layout import SPATIAL, LayoutTransformOp
+from tcopt.dialects.graph.movement.pad import PadOp
+from tcopt.dialects.graph.reduction.pool import PoolOp
 from tcopt.passes.graph.layout.blocked_forms import form_in_blocks
 from tcopt.passes.graph.placement.offload import OTHER_REGISTERS, Offload, on_alu_in_blocks
 

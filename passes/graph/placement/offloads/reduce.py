@@ -7,12 +7,12 @@ from math import prod
 from xdsl.dialects.builtin import IntegerType, i8, i32
 from xdsl.ir import SSAValue
 
-from tcopt.dialects.graph.attributes import ReduceKind
+from tcopt.dialects.graph.core.attributes import ReduceKind
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import element_type, shape_of, tensor
 from tcopt.dialects.graph.elementwise.cast import CastOp
-from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.layout import SPATIAL, LayoutTransformOp
-from tcopt.dialects.graph.reduce import ReduceOp
-from tcopt.dialects.graph.types import element_type, shape_of, tensor
+from tcopt.dialects.graph.movement.layout import SPATIAL, LayoutTransformOp
+from tcopt.dialects.graph.reduction.reduce import ReduceOp
 from tcopt.passes.graph.placement.offload import OTHER_REGISTERS, Offload, on_alu_in_blocks
 
 _LARGEST = 128

@@ -13,8 +13,8 @@ from xdsl.dialects.test import TestOp as SourceOp
 
 import tcopt
 from tcopt.backends.llvm.machine.host import runnable_targets
-from tcopt.dialects.graph.random_bits import RandomBitsOp, threefry
-from tcopt.dialects.graph.types import tensor
+from tcopt.dialects.graph.core.random_bits import RandomBitsOp, threefry
+from tcopt.dialects.graph.core.types import tensor
 from tcopt.frontends.onnx import import_model
 from tcopt.runtime.device.opencl import opencl_device
 from tcopt.support.errors import InputError, UnsupportedError

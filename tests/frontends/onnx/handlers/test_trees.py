@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tcopt
 from models.checks import run_imported, run_reference
-from tcopt.dialects.graph import tree_walk
+from tcopt.dialects.graph.trees import tree_walk
 from tcopt.frontends.onnx import import_model
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.support.errors import ImportModelError

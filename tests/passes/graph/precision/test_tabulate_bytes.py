@@ -13,7 +13,7 @@ import tcopt
 from checks.cpu_kernels import check_op
 from models.checks import run_reference
 from tcopt.backends.llvm.machine.host import runnable_targets
-from tcopt.dialects.graph.lookup import LookupOp
+from tcopt.dialects.graph.elementwise.lookup import LookupOp
 from tcopt.dialects.te import api as te
 from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.tools.execution.stage_runs import run_plain, run_te

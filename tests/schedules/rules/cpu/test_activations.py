@@ -5,7 +5,7 @@ import pytest
 
 from checks.cpu_kernels import run
 from tcopt.dialects.graph import ConstantOp, MishOp, TanhSoftplusOp
-from tcopt.dialects.graph.types import like
+from tcopt.dialects.graph.core.types import like
 
 
 def values(op: type, x: np.ndarray) -> np.ndarray:

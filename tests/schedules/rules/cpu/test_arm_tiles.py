@@ -14,8 +14,8 @@ from tcopt.backends.llvm.machine.host import named_target
 from tcopt.backends.llvm.objects import emit_assembly
 from tcopt.compiler import Phase, lower, pipeline
 from tcopt.dialects.graph import ConstantOp
-from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.types import like
+from tcopt.dialects.graph.core.types import like
+from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
 from tcopt.dialects.target import CpuTargetAttr
 
 PHASES = {phase.name: phase for phase in pipeline()}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from checks.cpu_kernels import check_op, kernel_text
-from tcopt.dialects.graph.bit_conv import BitConvOp
-from tcopt.dialects.graph.pack_bits import PackBitsOp
+from tcopt.dialects.graph.packed.bit_conv import BitConvOp
+from tcopt.dialects.graph.packed.pack_bits import PackBitsOp
 from tcopt.dialects.intrinsics import intrinsic
 from tcopt.support.errors import UnsupportedError
 

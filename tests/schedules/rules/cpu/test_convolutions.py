@@ -19,10 +19,10 @@ import tcopt
 from checks.cpu_kernels import TOLERANCE, check_op, data, everything_parallel
 from running.examples import examples
 from tcopt.compiler import lower, pipeline
-from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
-from tcopt.dialects.graph.layout import LayoutTransformOp
-from tcopt.dialects.graph.winograd import WinogradConvOp
+from tcopt.dialects.graph.movement.layout import LayoutTransformOp
+from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.packed.blocked_conv_transpose import BlockedConvTransposeOp
+from tcopt.dialects.graph.packed.winograd import WinogradConvOp
 from tcopt.frontends.onnx.importer import import_model
 from tcopt.schedules.rules.cpu import deep_reduction
 from tcopt.schedules.rules.cpu.facts import CpuFacts

@@ -10,8 +10,8 @@ import pytest
 
 from checks.cpu_kernels import AVX2, check_op, data, everything_parallel, scheduled
 from tcopt.dialects.graph import ConstantOp
-from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.types import like
+from tcopt.dialects.graph.core.types import like
+from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
 from tcopt.schedules.rules.cpu import deep_reduction
 from tcopt.schedules.rules.cpu.deep_reduction import in_parts, part_counts, plan_parts
 from tcopt.schedules.rules.cpu.facts import CpuFacts

@@ -25,10 +25,10 @@ from tcopt.backends.llvm.machine.host import host_target, named_target
 from tcopt.backends.llvm.objects import emit_assembly
 from tcopt.compiler import Phase, lower, pipeline
 from tcopt.dialects.graph import ConstantOp
-from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
-from tcopt.dialects.graph.types import like
+from tcopt.dialects.graph.contraction.base import ContractionOp
+from tcopt.dialects.graph.core.types import like
+from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.packed.packed_matmul import PackedMatmulOp
 from tcopt.dialects.sched import SequenceOp, TensorizeOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
 from tcopt.schedules.rules.cpu import matmul_space

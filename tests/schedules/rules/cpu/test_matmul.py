@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from checks.cpu_kernels import AVX2, check_op, data, everything_parallel, scheduled, target
 from running.examples import examples
 from tcopt.dialects.graph import GraphOp, MatmulOp, TransposeOp
-from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
+from tcopt.dialects.graph.packed.packed_matmul import PackedMatmulOp
 from tcopt.dialects.loop import AllocOp, BlockOp, LoopKind, PrefetchOp, Scope
 from tcopt.schedules.rules.cpu import matmul_space
 from tcopt.schedules.state.state import loops_of
@@ -178,7 +178,7 @@ def test_decomposed_products_are_the_product(rows, perm):
 def _variables(*arrays):
     from xdsl.ir import Block
 
-    from tcopt.dialects.graph.types import like
+    from tcopt.dialects.graph.core.types import like
 
     return Block(arg_types=[like(array) for array in arrays]).args
 
@@ -194,7 +194,7 @@ def test_panels_are_the_matrix():
 
 def _values(*arrays):
     from tcopt.dialects.graph import ConstantOp
-    from tcopt.dialects.graph.types import like
+    from tcopt.dialects.graph.core.types import like
 
     return [ConstantOp.weight("v", like(array)).results[0] for array in arrays]
 

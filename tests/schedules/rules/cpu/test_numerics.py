@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 from checks.cpu_kernels import check, check_op, data, everything_parallel
 from running.examples import examples
 from tcopt.dialects import graph
-from tcopt.dialects.graph.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
 from tcopt.dialects.te import api as te
 
 FEW = settings(max_examples=examples(8), suppress_health_check=list(HealthCheck))

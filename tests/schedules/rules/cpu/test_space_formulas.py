@@ -10,7 +10,7 @@ from checks.space_checks import assert_formulas_agree
 from programs.open_kernels import CASES
 from tcopt.compiler import Phase, lower, pipeline
 from tcopt.dialects.graph import ConstantOp
-from tcopt.dialects.graph.types import like
+from tcopt.dialects.graph.core.types import like
 from tcopt.dialects.loop import FuncOp
 from tcopt.schedules.passes.schedule import spaces_of
 from tcopt.schedules.rules.cpu.tile_space import COLUMNS_OUTSIDE, TileSpace

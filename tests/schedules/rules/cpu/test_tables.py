@@ -7,8 +7,8 @@ import pytest
 
 from checks.cpu_kernels import check_op, kernel_text
 from tcopt.backends.llvm.machine.host import default_target
-from tcopt.dialects.graph.sum_tables import SumTablesOp, TableShape
-from tcopt.dialects.graph.table_conv import TableConvOp
+from tcopt.dialects.graph.packed.sum_tables import SumTablesOp, TableShape
+from tcopt.dialects.graph.packed.table_conv import TableConvOp
 from tcopt.dialects.intrinsics.table_sums import lookup_of
 
 TABLES = {

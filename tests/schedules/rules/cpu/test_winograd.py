@@ -9,9 +9,9 @@ import pytest
 
 from checks.cpu_kernels import data, everything_parallel, run, scheduled, target
 from models.winograd_weights import constant, of_phases, of_stride
-from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
-from tcopt.dialects.graph.winograd import WinogradConvOp, WinogradWeightsOp
+from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.packed.blocked_conv_transpose import BlockedConvTransposeOp
+from tcopt.dialects.graph.packed.winograd import WinogradConvOp, WinogradWeightsOp
 from tcopt.dialects.te import api as te
 from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.rules.cpu.winograd_plan import Problem, choose_plan

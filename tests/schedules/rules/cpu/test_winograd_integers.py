@@ -15,9 +15,9 @@ from checks.cpu_kernels import everything_parallel, run, scheduled, target
 from models.winograd_weights import constant, in_groups, of_phases, of_stride
 from running.examples import examples
 from tcopt.backends.llvm.machine.host import default_target
-from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
-from tcopt.dialects.graph.winograd import WinogradConvOp, WinogradWeightsOp
+from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.packed.blocked_conv_transpose import BlockedConvTransposeOp
+from tcopt.dialects.graph.packed.winograd import WinogradConvOp, WinogradWeightsOp
 from tcopt.passes.graph.winograd.exactness import inexact
 from tcopt.passes.graph.winograd.winograd import Choice, UseWinograd
 from tcopt.targets.cpu import MACHINES

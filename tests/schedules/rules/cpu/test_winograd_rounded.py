@@ -12,9 +12,9 @@ from models import convolutional
 from models.checks import run_reference
 from models.light_models import random_inputs
 from models.winograd_weights import constant, in_groups, of_phases, of_stride
-from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
-from tcopt.dialects.graph.winograd import WinogradConvOp, WinogradWeightsOp
+from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.packed.blocked_conv_transpose import BlockedConvTransposeOp
+from tcopt.dialects.graph.packed.winograd import WinogradConvOp, WinogradWeightsOp
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 

@@ -14,7 +14,7 @@ from tcopt.backends.named_gpus import named_gpu
 from tcopt.compiler import pipeline
 from tcopt.compiler.driver import slow_kernels
 from tcopt.dialects import loop
-from tcopt.dialects.graph.forms import COUNTS_ON_ATTRIBUTE
+from tcopt.dialects.graph.core.forms import COUNTS_ON_ATTRIBUTE
 from tcopt.dialects.target.facts import TARGET_ATTRIBUTE
 from tcopt.dialects.te import api as te
 from tcopt.frontends.onnx import import_model

@@ -1,0 +1,1 @@
+"""Operators that sum products: convolutions and matrix products."""

@@ -1,0 +1,1 @@
+"""Loops, groups of ops and calls of host functions."""

@@ -1,0 +1,216 @@
+"""Loop over time: a function applied to successive slices, with loop-carried states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import (
+    FunctionType,
+    IntegerAttr,
+    SymbolRefAttr,
+    TensorType,
+    UnitAttr,
+    i64,
+)
+from xdsl.interfaces import HasCanonicalizationPatternsInterface
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    eq,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.rewriter import InsertPoint
+from xdsl.traits import Pure, SymbolTable
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.core.attributes import flag
+from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.types import AnyTensor, Array, tensor, type_of
+
+I64_NUMBER = IntegerAttr.constr(type=eq(i64))
+
+
+class SinkConstants(RewritePattern):
+    """Move constants that every step uses into the step's function, where they can be packed."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Rewrite one scan."""
+        if not isinstance(op, ScanOp):
+            return
+        step, fixed = op.step, op.state_count + op.scanned_count
+        places = [
+            place
+            for place, value in enumerate(op.inputs)
+            if place >= fixed and isinstance(value.owner, ConstantOp)
+        ]
+        if step is None or not places or _use_count(op, step) != 1:
+            return
+        block = step.body.block
+        first = block.first_op
+        assert first is not None
+        for place in reversed(places):
+            constant = op.inputs[place].owner
+            assert isinstance(constant, ConstantOp)
+            inner = constant.clone()
+            inner.results[0].name_hint = constant.results[0].name_hint
+            rewriter.insert(inner, InsertPoint.before(first))
+            rewriter.replace_all_uses_with(block.args[place], inner.results[0])
+            rewriter.erase_block_argument(block.args[place])
+        step.function_type = FunctionType.from_lists(
+            list(block.arg_types), list(step.function_type.outputs)
+        )
+        kept = [value for place, value in enumerate(op.inputs) if place not in places]
+        properties = dict(op.properties)
+        new = ScanOp.create(operands=kept, result_types=op.result_types, properties=properties)
+        new.attributes.update(op.attributes)
+        rewriter.replace(op, new)
+
+
+@irdl_op_definition
+class ScanOp(IRDLOperation, HasCanonicalizationPatternsInterface):
+    """Apply the function @body `trip` times.
+
+        %h, %ys = graph.scan @step(%h0, %xs, %w) {trip = 35, states = 1, scanned = 1}
+            : (tensor<1x8xf32>, tensor<35x1x4xf32>, tensor<4x8xf32>)
+            -> (tensor<1x8xf32>, tensor<35x1x8xf32>)
+
+    Inputs are `states` initial states, `scanned` tensors [trip, ...] whose slice t is passed to
+    step t, and loop-invariant values. The function takes the states, the slices and the invariants,
+    and returns the next states and one slice of each further result. Results are the final states
+    and the collected slices [trip, ...]. With `reverse`, slices are read and written from last to
+    first.
+    """
+
+    name = "graph.scan"
+    traits = traits_def(Pure())
+
+    body = prop_def(SymbolRefAttr)
+    trip = prop_def(I64_NUMBER)
+    states = prop_def(I64_NUMBER)
+    scanned = prop_def(I64_NUMBER)
+    reverse = opt_prop_def(UnitAttr)
+    inputs = var_operand_def(TensorType)
+    outputs = var_result_def(TensorType)
+
+    assembly_format = (
+        "$body `(` $inputs `)` ` ` `{` `trip` `=` $trip `,` `states` `=` $states `,` `scanned` "
+        "`=` $scanned (`,` `reverse` $reverse^)? `}` attr-dict `:` "
+        "functional-type($inputs, $outputs)"
+    )
+
+    def __init__(
+        self,
+        body: str,
+        trip: int,
+        states: Sequence[SSAValue],
+        scanned: Sequence[SSAValue],
+        fixed: Sequence[SSAValue],
+        slices: Sequence[AnyTensor],
+        *,
+        reverse: bool = False,
+    ):
+        """`slices` are the types of the function's results after the states."""
+        collected = [tensor((trip, *t.get_shape()), t.element_type) for t in slices]
+        super().__init__(
+            operands=[[*states, *scanned, *fixed]],
+            result_types=[[*(value.type for value in states), *collected]],
+            properties={
+                "body": SymbolRefAttr(body),
+                "trip": IntegerAttr(trip, i64),
+                "states": IntegerAttr(len(states), i64),
+                "scanned": IntegerAttr(len(scanned), i64),
+                "reverse": flag(reverse),
+            },
+        )
+
+    @property
+    def trip_count(self) -> int:
+        """Number of steps."""
+        return self.trip.value.data
+
+    @property
+    def state_count(self) -> int:
+        """Number of loop-carried states."""
+        return self.states.value.data
+
+    @property
+    def scanned_count(self) -> int:
+        """Number of inputs that are passed slice by slice."""
+        return self.scanned.value.data
+
+    @property
+    def step(self) -> func.FuncOp | None:
+        """Function of a step; None if the module has no function of that name."""
+        found = SymbolTable.lookup_symbol(self, self.body)
+        return found if isinstance(found, func.FuncOp) else None
+
+    def slice_index(self, step: int) -> int:
+        """Return the index of the slice that a step reads and writes."""
+        return self.trip_count - 1 - step if self.reverse is not None else step
+
+    def verify_(self) -> None:
+        """Check that the function has the signature of a step."""
+        trip, states, scanned = self.trip_count, self.state_count, self.scanned_count
+        if trip < 1 or states < 0 or scanned < 0:
+            raise VerifyException("trip must be positive, states and scanned not negative")
+        if len(self.inputs) < states + scanned or len(self.outputs) < states:
+            raise VerifyException("fewer inputs or results than states and scanned inputs")
+        step = self.step
+        if step is None:
+            raise VerifyException(f"there is no function {self.body}")
+        for value in (*self.inputs[states : states + scanned], *self.outputs[states:]):
+            shape = type_of(value).get_shape()
+            if not shape or shape[0] != trip:
+                raise VerifyException(f"{value.type} does not hold {trip} slices")
+        expected_inputs = [
+            _slice_type(v) if states <= place < states + scanned else v.type
+            for place, v in enumerate(self.inputs)
+        ]
+        expected_outputs = [
+            _slice_type(v) if place >= states else v.type for place, v in enumerate(self.outputs)
+        ]
+        if [v.type for v in self.inputs[:states]] != expected_outputs[:states]:
+            raise VerifyException("a step changes the type of a state")
+        expected = FunctionType.from_lists(expected_inputs, expected_outputs)
+        if step.function_type != expected:
+            raise VerifyException(f"{self.body} has type {step.function_type}, not {expected}")
+
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        """Return the pattern that moves constants into the function."""
+        return (SinkConstants(),)
+
+
+def run_scan(
+    op: ScanOp, inputs: Sequence[Array], step: Callable[[Sequence[Array]], Sequence[Array]]
+) -> list[Array]:
+    """Evaluate a scan with numpy, given a function that runs one step."""
+    count, scanned = op.state_count, op.state_count + op.scanned_count
+    states = list(inputs[:count])
+    collected: dict[int, list[Array]] = {}
+    for position in range(op.trip_count):
+        place = op.slice_index(position)
+        slices = [array[place] for array in inputs[count:scanned]]
+        results = step([*states, *slices, *inputs[scanned:]])
+        states, collected[place] = list(results[:count]), list(results[count:])
+    rows = [collected[place] for place in range(op.trip_count)]
+    return [*states, *(np.stack(column) for column in zip(*rows, strict=True))]
+
+
+def _slice_type(value: SSAValue) -> Attribute:
+    type = type_of(value)
+    return tensor(type.get_shape()[1:], type.element_type)
+
+
+def _use_count(scan: ScanOp, step: func.FuncOp) -> int:
+    module = step.parent_op()
+    assert module is not None
+    return sum(isinstance(op, ScanOp) and op.body == scan.body for op in module.walk())

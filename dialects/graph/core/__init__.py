@@ -1,0 +1,1 @@
+"""Types, attributes, weights and base classes of graph ops, and ops without operands."""

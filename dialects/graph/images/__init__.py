@@ -1,0 +1,1 @@
+"""Operators that sample images: resizing, grid sampling and regions of interest."""

@@ -1,0 +1,1 @@
+"""Determinants and inverses of square matrices."""

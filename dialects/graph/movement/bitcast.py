@@ -1,0 +1,61 @@
+"""Reinterpretation of bits as another element type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import TensorType, i1
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, result_def
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import (
+    AnyTensor,
+    Array,
+    bits_of,
+    element_type,
+    numpy_dtype,
+    shape_of,
+    tensor,
+)
+from tcopt.dialects.te import api as te
+
+
+@irdl_op_definition
+class BitcastOp(GraphOp):
+    """Reinterpret x's bits as another type of the same width: `f32` as `i32`. No data moves."""
+
+    name = "graph.bitcast"
+    VIEW: ClassVar[bool] = True
+
+    x = operand_def(TensorType)
+    result = result_def(TensorType)
+
+    def __init__(self, x: SSAValue | Operation, element: Attribute):
+        value = SSAValue.get(x)
+        super().__init__([value], None, tensor(shape_of(value), element))
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """Return x's shape with the declared element type."""
+        source, target = element_type(self.x), self.type.element_type
+        if (source == i1) != (target == i1) or bits_of(source) != bits_of(target):
+            raise VerifyException(f"{source} and {target} differ in width")
+        return (tensor(shape_of(self.x), target),)
+
+    def unchanged(self) -> SSAValue | None:
+        """Return x, if its type does not change."""
+        return self.x
+
+    def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
+        """Evaluate with numpy as a view of the same bytes."""
+        return (self.compute(*arrays),)
+
+    def compute(self, x: Array) -> Array:
+        """Evaluate the op with numpy."""
+        return x.view(numpy_dtype(self.type.element_type))
+
+    def tensor_expression(self, x: te.Tensor) -> te.Tensor:
+        """Raise ExpressionError: a view is not a computation."""
+        raise te.ExpressionError("a bitcast is a view, not a tensor expression")

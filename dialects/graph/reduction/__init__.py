@@ -1,0 +1,1 @@
+"""Reductions, normalisations, pooling, scans along an axis and counts."""

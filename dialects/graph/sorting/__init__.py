@@ -1,0 +1,1 @@
+"""Operators that sort, or select elements by their value."""
