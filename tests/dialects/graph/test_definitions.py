@@ -121,7 +121,7 @@ def test_logic_and_selection():
 @pytest.mark.parametrize("target", ["f4", "i8", "u1", "?", "f2", "i4"])
 def test_cast(source, target):
     x = RNG.uniform(0, 3, (5, 3)).astype(source)
-    element = graph.tensor((), graph.types.element_of(np.dtype(target))).element_type
+    element = graph.tensor((), graph.core.types.element_of(np.dtype(target))).element_type
     run(graph.CastOp, x, element=element)
 
 
@@ -348,7 +348,7 @@ def test_outside(dtype):
 def test_constants():
     run(lambda: graph.ConstantOp.literal(np.full((2, 3), 4, np.float32)))
     for axis in (0, 1):
-        run(graph.IotaOp, shape=(3, 4), element=graph.types.i64, axis=axis)
+        run(graph.IotaOp, shape=(3, 4), element=graph.core.types.i64, axis=axis)
 
 
 COORDINATES = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]
