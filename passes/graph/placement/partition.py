@@ -1,4 +1,7 @@
-"""Partitioning of a model between the host and an accelerator."""
+"""Partitioning of a model between the host and an accelerator.
+
+A walk by hand: the plan of a function is applied as a whole.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.contraction.base import ContractionOp
 from tcopt.dialects.graph.control.group import PLACE, GroupOp, YieldOp
@@ -35,7 +37,7 @@ from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, FAST
 from tcopt.support.arithmetic.minimum_cut import UNLIMITED, Network
 from tcopt.support.errors import PassFailedError
-from tcopt.support.ir.rewriting import function_bodies, rewrite
+from tcopt.support.ir.rewriting import erase, function_bodies, replace, take_choices
 from tcopt.support.locations import describe_location, nearest_location
 from tcopt.support.remarks import remark, warn_of_placement
 
@@ -121,7 +123,7 @@ class PartitionPass(ModulePass):
                 slack=int(self.accuracy == FAST),
             )
             plan.warn_of_nothing()
-            rewrite(body, [PlaceOnAccelerator(plan)], once=True)
+            _Placing(plan).run(body)
             for each in plan.placements.keys() - plan.chosen:
                 plan.placements[each].chain.drop()
 
@@ -379,44 +381,45 @@ def _bytes(value: SSAValue) -> int:
     return bytes_of(type_of(value))
 
 
-class PlaceOnAccelerator(RewritePattern):
-    """Move the chain of an assigned operator into a group, with conversions around it.
+class _Placing:
+    """Moves assigned chains into groups; blocks that another group stores are read as they are.
 
-        %c = graph.conv %x, %w {result_element = i32} : tensor<1x32x8x8xi32>
-    ->
-        %b = graph.layout_transform %x {src = "NCHW", dst = "NCHW16c"} : tensor<1x1x8x8x16xi8>
-        %p = graph.group kind = complex_out_fusable {...} attributes {place = "vdla"} : ...
-        %c = graph.layout_transform %p {src = "NCHW16c", dst = "NCHW"} : tensor<1x32x8x8xi32>
-
-    Blocks that another group stores are read without a conversion.
+    Attributes:
+        blocks: conversion of the blocks that a group stores, by its result.
     """
 
     def __init__(self, plan: PartitionPlan):
         self.plan = plan
-        self.ends = {plan.placements[op].chain.end: plan.placements[op] for op in plan.chosen}
         self.blocks: dict[SSAValue, LayoutTransformOp] = {}
 
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
-        placement = self.ends.pop(op, None)
-        if placement is None:
-            return
-        chain = placement.chain
+    def run(self, body: Block) -> None:
+        """Place all assigned chains, in the order of their last operators."""
+        chains: dict[Operation, Chain] = {
+            each.chain.end: each.chain
+            for op, each in self.plan.placements.items()
+            if op in self.plan.chosen
+        }
+        for op in tuple(body.ops):
+            if op in chains:
+                self.place(op, chains[op])
+
+    def place(self, op: Operation, chain: Chain) -> None:
+        """Replace a chain that ends in an operator by a group, with conversions around it."""
         before = [made for each in chain.before for made in self._as_stored(each)]
         result = chain.body[-1].results[0]
         group = GroupOp(chain.op.fusion_kind, [*chain.body, YieldOp(result)], [result.type])
         group.attributes[PLACE] = StringAttr(self.plan.place)
         (stored,) = group.results
         after = list(chain.after(stored))
-        for each in (*before, *chain.body, group, *after):
+        made = [*before, group, *after]
+        for each in (*made, *chain.body):
             each.location = chain.op.location
-        old = [each for each in chain.followed if each is not op]
-        rewriter.replace(op, [*before, group, *after])
+        take_choices(made[-1], op)
+        replace(op, made)
         back = layout_of(after)
         if back is not None:
             self.blocks[back.results[0]] = back
-        for each in reversed(old):
-            rewriter.erase(each)
+        erase(*(each for each in chain.followed if each is not op))
 
     def _as_stored(self, op: GraphOp) -> Sequence[GraphOp]:
         """Return an op, or instead of a layout transform a view of a result in that layout."""
