@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 from math import gcd
 from typing import ClassVar
@@ -143,24 +144,13 @@ class VdlaTargetAttr(AcceleratorFacts):
 
         `out` and `acc8` are byte entries in external memory that correspond to registers.
         """
-        rows, inner, lanes = self.rows.data, self.block_in.data, self.block_out.data
-        return {
-            "uop": 4,
-            "wgt": lanes * inner,
-            "inp": rows * inner,
-            "acc": 4 * rows * lanes,
-            "out": rows * lanes,
-            "acc8": rows * lanes,
-        }
+        return _entry_bytes(*self.unit)
 
     @property
     def entries(self) -> dict[str, int]:
         """The number of entries of each memory; `out` and `acc8` are views of `acc`."""
-        sizes = {
-            name: getattr(self, f"{name}_bytes").data // self.entry_bytes[name]
-            for name in MOST_ENTRIES
-        }
-        return {**sizes, "out": sizes["acc"], "acc8": sizes["acc"]}
+        sizes = tuple(getattr(self, f"{name}_bytes").data for name in MOST_ENTRIES)
+        return _entries(self.unit, sizes)
 
     @property
     def unit(self) -> tuple[int, int, int]:
@@ -272,6 +262,25 @@ class VdlaTargetAttr(AcceleratorFacts):
             raise VerifyException(
                 f'arbitration "{self.arbitration.data}" should be one of {", ".join(ARBITRATIONS)}'
             )
+
+
+@lru_cache(maxsize=64)
+def _entry_bytes(rows: int, lanes: int, inner: int) -> dict[str, int]:
+    return {
+        "uop": 4,
+        "wgt": lanes * inner,
+        "inp": rows * inner,
+        "acc": 4 * rows * lanes,
+        "out": rows * lanes,
+        "acc8": rows * lanes,
+    }
+
+
+@lru_cache(maxsize=64)
+def _entries(unit: tuple[int, int, int], sizes: tuple[int, ...]) -> dict[str, int]:
+    bytes_ = _entry_bytes(*unit)
+    found = {name: size // bytes_[name] for name, size in zip(MOST_ENTRIES, sizes, strict=True)}
+    return {**found, "out": found["acc"], "acc8": found["acc"]}
 
 
 def vdla_target_of(op: Operation) -> VdlaTargetAttr | None:
