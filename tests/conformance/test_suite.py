@@ -15,7 +15,7 @@ from conformance.deviations import works_on_devices
 from machines.opencl_device import needs_device
 from tcopt.frontends.onnx.context.registry import HANDLERS
 
-_PART = 24
+_PART = 40
 """One case in this many always runs, chosen by name."""
 
 _DEVICE_PART = 500

@@ -66,7 +66,7 @@ def model_of(case: Case) -> ModelProto:
     return model
 
 
-@pytest.mark.nightly(daily=["transposed-heads", "parts-of-sums", "rounded"])
+@pytest.mark.nightly(daily=["parts-of-sums", "rounded"])
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_stored_where_they_go(name: str) -> None:
     case = CASES[name]

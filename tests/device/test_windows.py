@@ -69,14 +69,14 @@ def check_one_launch(model: ModelProto, target: str, rule: str) -> None:
         assert_close(ours, np.asarray(theirs), 1e-5)
 
 
-@pytest.mark.nightly(daily=["strided", "one-sided", "line", "two-channels"])
+@pytest.mark.nightly(daily=["one-sided", "two-channels"])
 @pytest.mark.parametrize("name", WINDOWS)
 def test_windows_are_one_launch(name: str) -> None:
     check_one_launch(window(name), "cuda:sm_80", RULE)
 
 
 @needs_device
-@pytest.mark.nightly(daily=["opencl-strided", "opencl:mali-volume"])
+@pytest.mark.nightly(daily=["opencl:mali-volume"])
 @pytest.mark.parametrize("name", WINDOWS)
 @pytest.mark.parametrize("target", ["opencl", "opencl:mali"])
 def test_windows_through_opencl(target: str, name: str) -> None:

@@ -144,13 +144,13 @@ def check(layer: Layer) -> None:
     assert error < TOLERANCE[layer.dtype], layer
 
 
-@pytest.mark.nightly(every=3)
+@pytest.mark.nightly(every=6)
 @pytest.mark.parametrize("seed", range(12))
 def test_windows_beyond_the_data(seed: int) -> None:
     check(drawn(np.random.default_rng(seed)))
 
 
-@pytest.mark.nightly(every=4)
+@pytest.mark.nightly(every=6)
 @pytest.mark.parametrize("seed", range(12))
 def test_transposed(seed: int) -> None:
     check(drawn(np.random.default_rng(seed), transposed=True))
@@ -185,7 +185,7 @@ def test_few_channels_of_plain_phases_stay_plain() -> None:
     check(layer)
 
 
-@pytest.mark.nightly(every=3)
+@pytest.mark.nightly(every=6)
 @pytest.mark.parametrize("seed", range(6))
 def test_strides_and_dilations_with_common_factors(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -205,7 +205,7 @@ def test_single_places_and_single_taps() -> None:
     check(Layer((9, 4), (1, 1), (2, 3), (1, 1), (0,) * 4, 2, 5, 5, groups=5, transposed=True))
 
 
-@pytest.mark.nightly(every=2)
+@pytest.mark.nightly(every=3)
 @pytest.mark.parametrize("inputs", [1, 3, 12])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_groups_of_whole_blocks_read_plain_data(inputs: int, dtype: type) -> None:
@@ -273,7 +273,7 @@ def test_taps_of_some_columns(extent: int, kernel: int, dilation: int, groups: i
         check(layer)
 
 
-@pytest.mark.nightly(every=4)
+@pytest.mark.nightly(every=7)
 @pytest.mark.parametrize("seed", range(8))
 def test_pools(seed: int) -> None:
     """Large windows, one dimension after the other."""
@@ -297,7 +297,7 @@ def test_pools(seed: int) -> None:
     np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
-@pytest.mark.nightly(every=3)
+@pytest.mark.nightly(every=5)
 @pytest.mark.parametrize("seed", range(8))
 def test_resizing(seed: int) -> None:
     """Images of all widths, including those narrower than vectors."""

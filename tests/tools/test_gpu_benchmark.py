@@ -53,6 +53,7 @@ def measured(tmp_path_factory) -> tuple[list[int], Path]:
     return json.loads(done.stdout.splitlines()[-1]), output
 
 
+@pytest.mark.nightly
 def test_every_case_ends_as_a_row(measured):
     codes, output = measured
     # Without time, twice a part of it, until the device was lost, the rest, and the page.
@@ -71,6 +72,7 @@ def test_every_case_ends_as_a_row(measured):
     assert rows["memory/unsupported/int4/1//tcopt"]["error"].startswith("KeyError")
 
 
+@pytest.mark.nightly
 def test_the_page_has_every_case_and_error(measured):
     _, output = measured
     page = output.with_suffix(".md").read_text()
