@@ -292,6 +292,14 @@ def test_other_formats_and_machines(saved, tmp_path):
     assert "on this machine" in (caught.value.hint or "")
 
 
+def test_targets_with_fewer_facts(original, saved, tmp_path):
+    """Files of earlier versions lack facts that only cost models use."""
+    target = host_target()
+    facts = {"triple": target.triple, "cpu": target.cpu, "features": target.features}
+    loaded = load(with_facts(saved, tmp_path / "x.tcm", target=facts))
+    assert [spec.name for spec in loaded.inputs] == [spec.name for spec in original.inputs]
+
+
 def test_truncated_files(saved, tmp_path):
     data = saved.read_bytes()
     for length in (0, 10, 32, 100, len(data) // 2, len(data) - 30, len(data) - 1):
