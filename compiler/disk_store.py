@@ -72,6 +72,11 @@ class DiskStore:
         """Reason why the folder is not used; None if it is used."""
         return self._reason
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether the folder is used, and its entries can be authenticated."""
+        return self._reason is None and user_key() is not None
+
     def path(self, key: str) -> Path:
         """Return the path of the entry of a key, whether it exists or not."""
         return self.folder / key[:2] / (key[2:] + self.suffix)

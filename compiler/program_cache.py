@@ -284,8 +284,8 @@ class ProgramEntry:
             write()
 
     def _may_keep(self) -> bool:
-        """Whether the model and the compiler still match the key."""
-        return self._unchanged() and is_plain()
+        """Whether entries can be stored, and the model and the compiler still match the key."""
+        return self._facts.is_usable and self._unchanged() and is_plain()
 
     def _keep(self, facts: Mapping[str, Any]) -> None:
         self._facts.put(self._key, json.dumps(facts).encode())

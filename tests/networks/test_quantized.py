@@ -21,6 +21,7 @@ from tcopt.dialects.graph.core.types import element_type
 from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
 from tcopt.dialects.loop import IntrinOp
 from tcopt.frontends.onnx import import_model
+from tcopt.passes.graph.packing.panels import grouped_form
 from tcopt.runtime.device.opencl import opencl_device
 from tcopt.support.errors import UnsupportedError
 
@@ -116,7 +117,7 @@ def test_contractions_are_of_integers(kind: str) -> None:
     assert len(products) == 7
     for op in products:
         assert [element_type(v) for v in (*op.operands, *op.results)] == [i16, i16, i32]
-        assert not op.takes_groups(2)
+        assert grouped_form(op, 2) is None
     assert sum(isinstance(op, BlockedConvOp) for op in products) == 6
 
 

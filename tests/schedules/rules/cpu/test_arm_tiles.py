@@ -17,6 +17,7 @@ from tcopt.dialects.graph import ConstantOp
 from tcopt.dialects.graph.core.types import like
 from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
 from tcopt.dialects.target import CpuTargetAttr
+from tcopt.passes.graph.packing.panels import grouped_form
 
 PHASES = {phase.name: phase for phase in pipeline()}
 
@@ -35,7 +36,8 @@ def test_sums_stay_in_registers(name: str, instruction: str, element: type) -> N
     op = BlockedConvOp(
         *(ConstantOp.weight("v", like(each)).results[0] for each in (x, w)), result_element=f32
     )
-    steps = op.in_groups(2) if element is not np.float32 else None
+    form = grouped_form(op, 2) if element is not np.float32 else None
+    steps = None if form is None else form()
     values = dict(zip(op.operands, (x, w), strict=True))
     for step in (steps or ())[:-1]:
         (values[step.results[0]],) = step.evaluate(*(values[v] for v in step.operands))

@@ -31,6 +31,7 @@ from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.packed.packed_matmul import PackedMatmulOp
 from tcopt.dialects.sched import SequenceOp, TensorizeOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
+from tcopt.passes.graph.packing.panels import grouped_form
 from tcopt.schedules.rules.cpu import matmul_space
 
 FEW = settings(max_examples=examples(6), deadline=None, suppress_health_check=[*HealthCheck])
@@ -48,7 +49,9 @@ def lowered(
     """Return the interleaved form of an op on bf16 as a kernel, its operands, and the op."""
     half = [array.astype(ml_dtypes.bfloat16) for array in arrays]
     op = make(*(ConstantOp.weight("v", like(array)).results[0] for array in half))
-    steps = op.in_groups(2)
+    form = grouped_form(op, 2)
+    assert form is not None
+    steps = form()
     values = dict(zip(op.operands, half, strict=True))
     for step in steps[:-1]:
         (values[step.results[0]],) = step.evaluate(*(values[v] for v in step.operands))
